@@ -1,0 +1,224 @@
+//! The tree's nodes, and which of them has a row.
+
+use std::fmt;
+use std::str::FromStr;
+
+use arrow_schema::{DataType, SchemaRef};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::operators::{PartitionKey, PartitionMethod, Partitioner};
+
+/// What of the id chooses a row's leaf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TreeKey {
+    /// The lowest bits of its hash: even, for ids of any type.
+    #[default]
+    Hash,
+    /// Its own lowest bits.
+    Bits,
+}
+
+impl TreeKey {
+    const ALL: [(Self, &str); 2] = [(Self::Hash, "hash"), (Self::Bits, "bits")];
+}
+
+impl fmt::Display for TreeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = Self::ALL.iter().find(|(key, _)| key == self);
+        f.write_str(found.map_or("", |(_, name)| name))
+    }
+}
+
+impl FromStr for TreeKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(_, name)| *name == text);
+        let known = || format!("{text:?} is neither hash nor bits");
+        found.map(|(key, _)| *key).ok_or_else(known)
+    }
+}
+
+/// What a tree is made with; none of it changes later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeOptions {
+    /// The column with the id of an object.
+    pub id: String,
+    /// The column with the time.
+    pub time: String,
+    /// What of the id chooses a row's leaf.
+    pub key: TreeKey,
+    /// Bits of it that a level splits by: a node has two to the power of so many children.
+    pub bits: u32,
+    /// Levels below the root.
+    pub levels: u32,
+    /// Bytes of values that a node absorbs before it is compacted.
+    pub capacity_bytes: u64,
+}
+
+impl TreeOptions {
+    /// Two levels of four children each below the root: 16 leaves.
+    pub const BITS: u32 = 2;
+    /// See [`Self::BITS`].
+    pub const LEVELS: u32 = 2;
+    /// A node holds it in memory while it is compacted, about three times.
+    pub const CAPACITY_BYTES: u64 = 64 << 20;
+    /// More would take gigabytes to compact a node.
+    const CAPACITY_BYTES_MAX: u64 = 4 << 30;
+    /// Bits of all levels: there are at most as many leaves as partitions.
+    const LEAF_BITS_MAX: u32 = 10;
+
+    /// The usual size, by the hash of the id.
+    pub fn new(id: &str, time: &str) -> Self {
+        Self {
+            id: id.into(),
+            time: time.into(),
+            key: TreeKey::default(),
+            bits: Self::BITS,
+            levels: Self::LEVELS,
+            capacity_bytes: Self::CAPACITY_BYTES,
+        }
+    }
+
+    /// Refuses sizes that cannot be, and columns that cannot have these roles.
+    pub(super) fn check(&self, schema: &SchemaRef) -> Result<(), Error> {
+        self.check_sizes()?;
+        let time = schema.field(crate::column(schema, &self.time)?);
+        let kind = time.data_type();
+        let is_text = matches!(
+            kind,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+        );
+        if !kind.is_temporal() && !kind.is_numeric() && !is_text {
+            return Err(Error::ColumnType {
+                name: self.time.clone(),
+                kind: kind.to_string(),
+                role: "the time",
+            });
+        }
+        for level in 0..self.levels {
+            Partitioner::new(schema.clone(), &self.split(level), Default::default())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_sizes(&self) -> Result<(), Error> {
+        let bits = self.bits.checked_mul(self.levels);
+        let wrong = |reason: String| Err(Error::Options(reason));
+        match bits {
+            None | Some(0) => wrong("a tree has at least one level of at least one bit".into()),
+            Some(bits) if bits > Self::LEAF_BITS_MAX => wrong(format!(
+                "{} levels of {} bits make too many leaves: {} bits of all levels are possible",
+                self.levels,
+                self.bits,
+                Self::LEAF_BITS_MAX
+            )),
+            _ if !(1..=Self::CAPACITY_BYTES_MAX).contains(&self.capacity_bytes) => wrong(format!(
+                "a capacity of {} bytes: between 1 B and {} GiB are possible",
+                self.capacity_bytes,
+                Self::CAPACITY_BYTES_MAX >> 30
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// How a node of that level splits its rows.
+    fn split(&self, level: u32) -> PartitionKey {
+        let method = match self.key {
+            TreeKey::Bits => PartitionMethod::Bits {
+                from: level * self.bits,
+                to: (level + 1) * self.bits,
+            },
+            // Rows of one node agree in the bits of the levels above.
+            TreeKey::Hash => PartitionMethod::Hash {
+                partitions: 1 << ((level + 1) * self.bits),
+            },
+        };
+        PartitionKey {
+            column: self.id.clone(),
+            method,
+        }
+    }
+
+    /// How many leaves there are for ids that are not null.
+    pub(super) fn leaves(&self) -> u32 {
+        1 << (self.levels * self.bits)
+    }
+
+    /// The leaf of rows without an id.
+    fn null_leaf(&self) -> Node {
+        Node {
+            level: self.levels,
+            index: self.leaves(),
+        }
+    }
+
+    /// Whether it is a node of this tree.
+    pub(super) fn has(&self, node: Node) -> bool {
+        let in_level = node.level <= self.levels && node.index < 1 << (node.level * self.bits);
+        in_level || node == self.null_leaf()
+    }
+
+    /// Whether it has no children.
+    pub(super) fn is_leaf(&self, node: Node) -> bool {
+        node.level == self.levels
+    }
+
+    /// How a node splits its rows, and which child has each partition.
+    pub(super) fn children(&self, node: Node) -> (PartitionKey, impl Fn(usize) -> Node + use<>) {
+        let key = self.split(node.level);
+        let (null, null_leaf) = (key.method.partitions() as usize, self.null_leaf());
+        let (kind, shift) = (self.key, node.level * self.bits);
+        let child = move |partition: usize| match partition {
+            partition if partition == null => null_leaf,
+            partition => Node {
+                level: node.level + 1,
+                index: match kind {
+                    TreeKey::Bits => node.index | (partition as u32) << shift,
+                    TreeKey::Hash => partition as u32,
+                },
+            },
+        };
+        (key, child)
+    }
+
+    /// What says which leaf an id belongs to.
+    pub(super) fn leaf_key(&self) -> PartitionKey {
+        let method = match self.key {
+            TreeKey::Bits => PartitionMethod::Bits {
+                from: 0,
+                to: self.levels * self.bits,
+            },
+            TreeKey::Hash => PartitionMethod::Hash {
+                partitions: self.leaves() as usize,
+            },
+        };
+        PartitionKey {
+            column: self.id.clone(),
+            method,
+        }
+    }
+
+    /// Whether rows of that leaf may be in the node: it is the leaf, or above it.
+    pub(super) fn is_above(&self, node: Node, leaf: u32) -> bool {
+        match self.is_leaf(node) {
+            true => node.index == leaf,
+            false => node.index == leaf & ((1 << (node.level * self.bits)) - 1),
+        }
+    }
+}
+
+/// A node: its level, the root's being 0, and the bits of the key that lead to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Node {
+    pub level: u32,
+    pub index: u32,
+}
+
+impl Node {
+    pub const ROOT: Self = Self { level: 0, index: 0 };
+}

@@ -1,0 +1,30 @@
+//! A log-structured tree that turns snapshots, which are ordered by time, into tracks, which are
+//! ordered by object and time (the idea of the log-structured merge tree, O'Neil et al., Acta
+//! Informatica 33, 1996, with its levels split by the key so that each can be on another machine).
+//!
+//! The root absorbs batches until it has its capacity; then it splits them by the next bits of the
+//! key and passes each part to a child. A child does the same. Leaves sort what they get by id and
+//! time, and write it as Parquet. Each row is written once a level, and once more each time a leaf
+//! merges its files.
+//!
+//! | question | module |
+//! |---|---|
+//! | which child has a row? | `layout` |
+//! | which files are there? | `manifest` |
+//! | how is a file written and read? | `run` |
+//! | what happens to a batch? | `writer` |
+//! | where is a track? | `reader` |
+//!
+//! The manifest is replaced as a whole after the files that it names are on the disk, so a tree is
+//! what it was at the last commit, however a process ends.
+
+mod layout;
+mod manifest;
+mod reader;
+mod run;
+mod writer;
+
+pub use layout::{TreeKey, TreeOptions};
+pub use manifest::NodeSize;
+pub use reader::{TrackQuery, TreeReader};
+pub use writer::{TreeWriter, TreeWritten};

@@ -1,0 +1,268 @@
+//! Finds tracks in all levels.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_ord::sort::sort;
+use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_select::concat::concat;
+use overside_base::lock;
+use overside_tables::Between;
+
+use super::layout::{Node, TreeOptions};
+use super::manifest::{Manifest, NodeSize};
+use super::run;
+use super::writer::SCHEMA_FILE;
+use crate::Error;
+use crate::files::ReadOptions;
+use crate::operators::{
+    Filter, block_bytes, check_schema, literal, partitions_of_rows, value_type,
+};
+use crate::pack::CodecPool;
+
+/// Ids of one query.
+const IDS_MAX: usize = 100;
+/// A file may be gone because it was just merged; then there is a newer manifest.
+const TRIES: usize = 5;
+
+/// A tree that is read; what was committed before it was opened.
+pub struct TreeReader {
+    directory: PathBuf,
+    manifest: Manifest,
+    schema: SchemaRef,
+    pool: Arc<CodecPool>,
+}
+
+/// Which rows are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrackQuery {
+    /// Of these ids, written as text; all if there are none.
+    pub ids: Vec<String>,
+    /// Not before this time, written as text.
+    pub from: Option<String>,
+    /// Before this time.
+    pub to: Option<String>,
+    /// The most bytes of values that are gathered.
+    pub bytes_max: u64,
+}
+
+/// A query for a tree's columns.
+struct Search {
+    filter: Option<Filter>,
+    /// The leaves that the ids belong to; none: all.
+    leaves: Option<Vec<u32>>,
+    /// Rows outside of these bounds need not be read.
+    bounds: Vec<Between>,
+    bytes_max: u64,
+}
+
+/// Rows, each batch with the place of its file among those that are read.
+#[derive(Default)]
+struct Found {
+    batches: Vec<(usize, RecordBatch)>,
+    bytes: u64,
+}
+
+impl TreeReader {
+    /// Opens a tree.
+    ///
+    /// # Errors
+    /// [`Error`]: there is none, or it is damaged.
+    pub fn open(directory: &Path, pool: &Arc<CodecPool>) -> Result<Self, Error> {
+        let manifest = Manifest::read(directory)?;
+        let path = directory.join(SCHEMA_FILE);
+        let reader = run::open(&path, pool).map_err(|error| error.within(&path))?;
+        Ok(Self {
+            directory: directory.into(),
+            manifest,
+            schema: reader.schema().clone(),
+            pool: Arc::clone(pool),
+        })
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> &TreeOptions {
+        &self.manifest.options
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// What each level has, the root's first.
+    pub fn levels(&self) -> Vec<NodeSize> {
+        self.manifest.levels()
+    }
+
+    /// Times that a byte has been written, in all levels together, since the tree was made.
+    pub fn write_amplification(&self) -> f64 {
+        let absorbed = self.manifest.absorbed_bytes.max(1);
+        self.manifest.written_bytes as f64 / absorbed as f64
+    }
+
+    /// The rows that are wanted, by id and time; none if there are none. `threads` read at once.
+    ///
+    /// # Errors
+    /// [`Error`]: an id or a time cannot be one, the rows are too many, or a file is damaged.
+    pub fn query(&mut self, query: &TrackQuery, threads: usize) -> Result<Vec<RecordBatch>, Error> {
+        for _ in 1..TRIES {
+            match self.rows(query, threads) {
+                Err(error) if error.is_not_found() => {
+                    self.manifest = Manifest::read(&self.directory)?;
+                }
+                done => return done,
+            }
+        }
+        self.rows(query, threads)
+    }
+
+    fn rows(&self, query: &TrackQuery, threads: usize) -> Result<Vec<RecordBatch>, Error> {
+        let options = &self.manifest.options;
+        let search = Search::new(query, &self.schema, options)?;
+        let files: Vec<PathBuf> = (self.manifest.runs.iter())
+            .filter(|run| search.may_be_in(run.node, options))
+            .map(|run| self.manifest.file(&self.directory, run))
+            .collect();
+        let (next, found) = (AtomicUsize::new(0), Mutex::new(Found::default()));
+        let work = || -> Result<(), Error> {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(path) = files.get(index) else {
+                    return Ok(());
+                };
+                self.read(index, path, &search, &found)
+                    .map_err(|error| error.within(path))?;
+            }
+        };
+        thread::scope(|scope| {
+            let others: Vec<_> = (1..threads.min(files.len()))
+                .map(|_| scope.spawn(work))
+                .collect();
+            let own = work();
+            let results = others.into_iter().map(|thread| match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            results.fold(own, Result::and)
+        })?;
+        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // The same rows in the same order, whichever thread was faster.
+        found.batches.sort_by_key(|(index, _)| *index);
+        let batches: Vec<_> = found.batches.into_iter().map(|(_, batch)| batch).collect();
+        match batches.is_empty() {
+            true => Ok(Vec::new()),
+            false => Ok(vec![run::sorted(&batches, &options.id, &options.time)?]),
+        }
+    }
+
+    /// Adds what a file has.
+    fn read(
+        &self,
+        index: usize,
+        path: &Path,
+        search: &Search,
+        found: &Mutex<Found>,
+    ) -> Result<(), Error> {
+        let read = ReadOptions {
+            bounds: search.bounds.clone(),
+            ..ReadOptions::default()
+        };
+        for batch in run::open_with(path, &read, &self.pool)? {
+            let batch = batch?;
+            check_schema(&self.schema, batch.schema_ref())?;
+            let rows = match &search.filter {
+                Some(filter) => filter.apply(&batch)?,
+                None => batch,
+            };
+            if rows.num_rows() == 0 {
+                continue;
+            }
+            let mut found = lock(found);
+            found.bytes += block_bytes(&rows) as u64;
+            if found.bytes > search.bytes_max {
+                return Err(Error::Refused(format!(
+                    "the rows have more than {} bytes; ask for fewer ids or a shorter time",
+                    search.bytes_max
+                )));
+            }
+            found.batches.push((index, rows));
+        }
+        Ok(())
+    }
+}
+
+impl Search {
+    fn new(query: &TrackQuery, schema: &SchemaRef, options: &TreeOptions) -> Result<Self, Error> {
+        if query.ids.len() > IDS_MAX {
+            let count = query.ids.len();
+            let reason = format!("{count} ids: a query has at most {IDS_MAX}");
+            return Err(Error::Options(reason));
+        }
+        let mut search = Self {
+            filter: None,
+            leaves: None,
+            bounds: Vec::new(),
+            bytes_max: query.bytes_max,
+        };
+        let mut conditions = Vec::new();
+        if !query.ids.is_empty() {
+            let column = crate::column(schema, &options.id)?;
+            let kind = value_type(schema.field(column).data_type());
+            let ids: Result<Vec<ArrayRef>, Error> =
+                query.ids.iter().map(|id| literal(id, kind)).collect();
+            let ids = ids?;
+            let ids: Vec<&dyn Array> = ids.iter().map(AsRef::as_ref).collect();
+            let ids = concat(&ids)?;
+            let only_ids = Schema::new(vec![Field::new(&options.id, kind.clone(), true)]);
+            let batch = RecordBatch::try_new(Arc::new(only_ids), vec![Arc::clone(&ids)])?;
+            let leaves = partitions_of_rows(&batch, &options.leaf_key())?;
+            search.leaves = Some(leaves.into_iter().map(u32::from).collect());
+            let ascending = sort(&ids, None)?;
+            search.bounds.push(Between {
+                column,
+                least: Some(ascending.slice(0, 1)),
+                most: Some(ascending.slice(ascending.len() - 1, 1)),
+            });
+            let list: Vec<String> = query.ids.iter().map(|id| quoted(id, '\'')).collect();
+            let list = list.join(", ");
+            conditions.push(format!("{} IN ({list})", quoted(&options.id, '"')));
+        }
+        let column = crate::column(schema, &options.time)?;
+        let kind = value_type(schema.field(column).data_type());
+        let time = |text: &Option<String>| -> Result<Option<ArrayRef>, Error> {
+            text.as_ref().map(|text| literal(text, kind)).transpose()
+        };
+        let (least, most) = (time(&query.from)?, time(&query.to)?);
+        search.bounds.push(Between {
+            column,
+            least,
+            most,
+        });
+        for (comparison, text) in [(">=", &query.from), ("<", &query.to)] {
+            if let Some(text) = text {
+                let (column, text) = (quoted(&options.time, '"'), quoted(text, '\''));
+                conditions.push(format!("{column} {comparison} {text}"));
+            }
+        }
+        if !conditions.is_empty() {
+            let text = conditions.join(" AND ");
+            search.filter = Some(Filter::new(SchemaRef::clone(schema), &text)?);
+        }
+        Ok(search)
+    }
+
+    fn may_be_in(&self, node: Node, options: &TreeOptions) -> bool {
+        let is_above = |leaf: &u32| options.is_above(node, *leaf);
+        (self.leaves.as_ref()).is_none_or(|leaves| leaves.iter().any(is_above))
+    }
+}
+
+/// As SQL writes names and text.
+fn quoted(text: &str, mark: char) -> String {
+    let doubled = text.replace(mark, &format!("{mark}{mark}"));
+    format!("{mark}{doubled}{mark}")
+}

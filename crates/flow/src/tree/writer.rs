@@ -1,0 +1,375 @@
+//! Absorbs batches, and passes them down.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use overside_config::LockedFile;
+
+use super::layout::{Node, TreeOptions};
+use super::manifest::{Manifest, Run, is_file_of_a_tree};
+use super::run;
+use crate::Error;
+use crate::files::FileWriter;
+use crate::operators::{PartitionOptions, block_bytes, check_schema, partition};
+use crate::pack::CodecPool;
+
+/// A leaf's files are merged when so many of them are small.
+const SMALL_FILES: usize = 8;
+/// The file that says which columns there are.
+pub(super) const SCHEMA_FILE: &str = "schema.arrows";
+
+/// A tree that absorbs batches. No other process does so at the same time; others may read.
+pub struct TreeWriter {
+    directory: PathBuf,
+    lock: LockedFile,
+    manifest: Manifest,
+    schema: SchemaRef,
+    /// What the root has absorbed since the last commit.
+    waiting: Vec<RecordBatch>,
+    waiting_bytes: u64,
+    /// Files that no commit needs any more.
+    old: Vec<PathBuf>,
+    written: TreeWritten,
+    /// After an error what is in memory may lack rows that the last commit has.
+    is_spent: bool,
+    pool: Arc<CodecPool>,
+}
+
+/// What a writer has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeWritten {
+    /// Rows that were absorbed.
+    pub rows: u64,
+    /// Bytes of their values.
+    pub bytes: u64,
+    /// Bytes of values that were written, in all levels together.
+    pub written_bytes: u64,
+    /// Times that a node was split among its children.
+    pub splits: u64,
+    /// Times that the files of a leaf were merged.
+    pub merges: u64,
+}
+
+impl TreeWriter {
+    /// Opens a tree, or makes one if there is none; `options` are for one that is made.
+    ///
+    /// # Errors
+    /// [`Error`]: the columns do not fit, the tree was made with other options or other columns, it is
+    /// damaged, or another process writes to it.
+    pub fn open(
+        directory: &Path,
+        schema: &SchemaRef,
+        options: &TreeOptions,
+        pool: &Arc<CodecPool>,
+    ) -> Result<Self, Error> {
+        options.check(schema)?;
+        // What only leaves refuse is known before anything is absorbed.
+        FileWriter::new(Vec::new(), schema, run::options(true), pool)?;
+        let lock = LockedFile::lock(&Manifest::path(directory))?;
+        let schema_file = directory.join(SCHEMA_FILE);
+        let manifest = match Manifest::path(directory).try_exists()? {
+            true => {
+                let manifest = Manifest::read(directory)?;
+                if manifest.options != *options {
+                    return Err(made_otherwise(directory, &manifest.options));
+                }
+                check_schema(run::open(&schema_file, pool)?.schema(), schema)?;
+                manifest
+            }
+            false => {
+                refuse_others_files(directory)?;
+                let manifest = Manifest::new(options.clone());
+                let _ = fs::remove_file(&schema_file);
+                run::write(&schema_file, schema, &[], run::options(false), pool)?;
+                manifest.write(&lock)?;
+                manifest
+            }
+        };
+        let tree = Self {
+            directory: directory.into(),
+            lock,
+            manifest,
+            schema: schema.clone(),
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            old: Vec::new(),
+            written: TreeWritten::default(),
+            is_spent: false,
+            pool: Arc::clone(pool),
+        };
+        tree.remove_strays()?;
+        Ok(tree)
+    }
+
+    /// The options of the tree in a directory; none if there is no tree.
+    ///
+    /// # Errors
+    /// [`Error`]: it is damaged.
+    pub fn options(directory: &Path) -> Result<Option<TreeOptions>, Error> {
+        match Manifest::path(directory).try_exists()? {
+            true => Ok(Some(Manifest::read(directory)?.options)),
+            false => Ok(None),
+        }
+    }
+
+    /// What was done since it was opened.
+    pub fn written(&self) -> TreeWritten {
+        self.written
+    }
+
+    /// Takes a batch. Its rows can be read, and are safe, after the next commit; there is one each
+    /// time that the root has its capacity.
+    ///
+    /// # Errors
+    /// [`Error`]; a batch of another schema is one, and is left out. After others the tree is as it
+    /// was at the last commit, and has to be opened again.
+    pub fn absorb(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        check_schema(&self.schema, batch.schema_ref())?;
+        self.attempt(|tree| tree.take_in(batch))
+    }
+
+    /// Writes what the root has; all that was absorbed is safe then.
+    ///
+    /// # Errors
+    /// As [`Self::absorb`].
+    pub fn commit(&mut self) -> Result<(), Error> {
+        self.attempt(Self::commit_all)
+    }
+
+    /// Passes everything down to the leaves and merges the files of each, as far as they fit into one
+    /// of eight times the capacity.
+    ///
+    /// # Errors
+    /// As [`Self::absorb`].
+    pub fn compact(&mut self) -> Result<(), Error> {
+        self.attempt(Self::compact_all)
+    }
+
+    fn attempt(&mut self, work: impl FnOnce(&mut Self) -> Result<(), Error>) -> Result<(), Error> {
+        if self.is_spent {
+            return Err(Error::Spent);
+        }
+        let done = work(self);
+        self.is_spent = done.is_err();
+        done
+    }
+
+    fn take_in(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let bytes = block_bytes(batch) as u64;
+        self.waiting.push(batch.clone());
+        self.waiting_bytes += bytes;
+        self.manifest.absorbed_bytes += bytes;
+        self.written.rows += batch.num_rows() as u64;
+        self.written.bytes += bytes;
+        match self.waiting_bytes >= self.manifest.options.capacity_bytes {
+            true => {
+                self.split_root()?;
+                self.commit_all()
+            }
+            false => Ok(()),
+        }
+    }
+
+    fn commit_all(&mut self) -> Result<(), Error> {
+        if !self.waiting.is_empty() {
+            let batches = std::mem::take(&mut self.waiting);
+            self.waiting_bytes = 0;
+            self.add(Node::ROOT, &batches)?;
+        }
+        self.manifest.write(&self.lock)?;
+        for file in self.old.drain(..) {
+            remove(&file)?;
+        }
+        Ok(())
+    }
+
+    fn compact_all(&mut self) -> Result<(), Error> {
+        self.split_root()?;
+        for level in 1..self.manifest.options.levels {
+            for index in 0..1 << (level * self.manifest.options.bits) {
+                self.split(Node { level, index })?;
+            }
+        }
+        for index in 0..=self.manifest.options.leaves() {
+            let level = self.manifest.options.levels;
+            self.merge(Node { level, index }, 2)?;
+        }
+        self.commit_all()
+    }
+
+    /// The root's batches in memory and in files go to its children.
+    fn split_root(&mut self) -> Result<(), Error> {
+        let batches = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        self.pass_down(Node::ROOT, batches)
+    }
+
+    fn split(&mut self, node: Node) -> Result<(), Error> {
+        self.pass_down(node, Vec::new())
+    }
+
+    fn pass_down(&mut self, node: Node, waiting: Vec<RecordBatch>) -> Result<(), Error> {
+        let runs: Vec<Run> = self.manifest.of(node).cloned().collect();
+        let mut batches = self.take(&runs)?;
+        batches.extend(waiting);
+        if batches.is_empty() {
+            return Ok(());
+        }
+        let (key, child) = self.manifest.options.children(node);
+        let parts = partition(&self.schema, &batches, &key, PartitionOptions::default())?;
+        drop(batches);
+        self.written.splits += 1;
+        for (index, batches) in parts.tables.into_iter().enumerate() {
+            if !batches.is_empty() {
+                self.add(child(index), &batches)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a node a file, and passes on what is too much for it.
+    fn add(&mut self, node: Node, batches: &[RecordBatch]) -> Result<(), Error> {
+        let options = &self.manifest.options;
+        if !options.is_leaf(node) {
+            self.write(node, batches)?;
+            let bytes: u64 = self.manifest.of(node).map(|run| run.bytes).sum();
+            let is_full = bytes >= self.manifest.options.capacity_bytes;
+            return match is_full {
+                true => self.split(node),
+                false => Ok(()),
+            };
+        }
+        let sorted = run::sorted(batches, &options.id, &options.time)?;
+        self.write(node, &[sorted])?;
+        self.merge(node, SMALL_FILES)
+    }
+
+    /// Makes one file of a leaf's small ones, if there are so many.
+    fn merge(&mut self, leaf: Node, least: usize) -> Result<(), Error> {
+        let options = &self.manifest.options;
+        let mut room = options.capacity_bytes.saturating_mul(SMALL_FILES as u64);
+        let small: Vec<Run> = (self.manifest.of(leaf))
+            .filter(|run| run.bytes < options.capacity_bytes)
+            .take_while(|run| {
+                let fits = run.bytes <= room;
+                room = room.saturating_sub(run.bytes);
+                fits
+            })
+            .cloned()
+            .collect();
+        if small.len() < least {
+            return Ok(());
+        }
+        let (id, time) = (options.id.clone(), options.time.clone());
+        let batches = self.take(&small)?;
+        let sorted = run::sorted(&batches, &id, &time)?;
+        drop(batches);
+        self.written.merges += 1;
+        self.write(leaf, &[sorted])
+    }
+
+    fn write(&mut self, node: Node, batches: &[RecordBatch]) -> Result<(), Error> {
+        let run = Run {
+            node,
+            number: self.manifest.next,
+            rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
+            bytes: batches.iter().map(|batch| block_bytes(batch) as u64).sum(),
+        };
+        self.manifest.next += 1;
+        let path = self.manifest.file(&self.directory, &run);
+        let options = run::options(self.manifest.options.is_leaf(node));
+        run::write(&path, &self.schema, batches, options, &self.pool)
+            .map_err(|error| error.within(&path))?;
+        self.manifest.written_bytes += run.bytes;
+        self.written.written_bytes += run.bytes;
+        self.manifest.runs.push(run);
+        Ok(())
+    }
+
+    /// The rows of files, which the tree does not have any more after the next commit.
+    fn take(&mut self, runs: &[Run]) -> Result<Vec<RecordBatch>, Error> {
+        let mut batches = Vec::new();
+        for run in runs {
+            let path = self.manifest.file(&self.directory, run);
+            let read = run::open(&path, &self.pool).and_then(|reader| {
+                for batch in reader {
+                    let batch = batch?;
+                    check_schema(&self.schema, batch.schema_ref())?;
+                    batches.push(batch);
+                }
+                Ok(())
+            });
+            read.map_err(|error| error.within(&path))?;
+            self.old.push(path);
+        }
+        self.manifest.runs.retain(|run| !runs.contains(run));
+        Ok(batches)
+    }
+
+    /// Removes files that a process wrote and did not commit.
+    fn remove_strays(&self) -> Result<(), Error> {
+        let runs = self.manifest.runs.iter();
+        let known: HashSet<PathBuf> = runs
+            .map(|run| self.manifest.file(&self.directory, run))
+            .collect();
+        for path in files(&self.directory)? {
+            if !known.contains(&path) {
+                remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The numbered files in a directory.
+fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(is_file_of_a_tree) {
+            files.push(directory.join(entry.file_name()));
+        }
+    }
+    Ok(files)
+}
+
+/// Numbered files without a manifest may be anybody's.
+fn refuse_others_files(directory: &Path) -> Result<(), Error> {
+    match files(directory)?.first() {
+        Some(path) => Err(Error::Refused(format!(
+            "{}: {} is there, but no tree; take an empty directory",
+            directory.display(),
+            path.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn made_otherwise(directory: &Path, options: &TreeOptions) -> Error {
+    Error::Refused(format!(
+        "{}: the tree was made by the {} of {:?}, with time {:?}, {} levels of {} bits and a capacity \
+         of {} bytes; name these or none, or another directory",
+        directory.display(),
+        options.key,
+        options.id,
+        options.time,
+        options.levels,
+        options.bits,
+        options.capacity_bytes
+    ))
+}
