@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod amount;
 mod de;
 mod document;
 mod error;
@@ -27,6 +28,7 @@ mod suggest;
 mod unit;
 pub mod units;
 
+pub use amount::{ByteSize, TimeSpan};
 pub use document::{Document, Limits, parse_yaml};
 pub use error::{Error, Position, quoted};
 pub use file::{Source, read_text};

@@ -125,6 +125,17 @@ pub enum Error {
     /// There is no memory.
     #[error(transparent)]
     Memory(#[from] overside_device::MemoryError),
+    /// A stage of a pipeline cannot take the batches, or failed at one.
+    #[error("stage {stage:?}: {error}")]
+    Stage {
+        /// Its name.
+        stage: String,
+        /// Why.
+        error: Box<Self>,
+    },
+    /// A search failed.
+    #[error(transparent)]
+    Search(#[from] overside_match::Error),
     /// Values that no batch of that type can hold.
     #[error("{bytes} bytes of a column belong into one batch; write the input in smaller batches")]
     BatchBytes {

@@ -8,6 +8,7 @@ pub mod files;
 pub mod generate;
 pub mod operators;
 pub mod pack;
+pub mod pipeline;
 mod repartition;
 
 pub use error::Error;

@@ -28,7 +28,7 @@ enum Circuit {
 
 /// The circuit to one device.
 #[derive(Debug)]
-pub(crate) struct CircuitBreaker {
+pub struct CircuitBreaker {
     retry: Retry,
     circuit: Circuit,
     /// The next pause.
@@ -40,7 +40,8 @@ pub(crate) struct CircuitBreaker {
 }
 
 impl CircuitBreaker {
-    pub(crate) fn new(retry: Retry) -> Self {
+    /// A closed one.
+    pub fn new(retry: Retry) -> Self {
         let retry = Retry {
             first: retry.first.min(PAUSE_MAX),
             longest: retry.longest.min(PAUSE_MAX),
@@ -55,7 +56,7 @@ impl CircuitBreaker {
     }
 
     /// How many jobs the device may have, of `depth`.
-    pub(crate) fn limit(&self, depth: usize) -> usize {
+    pub fn limit(&self, depth: usize) -> usize {
         match self.circuit {
             Circuit::Closed => depth,
             Circuit::HalfOpen => 1,
@@ -63,17 +64,23 @@ impl CircuitBreaker {
         }
     }
 
+    /// Whether the device is used without reserve.
+    pub fn is_closed(&self) -> bool {
+        self.circuit == Circuit::Closed
+    }
+
     /// Whether the device is not used, for now or for good.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         matches!(self.circuit, Circuit::Open(_) | Circuit::GivenUp)
     }
 
-    pub(crate) fn is_given_up(&self) -> bool {
+    /// Whether the device is not used any more.
+    pub fn is_given_up(&self) -> bool {
         self.circuit == Circuit::GivenUp
     }
 
     /// When the device is to be tried again, if it is not used for now.
-    pub(crate) fn retry_at(&self) -> Option<Instant> {
+    pub fn retry_at(&self) -> Option<Instant> {
         match self.circuit {
             Circuit::Open(until) => Some(until),
             Circuit::Closed | Circuit::HalfOpen | Circuit::GivenUp => None,
@@ -81,13 +88,13 @@ impl CircuitBreaker {
     }
 
     /// Begins to try the device.
-    pub(crate) fn half_open(&mut self) {
+    pub fn half_open(&mut self) {
         self.circuit = Circuit::HalfOpen;
         self.failures = 0;
     }
 
     /// A job was done. Whether the circuit was half open: the device works again.
-    pub(crate) fn record_success(&mut self, depth: usize) -> bool {
+    pub fn record_success(&mut self, depth: usize) -> bool {
         self.failures = 0;
         self.done += 1;
         if self.done > depth as u64 {
@@ -101,7 +108,7 @@ impl CircuitBreaker {
     }
 
     /// A job failed. Whether the circuit is to be opened.
-    pub(crate) fn record_failure(&mut self) -> bool {
+    pub fn record_failure(&mut self) -> bool {
         self.failures += 1;
         match self.circuit {
             Circuit::Closed => self.failures >= FAILURES_MAX,
@@ -111,7 +118,7 @@ impl CircuitBreaker {
     }
 
     /// Opens the circuit; for how long.
-    pub(crate) fn open(&mut self, now: Instant) -> Duration {
+    pub fn open(&mut self, now: Instant) -> Duration {
         let pause = self.pause;
         self.circuit = Circuit::Open(now + pause);
         self.pause = (pause * 2).min(self.retry.longest.max(self.retry.first));
@@ -120,7 +127,8 @@ impl CircuitBreaker {
         pause
     }
 
-    pub(crate) fn give_up(&mut self) {
+    /// Opens the circuit for good.
+    pub fn give_up(&mut self) {
         self.circuit = Circuit::GivenUp;
     }
 }

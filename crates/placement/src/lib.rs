@@ -39,11 +39,15 @@ mod split;
 mod verify;
 
 pub use adaptive::controller;
+pub use adaptive::lookahead::Lookahead;
+pub use adaptive::throughput::ThroughputEstimator;
 pub use chunk::{Checksum, Chunk, ChunkResult};
+pub use circuit_breaker::CircuitBreaker;
 pub use executor::Executor;
 pub use file::{PlacementFile, Rule, SCHEMA as PLACEMENT_SCHEMA};
 pub use memory::Buffer;
 pub use policy::{Policy, PolicyError, Target};
 pub use report::{DecisionRecord, Event, EventKind, Report, TargetReport, Verification};
 pub use setup::{Error, Retry, Setup, WINDOW_MAX, chunk_bytes};
+pub use split::WeightedSplit;
 pub use verify::{SAMPLE_EVERY, UnknownVerify, Verify};

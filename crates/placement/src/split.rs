@@ -8,7 +8,7 @@ use crate::Target;
 
 /// After each chunk, the device's share is off by at most half of the longest one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WeightedSplit {
+pub struct WeightedSplit {
     /// The wanted share, 0 to 1.
     fraction: f64,
     total: f64,
@@ -16,7 +16,8 @@ pub(crate) struct WeightedSplit {
 }
 
 impl WeightedSplit {
-    pub(crate) fn new(fraction: f64) -> Self {
+    /// So great a share for the device, 0 to 1.
+    pub fn new(fraction: f64) -> Self {
         Self {
             fraction,
             total: 0.0,
@@ -25,7 +26,7 @@ impl WeightedSplit {
     }
 
     /// Whose the next chunk is.
-    pub(crate) fn next(&mut self, bytes: usize) -> Target {
+    pub fn next(&mut self, bytes: usize) -> Target {
         // An empty chunk counts as one byte, or it would be everybody's.
         let bytes = bytes.max(1) as f64;
         self.total += bytes;

@@ -25,6 +25,36 @@ pub struct WriteOptions {
     pub outer: Option<Outer>,
 }
 
+impl WriteOptions {
+    /// Whether the format has what is asked for.
+    ///
+    /// # Errors
+    /// [`Error::Options`].
+    pub fn check(&self) -> Result<(), Error> {
+        let is_ipc = matches!(self.format, FileFormat::Arrow | FileFormat::ArrowStream);
+        let refused = |reason: String| Err(Error::Options(reason));
+        let format = self.format;
+        match self {
+            Self { outer: Some(_), .. } if !is_ipc => refused(format!(
+                "{format} has no outer compression; arrow and arrow-stream have"
+            )),
+            Self {
+                outer: Some(_),
+                codec,
+                ..
+            } if *codec != Codec::None => refused("codec and outer exclude each other".into()),
+            Self {
+                format: FileFormat::Csv,
+                codec,
+                ..
+            } if *codec != Codec::None => {
+                refused("csv has no compression inside; use `overside compress`".into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// A table that is being written.
 pub struct FileWriter<W: Write + Send> {
     batches: Batches<W>,
@@ -55,12 +85,7 @@ impl<W: Write + Send> FileWriter<W> {
             FileFormat::ArrowStream => Layout::Stream,
             _ => Layout::File,
         };
-        let is_ipc = matches!(options.format, FileFormat::Arrow | FileFormat::ArrowStream);
-        if options.outer.is_some() && !is_ipc {
-            let format = options.format;
-            let reason = format!("{format} has no outer compression; arrow and arrow-stream have");
-            return Err(Error::Options(reason));
-        }
+        options.check()?;
         let batches = match options.format {
             FileFormat::Arrow | FileFormat::ArrowStream => {
                 let options = PackOptions {
@@ -80,11 +105,6 @@ impl<W: Write + Send> FileWriter<W> {
                 let writer =
                     ArrowWriter::try_new(counted(output), schema, Some(properties.build()))?;
                 Batches::Parquet(Box::new(writer))
-            }
-            FileFormat::Csv if options.codec != Codec::None => {
-                return Err(Error::Options(
-                    "csv has no compression inside; use `overside compress`".into(),
-                ));
             }
             FileFormat::Csv => Batches::Csv(Box::new(CsvWriter::new(counted(output)))),
         };

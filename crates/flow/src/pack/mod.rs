@@ -34,6 +34,7 @@ mod unpacker;
 pub use codec::{Codec, Layout};
 pub use outer::{OUTER_FORMAT_KEY, Outer};
 pub use packer::{PackOptions, Packer};
+pub(crate) use pool::Job;
 pub use pool::{CodecPool, Placement};
 pub use stages::{StageTime, StageTimes};
 pub use unpacker::{UnpackOptions, Unpacker};

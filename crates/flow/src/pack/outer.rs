@@ -14,6 +14,7 @@
 //! | | the chunks, one behind the other, then zeros to a multiple of 8 |
 
 use std::collections::HashMap;
+use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -67,6 +68,16 @@ impl Outer {
     /// In that format, at that level of the library's; its default unless set.
     pub fn new(format: Format, level: Option<u32>) -> Self {
         Self { format, level }
+    }
+
+    /// The format.
+    pub fn format(self) -> Format {
+        self.format
+    }
+
+    /// The level, if one is set.
+    pub fn level(self) -> Option<u32> {
+        self.level
     }
 
     /// The schema that says so.
@@ -149,6 +160,13 @@ impl FromStr for Outer {
             Ok(Operation::Compress(format)) => Ok(Self::new(format, level)),
             _ => Err(unknown()),
         }
+    }
+}
+
+impl fmt::Display for Outer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&name(self.format))?;
+        self.level.map_or(Ok(()), |level| write!(f, ":{level}"))
     }
 }
 

@@ -49,7 +49,7 @@ pub struct CodecPool {
 type Key = (Operation, Option<u32>, usize, usize);
 
 /// A part of a message for a codec.
-pub(super) struct Job {
+pub(crate) struct Job {
     pub source: Buffer,
     /// The longest result that is wanted.
     pub capacity: usize,
@@ -97,7 +97,7 @@ impl CodecPool {
     }
 
     /// Whether the device takes part in an operation.
-    pub(super) fn is_placed(&self, operation: Operation) -> bool {
+    pub(crate) fn is_placed(&self, operation: Operation) -> bool {
         let device = (self.placement.as_ref()).and_then(|placement| placement.device.as_ref());
         device.is_some_and(|device| device.capabilities().get(operation).is_some())
     }
@@ -112,7 +112,7 @@ impl CodecPool {
     }
 
     /// Runs jobs on the targets of the placement. The results in the order of the jobs.
-    pub(super) fn run_placed(
+    pub(crate) fn run_placed(
         &self,
         operation: Operation,
         level: Option<u32>,

@@ -7,6 +7,7 @@ mod pack_checks;
 mod pack_hostile;
 mod pack_placement;
 mod partition;
+mod pipeline_definition;
 mod random;
 mod rechunk;
 mod sort;

@@ -5,7 +5,7 @@
 
 /// What a target has ahead of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lookahead {
+pub struct Lookahead {
     /// Bytes that it has taken and not finished.
     bytes: f64,
     /// Its rate; in any unit, but the same one for both targets.
@@ -13,7 +13,8 @@ pub(crate) struct Lookahead {
 }
 
 impl Lookahead {
-    pub(crate) fn new(bytes: f64, rate: f64) -> Self {
+    /// So many bytes ahead, at that rate.
+    pub fn new(bytes: f64, rate: f64) -> Self {
         Self { bytes, rate }
     }
 
@@ -22,7 +23,7 @@ impl Lookahead {
     /// It may not if it would be longer at it than the other one would be at everything. So at the
     /// end of a stream both are done within the time of one chunk; and one of them may always take
     /// the next, or nothing would go on.
-    pub(crate) fn may_take(&self, chunk: f64, other: &Self, waiting: f64) -> bool {
+    pub fn may_take(&self, chunk: f64, other: &Self, waiting: f64) -> bool {
         (self.bytes + chunk) / self.rate <= (other.bytes + waiting) / other.rate
     }
 }

@@ -9,7 +9,7 @@
 //! 3. At the end the controller is told what both finished ([`throughput`]) and in what time.
 
 pub mod controller;
-mod lookahead;
+pub(crate) mod lookahead;
 pub(crate) mod throughput;
 
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// out, unless nothing follows it. A few jobs that come back together do not make a device
 /// infinitely fast: as many as were in flight take at least as long as the first one took.
 #[derive(Debug, Default)]
-pub(crate) struct ThroughputEstimator {
+pub struct ThroughputEstimator {
     bytes: u64,
     busy: Duration,
     run: Option<Run>,
@@ -32,7 +32,7 @@ struct First {
 
 impl ThroughputEstimator {
     /// The target has something to do again.
-    pub(crate) fn begin(&mut self, now: Instant) {
+    pub fn begin(&mut self, now: Instant) {
         self.run = Some(Run {
             begun: now,
             first: None,
@@ -41,7 +41,7 @@ impl ThroughputEstimator {
     }
 
     /// Jobs came back, with results for so many bytes each, `since` the last ones or the beginning.
-    pub(crate) fn done(&mut self, sizes: impl Iterator<Item = u64>, since: Duration, now: Instant) {
+    pub fn done(&mut self, sizes: impl Iterator<Item = u64>, since: Duration, now: Instant) {
         let Some(run) = &mut self.run else { return };
         if run.first.is_some() {
             self.busy += since;
@@ -56,7 +56,7 @@ impl ThroughputEstimator {
     }
 
     /// The target has nothing to do any more; what it did last came back at `last`.
-    pub(crate) fn end(&mut self, last: Instant) {
+    pub fn end(&mut self, last: Instant) {
         let Some(run) = self.run.take() else { return };
         let Some(first) = run.first else { return };
         let latency = first.at.saturating_duration_since(run.begun);
@@ -71,12 +71,12 @@ impl ThroughputEstimator {
     }
 
     /// Forgets what is under way.
-    pub(crate) fn drop_run(&mut self) {
+    pub fn drop_run(&mut self) {
         self.run = None;
     }
 
     /// Bytes and time so far.
-    pub(crate) fn so_far(&self) -> (u64, Duration) {
+    pub fn so_far(&self) -> (u64, Duration) {
         (self.bytes, self.busy)
     }
 }

@@ -1,0 +1,419 @@
+//! The file that says what a pipeline is. `docs/flow-pipeline.md` describes every key.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+use overside_config::{ByteSize, Document, Error, Limits, Source, TimeSpan, read_text};
+use serde::{Deserialize, Serialize};
+
+use super::outputs::{Destination, Output, Partition};
+use super::stage::StageDefinition;
+
+/// What its `schema` says.
+pub const SCHEMA: &str = "flow-pipeline/1";
+
+const LIMITS: Limits = Limits::bytes(1 << 20);
+const NAME_CHARS_MAX: usize = 64;
+const STAGES_MAX: usize = 64;
+const NODES_MAX: usize = 64;
+const OUTPUTS_MAX: usize = 1024;
+const FILES_MAX: usize = 100_000;
+const THREADS: RangeInclusive<usize> = 1..=1024;
+const STREAMS: RangeInclusive<usize> = 1..=1024;
+const ROWS: RangeInclusive<usize> = 1..=1 << 20;
+const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 46;
+const WINDOW: RangeInclusive<usize> = 1..=1024;
+const SLOWDOWN: RangeInclusive<f64> = 1.0..=1000.0;
+const TIME: RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
+
+/// A pipeline as a user wrote it, checked as far as that can be done without data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    schema: String,
+    /// What the pipeline is called.
+    pub name: String,
+    /// Threads of the host that work on all streams together; one a core unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    threads: Option<usize>,
+    /// Bytes of batches that all streams together may hold, about; 256 MiB unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    memory: Option<ByteSize>,
+    /// Streams at a time, which share the memory evenly; 8 unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    streams: Option<usize>,
+    /// Where a service puts what does not fit into memory; without it producers wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spill: Option<Spill>,
+    /// What goes in.
+    #[serde(default)]
+    pub input: Input,
+    /// Machines beside this one, by name.
+    #[serde(default)]
+    pub nodes: BTreeMap<String, NodeDefinition>,
+    /// What is done, in this order.
+    #[serde(default)]
+    pub stages: Vec<StageDefinition>,
+    /// Where what comes out goes, by name.
+    #[serde(default)]
+    pub outputs: BTreeMap<String, Output>,
+}
+
+/// What goes into a pipeline.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Tables that `flow run` reads, one behind the other, as one stream.
+    #[serde(default)]
+    pub files: Vec<PathBuf>,
+    /// The path of the Flight descriptor that `flow serve` takes streams under; the pipeline's name
+    /// unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flight: Option<String>,
+    /// The most rows of a batch; larger ones are split. 65,536 unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rows: Option<usize>,
+}
+
+/// Where a service puts what does not fit into memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spill {
+    /// A directory, which is made if absent.
+    pub directory: PathBuf,
+    /// Bytes that may lie there.
+    pub bytes: ByteSize,
+}
+
+/// A machine that stages can run on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeDefinition {
+    /// `grpc://HOST:PORT`, `grpc+tls://HOST:PORT`, or `in-process`: threads of this process that
+    /// stand for another machine, to try a pipeline without one.
+    pub address: String,
+    /// Threads of an `in-process` node; 1 unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    threads: Option<usize>,
+    /// How many times slower than it is an `in-process` node is to be; 1 unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    slowdown: Option<f64>,
+    /// Batches after which an `in-process` node is to be lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_after: Option<u64>,
+    /// Batches of one stage that the node may have at a time; 8 unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    window: Option<usize>,
+    /// How long a batch may wait for the node under `adaptive` until the host takes part; 50 ms unless
+    /// set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queue_delay_max: Option<TimeSpan>,
+    /// After which time without an answer the node counts as lost; 10 s unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timeout: Option<TimeSpan>,
+    /// The first line of this file is the token for a node that wants one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
+    /// A directory with `ca.pem`, and `host.pem` and `host.key` for a node that wants certificates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_keys: Option<PathBuf>,
+}
+
+/// The address of a node that is part of this process.
+pub const IN_PROCESS: &str = "in-process";
+
+impl NodeDefinition {
+    /// Whether it is part of this process.
+    pub fn is_in_process(&self) -> bool {
+        self.address == IN_PROCESS
+    }
+
+    /// Threads of an in-process node.
+    pub fn threads(&self) -> NonZeroUsize {
+        self.threads
+            .and_then(NonZeroUsize::new)
+            .unwrap_or(NonZeroUsize::MIN)
+    }
+
+    /// How many times slower an in-process node is to be.
+    pub fn slowdown(&self) -> f64 {
+        self.slowdown.unwrap_or(1.0)
+    }
+
+    /// Batches of one stage that the node may have at a time.
+    pub fn window(&self) -> usize {
+        self.window.unwrap_or(8)
+    }
+
+    /// How long a batch may wait for the node under `adaptive`.
+    pub fn queue_delay_max(&self) -> TimeSpan {
+        self.queue_delay_max.unwrap_or(TimeSpan::millis(50))
+    }
+
+    /// After which time without an answer the node counts as lost.
+    pub fn timeout(&self) -> TimeSpan {
+        self.timeout.unwrap_or(TimeSpan::millis(10_000))
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let wrong =
+            |key: &str, problem: &str, remedy: &str| Err(Error::of_key(key, problem, remedy));
+        let is_flight = ["grpc://", "grpc+tls://"]
+            .iter()
+            .any(|scheme| self.address.starts_with(scheme));
+        if !is_flight && !self.is_in_process() {
+            let remedy = "grpc://HOST:PORT, grpc+tls://HOST:PORT or in-process";
+            return wrong("address", "not an address of a node", remedy);
+        }
+        let in_process_only = [
+            ("threads", self.threads.is_some()),
+            ("slowdown", self.slowdown.is_some()),
+            ("lost_after", self.lost_after.is_some()),
+        ];
+        let flight_only = [
+            ("password_file", self.password_file.is_some()),
+            ("tls_keys", self.tls_keys.is_some()),
+        ];
+        let excluded = if is_flight {
+            &in_process_only[..]
+        } else {
+            &flight_only
+        };
+        if let Some((key, _)) = excluded.iter().find(|(_, is_set)| *is_set) {
+            let problem = format!("a node at {} has none", self.address);
+            return wrong(key, &problem, "leave it out");
+        }
+        check_range("threads", self.threads, &THREADS)?;
+        check_range("window", self.window, &WINDOW)?;
+        check_range("slowdown", self.slowdown, &SLOWDOWN)?;
+        for (key, time) in [
+            ("queue_delay_max", self.queue_delay_max),
+            ("timeout", self.timeout),
+        ] {
+            if time.is_some_and(|time| !TIME.contains(&time.0)) {
+                return wrong(key, "out of range", "1 ms to 3600 s");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_range<T: PartialOrd + std::fmt::Display>(
+    key: &str,
+    value: Option<T>,
+    range: &RangeInclusive<T>,
+) -> Result<(), Error> {
+    match value {
+        Some(value) if !range.contains(&value) => {
+            let remedy = format!("from {} to {}", range.start(), range.end());
+            Err(Error::of_key(
+                key,
+                format!("{value} is out of range"),
+                remedy,
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Definition {
+    /// Reads the file at `path`, of at most 1 MiB. Paths in it are relative to its directory.
+    ///
+    /// # Errors
+    /// It cannot be read, or as [`Definition::parse`].
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let text = read_text(path, LIMITS.bytes, Source::Any)?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        Self::parse(&path.display().to_string(), &text, directory)
+    }
+
+    /// Reads and checks a text; `file` is for messages. Files that it names are relative to
+    /// `directory`.
+    ///
+    /// # Errors
+    /// The first key that is wrong, where it stands, and what is allowed.
+    pub fn parse(file: &str, text: &str, directory: &Path) -> Result<Self, Error> {
+        let document = Document::toml(file, text, LIMITS)?;
+        document.schema(SCHEMA)?;
+        let mut definition: Self = document.read()?;
+        definition.resolve(directory);
+        definition
+            .check(directory)
+            .map_err(|error| document.locate(error))?;
+        document.text("name", &definition.name, NAME_CHARS_MAX)?;
+        Ok(definition)
+    }
+
+    /// Threads of the host that work on all streams together.
+    pub fn threads(&self) -> NonZeroUsize {
+        let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        self.threads
+            .and_then(NonZeroUsize::new)
+            .unwrap_or_else(cores)
+    }
+
+    /// Bytes of batches that all streams together may hold.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory.map_or(256 << 20, |memory| memory.0)
+    }
+
+    /// Streams at a time.
+    pub fn streams(&self) -> usize {
+        self.streams.unwrap_or(8)
+    }
+
+    /// The most rows of a batch.
+    pub fn input_rows(&self) -> usize {
+        self.input.rows.unwrap_or(64 << 10)
+    }
+
+    /// The path of the Flight descriptor that takes streams.
+    pub fn flight_path(&self) -> &str {
+        self.input.flight.as_deref().unwrap_or(&self.name)
+    }
+
+    /// How many partitions come out, beside that of null keys; `None` without a stage that
+    /// partitions.
+    pub fn partitions(&self) -> Option<u32> {
+        self.stages.iter().find_map(StageDefinition::partitions)
+    }
+
+    /// The outputs that a partition goes to, with their names: at least one.
+    pub fn routes(&self, partition: Partition) -> impl Iterator<Item = (&str, &Output)> {
+        let partitions = self.partitions().unwrap_or(0);
+        (self.outputs.iter())
+            .filter(move |(_, output)| output.takes(partition, partitions))
+            .map(|(name, output)| (name.as_str(), output))
+    }
+
+    /// The same with other threads, as the command line has them.
+    #[must_use]
+    pub fn with_threads(self, threads: NonZeroUsize) -> Self {
+        Self {
+            threads: Some(threads.get()),
+            ..self
+        }
+    }
+
+    fn resolve(&mut self, directory: &Path) {
+        let resolve = |path: &mut PathBuf| *path = directory.join(&path);
+        self.input.files.iter_mut().for_each(resolve);
+        self.spill
+            .iter_mut()
+            .for_each(|spill| resolve(&mut spill.directory));
+        for node in self.nodes.values_mut() {
+            node.password_file.iter_mut().for_each(resolve);
+            node.tls_keys.iter_mut().for_each(resolve);
+        }
+        for output in self.outputs.values_mut() {
+            if let Destination::Directory(path) = &mut output.to {
+                resolve(path);
+            }
+        }
+    }
+
+    fn check(&mut self, directory: &Path) -> Result<(), Error> {
+        check_range("threads", self.threads, &THREADS)?;
+        check_range("streams", self.streams, &STREAMS)?;
+        check_range("input.rows", self.input.rows, &ROWS)?;
+        check_range(
+            "input.files",
+            Some(self.input.files.len()),
+            &(0..=FILES_MAX),
+        )?;
+        check_range("stages", Some(self.stages.len()), &(0..=STAGES_MAX))?;
+        check_range("nodes", Some(self.nodes.len()), &(0..=NODES_MAX))?;
+        check_range("outputs", Some(self.outputs.len()), &(1..=OUTPUTS_MAX))?;
+        if self
+            .memory
+            .is_some_and(|memory| !MEMORY.contains(&memory.0))
+        {
+            let remedy = "1 MiB to 65536 GiB";
+            return Err(Error::of_key("memory", "out of range", remedy));
+        }
+        for (name, node) in &self.nodes {
+            if ["host", "device", "adaptive"].contains(&name.as_str()) || name.contains(':') {
+                let key = format!("nodes.{name}");
+                let problem = "a placement is called so";
+                return Err(Error::of_key(&key, problem, "give the node another name"));
+            }
+            node.check()
+                .map_err(|error| below(&format!("nodes.{name}"), error))?;
+        }
+        let mut has_partitions = false;
+        for (index, stage) in self.stages.iter_mut().enumerate() {
+            let key = format!("stages.{index}");
+            stage.check(directory).map_err(|error| below(&key, error))?;
+            check_node(stage, &self.nodes).map_err(|error| below(&key, error))?;
+            if stage.partitions().is_some() && std::mem::replace(&mut has_partitions, true) {
+                let problem = "another stage has partitioned already";
+                let remedy = "partition once, by more bits or a larger hash";
+                return Err(below(&key, Error::of_key("partition", problem, remedy)));
+            }
+        }
+        let partitions = self.partitions();
+        for (name, output) in &self.outputs {
+            let checked = output.check(partitions);
+            checked.map_err(|error| below(&format!("outputs.{name}"), error))?;
+        }
+        self.check_routes()
+    }
+
+    /// Whether everything goes somewhere.
+    fn check_routes(&self) -> Result<(), Error> {
+        let all: Vec<Partition> = match self.partitions() {
+            Some(partitions) => (0..=partitions).map(Some).collect(),
+            None => vec![None],
+        };
+        let lost = all
+            .into_iter()
+            .find(|one| self.routes(*one).next().is_none());
+        let Some(lost) = lost else {
+            return Ok(());
+        };
+        let name = match lost {
+            Some(number) if Some(number) < self.partitions() => format!("partition {number}"),
+            _ => "the partition of rows without a key".to_owned(),
+        };
+        let remedy = "name it in the `partitions` of an output, or add an output without them";
+        Err(Error::of_key(
+            "outputs",
+            format!("{name} goes nowhere"),
+            remedy,
+        ))
+    }
+}
+
+fn check_node(
+    stage: &StageDefinition,
+    nodes: &BTreeMap<String, NodeDefinition>,
+) -> Result<(), Error> {
+    match stage.node() {
+        Some(name) if !nodes.contains_key(name) => {
+            let key = if stage.node.is_some() {
+                "node"
+            } else {
+                "placement"
+            };
+            let mut known: Vec<&str> = nodes.keys().map(String::as_str).collect();
+            if key == "placement" {
+                known.extend(["host", "device", "split:P", "adaptive"]);
+            }
+            let problem = format!("no node is called {}", overside_config::quoted(name));
+            Err(Error::of_key(key, problem, "").meant(name, &known))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An error about a key below another one.
+fn below(key: &str, error: Error) -> Error {
+    let key = match error.key.is_empty() {
+        true => key.to_owned(),
+        false => format!("{key}.{}", error.key),
+    };
+    Error { key, ..error }
+}

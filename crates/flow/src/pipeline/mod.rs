@@ -1,0 +1,33 @@
+//! Pipelines: stages that record batches go through one after the other, each on the host, on a
+//! node, or on both, and the outputs that what comes out is routed to.
+//!
+//! 1. A [`Definition`] is read from a file that a user wrote. It knows no data yet.
+//! 2. A [`Pipeline`] has the threads, the nodes and the memory for it. [`Pipeline::stream`] begins a
+//!    stream of batches of one schema; the stages are compiled for that.
+//! 3. A stage is a pure function of one batch, so a batch can run anywhere, several at once, and
+//!    again where it failed. What comes out leaves in the order of the batches, each once.
+//!
+//! | question | module |
+//! |---|---|
+//! | what can be written? | `definition`, `placement`, `outputs`, and one file a kind of stage in `stages` |
+//! | what does a stage do? | `stage` |
+//! | what runs it? | `runtime`, `stream`; on a node: `runner` |
+
+mod definition;
+mod outputs;
+mod placement;
+mod runner;
+mod runtime;
+mod stage;
+mod stages;
+mod stream;
+mod word;
+
+pub use definition::{Definition, IN_PROCESS, Input, NodeDefinition, SCHEMA, Spill};
+pub use outputs::{Destination, Output, Partition, Partitions};
+pub use placement::StagePlacement;
+pub use runner::StageRunner;
+pub use runtime::Pipeline;
+pub use stage::{Piece, StageDefinition};
+pub use stream::{Done, Stream};
+pub use word::Word;

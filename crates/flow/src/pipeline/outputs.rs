@@ -1,0 +1,221 @@
+//! Where what comes out of a pipeline goes: rules of partitions and destinations.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use overside_config::{ByteSize, Error};
+use serde::{Deserialize, Serialize};
+
+use super::word::{Word, as_words};
+use crate::files::{FileFormat, WriteOptions};
+use crate::operators::MAX_PARTITIONS;
+use crate::pack::{Codec, Outer};
+
+/// A destination, and which partitions go there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Output {
+    /// Where.
+    pub to: Destination,
+    /// Which partitions; all unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<Partitions>,
+    /// Of files: `arrow` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<Word<FileFormat>>,
+    /// Of buffers or pages in files: `none` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub codec: Option<Word<Codec>>,
+    /// Of whole messages in Arrow files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outer: Option<Word<Outer>>,
+    /// Rows that are gathered for a batch of a file; 65,536 unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<usize>,
+    /// Bytes of batches after which a service begins another file; 256 MiB unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_bytes: Option<ByteSize>,
+}
+
+/// Where an output goes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Destination {
+    /// Files in a directory, one a partition.
+    Directory(PathBuf),
+    /// Objects of a bucket, `s3://BUCKET/PREFIX`, one a partition.
+    ObjectStore(String),
+    /// Whoever asks the service for it.
+    Subscribers,
+    /// Another Arrow Flight endpoint: `grpc://HOST:PORT/PATH` or `grpc+tls://...`.
+    Flight(String),
+}
+
+/// Numbers of partitions, ascending, and whether the one of null keys is among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Partitions {
+    ranges: Vec<(u32, u32)>,
+    with_null: bool,
+}
+
+/// A partition of a pipeline's batches; `None` without a stage that partitions.
+pub type Partition = Option<u32>;
+
+impl Output {
+    /// Whether a partition goes here, of so many beside that of null keys.
+    pub fn takes(&self, partition: Partition, partitions: u32) -> bool {
+        match (&self.partitions, partition) {
+            (Some(rule), Some(number)) => rule.contains(number, partitions),
+            (Some(_), None) => false,
+            (None, _) => true,
+        }
+    }
+
+    /// How files are written.
+    pub fn write_options(&self) -> WriteOptions {
+        WriteOptions {
+            format: self
+                .format
+                .as_ref()
+                .map_or_else(FileFormat::default, |word| word.0),
+            codec: self.codec.as_ref().map_or(Codec::None, |word| word.0),
+            outer: self.outer.as_ref().map(|word| word.0),
+        }
+    }
+
+    /// Whether it is made of files, here or in an object store.
+    fn has_files(&self) -> bool {
+        matches!(
+            self.to,
+            Destination::Directory(_) | Destination::ObjectStore(_)
+        )
+    }
+
+    pub(super) fn check(&self, partitions: Option<u32>) -> Result<(), Error> {
+        const ROWS: std::ops::RangeInclusive<usize> = 1..=16 << 20;
+        let file_keys = [
+            ("format", self.format.is_some()),
+            ("codec", self.codec.is_some()),
+            ("outer", self.outer.is_some()),
+            ("rows", self.rows.is_some()),
+            ("file_bytes", self.file_bytes.is_some()),
+        ];
+        if let Some((key, _)) = file_keys.iter().find(|(_, is_set)| *is_set)
+            && !self.has_files()
+        {
+            let problem = format!("{} has no files", self.to);
+            return Err(Error::of_key(key, problem, "leave it out"));
+        }
+        self.write_options().check().map_err(|error| {
+            Error::of_key(
+                "format",
+                error.to_string(),
+                "choose another format or codec",
+            )
+        })?;
+        if let Some(rows) = self.rows
+            && !ROWS.contains(&rows)
+        {
+            let remedy = format!("from {} to {}", ROWS.start(), ROWS.end());
+            return Err(Error::of_key("rows", format!("{rows} rows"), remedy));
+        }
+        match (&self.partitions, partitions) {
+            (Some(_), None) => Err(Error::of_key(
+                "partitions",
+                "no stage partitions",
+                "leave it out, or add a stage with `partition`",
+            )),
+            (Some(rule), Some(count)) => match rule.ranges.last() {
+                Some((_, last)) if *last >= count => Err(Error::of_key(
+                    "partitions",
+                    format!("there is no partition {last}"),
+                    format!("0 to {}, and null", count - 1),
+                )),
+                _ => Ok(()),
+            },
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+impl Partitions {
+    /// Whether that partition is among them, of so many beside that of null keys.
+    pub fn contains(&self, partition: u32, partitions: u32) -> bool {
+        match partition < partitions {
+            true => (self.ranges.iter()).any(|(first, last)| (*first..=*last).contains(&partition)),
+            false => self.with_null,
+        }
+    }
+}
+
+/// `0,2..5,null`: the end of a range is not in it, as with bits.
+impl FromStr for Partitions {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut all = Self::default();
+        let number = |part: &str| {
+            let parsed: Option<u32> = part.trim().parse().ok();
+            parsed
+                .filter(|number| *number as usize <= MAX_PARTITIONS)
+                .ok_or_else(|| format!("{part:?} is no number of a partition"))
+        };
+        for part in text.split(',') {
+            if part.trim() == "null" {
+                all.with_null = true;
+                continue;
+            }
+            let (first, end) = match part.split_once("..") {
+                Some((first, end)) => (number(first)?, number(end)?),
+                None => (number(part)?, number(part)? + 1),
+            };
+            if first >= end {
+                return Err(format!("{part:?} has no partition in it"));
+            }
+            all.ranges.push((first, end - 1));
+        }
+        all.ranges.sort_by_key(|(_, last)| *last);
+        Ok(all)
+    }
+}
+
+impl fmt::Display for Partitions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranges = self.ranges.iter().map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}..{}", last + 1),
+        });
+        let null = self.with_null.then(|| "null".to_owned());
+        f.write_str(&ranges.chain(null).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl FromStr for Destination {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bounded = (1..=4096).contains(&text.len()) && !text.contains(char::is_control);
+        let schemes = "a directory, s3://BUCKET/PREFIX, grpc://HOST:PORT/PATH, grpc+tls://..., or \
+                       subscribers";
+        match text.split_once("://") {
+            _ if !bounded => Err(format!("not 1 to 4096 characters; write {schemes}")),
+            Some(("s3", _)) => Ok(Self::ObjectStore(text.into())),
+            Some(("grpc" | "grpc+tls", _)) => Ok(Self::Flight(text.into())),
+            Some((scheme, _)) => Err(format!("{scheme}:// is not known; write {schemes}")),
+            None if text == "subscribers" => Ok(Self::Subscribers),
+            None => Ok(Self::Directory(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(path) => path.display().fmt(f),
+            Self::ObjectStore(address) | Self::Flight(address) => f.write_str(address),
+            Self::Subscribers => f.write_str("subscribers"),
+        }
+    }
+}
+
+as_words! { Partitions Destination }

@@ -1,0 +1,106 @@
+//! A stage by itself, as a node runs it.
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+
+use super::stage::{CompiledStage, Piece, Resources, StageDefinition, StageFunction};
+use crate::Error;
+use crate::operators::check_schema;
+
+/// A stage for one thread: what a node makes of the text that came from the host.
+pub struct StageRunner {
+    name: String,
+    input: SchemaRef,
+    output: SchemaRef,
+    function: Box<dyn StageFunction>,
+}
+
+impl StageRunner {
+    /// Of a stage's definition, for batches of a schema. Its device, if it has one, is opened here.
+    ///
+    /// # Errors
+    /// [`Error::Stage`]: it cannot take such batches; [`Error::Refused`]: no such device.
+    pub fn new(stage: &StageDefinition, schema: &SchemaRef) -> Result<Self, Error> {
+        let compiled = compile(stage, schema, stage.device())?;
+        let function = (compiled.make)().map_err(|error| in_stage(stage.name(), error))?;
+        Ok(Self {
+            name: stage.name().to_owned(),
+            input: Arc::clone(schema),
+            output: compiled.schema,
+            function,
+        })
+    }
+
+    /// Of what [`StageDefinition::to_toml`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for what is no such text, and as [`StageRunner::new`].
+    pub fn parse(text: &str, schema: &SchemaRef) -> Result<Self, Error> {
+        let stage = StageDefinition::parse("stage", text);
+        Self::new(
+            &stage.map_err(|error| Error::Refused(error.to_string()))?,
+            schema,
+        )
+    }
+
+    /// The schema of what comes out.
+    pub fn output_schema(&self) -> &SchemaRef {
+        &self.output
+    }
+
+    /// What becomes of a batch, that is of its pieces.
+    ///
+    /// # Errors
+    /// [`Error::Stage`]; the next batch may be better. [`Error::SchemaChange`].
+    pub fn run(&mut self, pieces: Vec<Piece>) -> Result<Vec<Piece>, Error> {
+        for piece in &pieces {
+            check_schema(&self.input, piece.batch.schema_ref())?;
+        }
+        let result = apply(&mut *self.function, pieces);
+        result.map_err(|error| in_stage(&self.name, error))
+    }
+}
+
+/// What a stage makes of the pieces of a batch.
+pub(super) fn apply(
+    function: &mut dyn StageFunction,
+    pieces: Vec<Piece>,
+) -> Result<Vec<Piece>, Error> {
+    let mut all = Vec::with_capacity(pieces.len());
+    for Piece { partition, batch } in pieces {
+        for piece in function.apply(&batch)? {
+            if piece.batch.num_rows() > 0 {
+                all.push(Piece {
+                    partition: piece.partition.or(partition),
+                    ..piece
+                });
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// A stage for a schema, with that device.
+pub(super) fn compile(
+    stage: &StageDefinition,
+    schema: &SchemaRef,
+    device: Option<&str>,
+) -> Result<CompiledStage, Error> {
+    let opened = device.map(|name| overside_backends::open_accelerator(name, 1));
+    let opened = opened.transpose();
+    let opened = opened.map_err(|error| in_stage(stage.name(), Error::Refused(error.to_string())));
+    let policy = stage.device_policy();
+    let resources = Resources {
+        device: opened?.flatten().map(|device| (device, policy)),
+    };
+    let compiled = stage.compile(schema, &resources);
+    compiled.map_err(|error| in_stage(stage.name(), error))
+}
+
+pub(super) fn in_stage(name: &str, error: Error) -> Error {
+    Error::Stage {
+        stage: name.to_owned(),
+        error: Box::new(error),
+    }
+}
