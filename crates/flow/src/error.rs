@@ -1,5 +1,7 @@
 //! Why a flow cannot go on.
 
+use std::path::{Path, PathBuf};
+
 use arrow_schema::ArrowError;
 
 /// Why batches cannot be read, changed or written.
@@ -110,6 +112,17 @@ pub enum Error {
         "the numbers of the Arrow data are in the other byte order; write them on this kind of machine"
     )]
     ByteOrder,
+    /// There is a file of that name already.
+    #[error("{} exists", .0.display())]
+    Exists(PathBuf),
+    /// A file cannot be made, read or written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
     /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -148,4 +161,14 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+}
+
+impl Error {
+    /// That something cannot be done with a file.
+    pub(crate) fn file(path: &Path, error: std::io::Error) -> Self {
+        Self::File {
+            path: path.into(),
+            error,
+        }
+    }
 }

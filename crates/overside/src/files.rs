@@ -29,7 +29,6 @@ use input::Input;
 use original::RemovalOutcome;
 use placement_file::PlacementRules;
 use report::FileReport;
-pub use unfinished::rename_to_new;
 
 /// Bytes of a compressed file that are worth a thread.
 const PART_BYTES: u64 = 128 << 10;

@@ -5,6 +5,8 @@ mod generate;
 mod input;
 mod output;
 mod partition;
+mod run;
+mod run_text;
 mod suggest_key;
 mod text;
 
@@ -28,6 +30,7 @@ enum FlowCommand {
     Enlarge(Box<enlarge::Arguments>),
     Generate(Box<generate::Arguments>),
     Partition(Box<partition::Arguments>),
+    Run(Box<run::Arguments>),
     SuggestKey(Box<suggest_key::Arguments>),
     /// Serve tables with projection and predicate pushed down
     #[command(disable_help_flag = true)]
@@ -52,6 +55,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         FlowCommand::Partition(arguments) => started("partition", &arguments.verbosity, || {
             partition::run(arguments)
         }),
+        FlowCommand::Run(arguments) => started("run", &arguments.verbosity, || run::run(arguments)),
         FlowCommand::SuggestKey(arguments) => started("suggest-key", &arguments.verbosity, || {
             suggest_key::run(arguments)
         }),

@@ -4,25 +4,30 @@ use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::thread::available_parallelism;
 
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use overside_config::{Dimension, parse_amount};
 use overside_placement::{Policy, Verify};
 
 const THREADS_MAX: u64 = 1024;
 const SIZE_LIKE: &str = "sizes are written like 65536, 64KiB or 1MiB";
 
+/// A number of threads.
+pub fn thread_count() -> impl TypedValueParser<Value = NonZeroUsize> {
+    let number = RangedU64ValueParser::<usize>::new().range(1..=THREADS_MAX);
+    number.map(|count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN))
+}
+
 #[derive(clap::Args, Debug)]
 pub struct Threads {
     /// CPU threads [default: one per core]
-    #[arg(short = 'p', long, value_name = "N",
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=THREADS_MAX))]
-    threads: Option<usize>,
+    #[arg(short = 'p', long, value_name = "N", value_parser = thread_count())]
+    threads: Option<NonZeroUsize>,
 }
 
 impl Threads {
     pub fn count(&self) -> usize {
         let cores = || available_parallelism().map_or(1, NonZeroUsize::get);
-        self.threads.unwrap_or_else(cores)
+        self.threads.map_or_else(cores, NonZeroUsize::get)
     }
 }
 

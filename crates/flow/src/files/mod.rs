@@ -1,12 +1,14 @@
 //! Tables in files, read and written: Arrow IPC under a thread budget, Parquet and comma-separated
 //! values.
 
+mod output;
 mod reader;
 mod writer;
 
 use std::fmt;
 use std::str::FromStr;
 
+pub use output::{OutputFile, rename_to_new};
 pub use reader::{FileReader, ReadOptions};
 pub use writer::{FileWriter, WriteOptions};
 

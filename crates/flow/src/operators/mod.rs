@@ -16,6 +16,7 @@ mod suggest;
 
 pub use filter_each::{partition_by_filters, partitions_of_rows};
 pub use key::{MAX_PARTITIONS, PartitionKey, PartitionMethod};
+pub(crate) use partition::block_bytes as values_bytes;
 pub use partition::{PartitionOptions, Partitioner, Piece, Tables, check_schema, partition};
 pub use rechunk::{RechunkOptions, Rechunker};
 pub use skew::{PartitionSize, SkewReport};

@@ -102,6 +102,17 @@ impl CodecPool {
         device.is_some_and(|device| device.capabilities().get(operation).is_some())
     }
 
+    /// Queues a task that nobody waits for.
+    pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
+        self.threads.spawn(task);
+    }
+
+    /// Does one task of the queue on this thread, if there is one: so the caller counts among the
+    /// threads.
+    pub(crate) fn help(&self) -> bool {
+        self.threads.help()
+    }
+
     /// Queues tasks on the threads.
     pub(super) fn start<T, F>(&self, tasks: impl IntoIterator<Item = F>) -> Pending<T>
     where

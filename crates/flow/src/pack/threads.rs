@@ -115,6 +115,31 @@ impl Threads {
         self.helpers.len() + 1
     }
 
+    /// Queues a task that nobody waits for. Without helpers it is done when somebody waits for
+    /// another one, or helps.
+    pub(super) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
+        let task: Task = Box::new(move |_| {
+            let begin = thread_cpu_ns();
+            // What panics has said so to whoever asked for it.
+            let _ = quietly(task);
+            let spent = thread_cpu_ns().saturating_sub(begin);
+            TASKS_NS.set(TASKS_NS.get() + spent);
+        });
+        lock(&self.shared.queue).tasks.push_back(task);
+        self.shared.has_task.notify_one();
+    }
+
+    /// Does one task on this thread, if there is one.
+    pub(super) fn help(&self) -> bool {
+        let Some(task) = lock(&self.shared.queue).tasks.pop_front() else {
+            return false;
+        };
+        let mut kernels = lock(&self.shared.spare).pop().unwrap_or_default();
+        task(&mut kernels);
+        lock(&self.shared.spare).push(kernels);
+        true
+    }
+
     /// Queues tasks. They are done at the latest by [`Pending::wait`].
     pub(super) fn start<T, F>(&self, tasks: impl IntoIterator<Item = F>) -> Pending<T>
     where
@@ -242,8 +267,11 @@ impl Drop for Threads {
         drop(queue);
         self.shared.has_task.notify_all();
         for helper in self.helpers.drain(..) {
-            // Tasks cannot panic.
-            let _ = helper.join();
+            // A task may have been the last one that knew of this.
+            if helper.thread().id() != std::thread::current().id() {
+                // Tasks cannot panic.
+                let _ = helper.join();
+            }
         }
     }
 }

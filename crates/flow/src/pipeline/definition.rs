@@ -358,6 +358,13 @@ impl Definition {
         for (name, output) in &self.outputs {
             let checked = output.check(partitions);
             checked.map_err(|error| below(&format!("outputs.{name}"), error))?;
+            let same = |(other, _): &(&String, &Output)| *other < name;
+            let mut earlier = self.outputs.iter().filter(same);
+            if let Some((other, _)) = earlier.find(|(_, other)| other.shares_files(output)) {
+                let problem = format!("output {other:?} writes there, too");
+                let error = Error::of_key("to", problem, "give each a directory of its own");
+                return Err(below(&format!("outputs.{name}"), error));
+            }
         }
         self.check_routes()
     }

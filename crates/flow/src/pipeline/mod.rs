@@ -11,21 +11,40 @@
 //! |---|---|
 //! | what can be written? | `definition`, `placement`, `outputs`, and one file a kind of stage in `stages` |
 //! | what does a stage do? | `stage` |
-//! | what runs it? | `runtime`, `stream`; on a node: `runner` |
+//! | what runs it? | `runtime`, `stream`; `engine` with `stream_state` and `stage_state` |
+//! | what of nodes? | `node`, `node_link`, `dispatcher`, `adaptive`; `in_process`; on the node: `runner` |
+//! | what did it do, and where does it go? | `report`, `file_output` |
 
+mod adaptive;
 mod definition;
+mod dispatcher;
+mod engine;
+mod file_output;
+mod in_process;
+mod node;
+mod node_link;
 mod outputs;
 mod placement;
+mod report;
 mod runner;
 mod runtime;
 mod stage;
+mod stage_state;
 mod stages;
 mod stream;
+mod stream_state;
 mod word;
 
 pub use definition::{Definition, IN_PROCESS, Input, NodeDefinition, SCHEMA, Spill};
+pub use file_output::{FileOutput, FileOutputOptions, WrittenFile, partition_name};
+pub use in_process::{InProcessNode, NodeFaults};
+pub use node::{Completions, Node, NodeError, NodeResult, NodeStage};
 pub use outputs::{Destination, Output, Partition, Partitions};
 pub use placement::StagePlacement;
+pub use report::{
+    CpuTimeReport, DeviceReport, HostReport, NodeReport, PipelineEvent, PipelineReport,
+    REPORT_SCHEMA, StageReport,
+};
 pub use runner::StageRunner;
 pub use runtime::Pipeline;
 pub use stage::{Piece, StageDefinition};

@@ -91,6 +91,11 @@ impl Output {
         )
     }
 
+    /// Whether both write files to one place.
+    pub(super) fn shares_files(&self, other: &Self) -> bool {
+        self.has_files() && self.to == other.to
+    }
+
     pub(super) fn check(&self, partitions: Option<u32>) -> Result<(), Error> {
         const ROWS: std::ops::RangeInclusive<usize> = 1..=16 << 20;
         let file_keys = [

@@ -1,29 +1,99 @@
 //! A pipeline that runs.
 
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow_schema::SchemaRef;
 
-use super::definition::Definition;
+use super::definition::{Definition, NodeDefinition};
+use super::engine::Engine;
+use super::in_process::InProcessNode;
+use super::node::Node;
+use super::node_link::NodeLink;
+use super::placement::StagePlacement;
+use super::report::PipelineReport;
 use super::runner::{compile, in_stage};
 use super::stage::{CompiledStage, StageDefinition};
+use super::stage_state::StageState;
 use super::stream::Stream;
+use super::stream_state::StreamState;
 use crate::Error;
+use crate::pack::CodecPool;
 
-/// The threads, nodes and memory of a definition.
+/// The threads, nodes and memory of a definition, for streams that run side by side.
 pub struct Pipeline {
     definition: Arc<Definition>,
+    nodes: BTreeMap<String, Arc<dyn Node>>,
+    engine: Arc<Engine>,
+    pool: Arc<CodecPool>,
+    is_helping: bool,
 }
 
 impl Pipeline {
-    /// Makes what the definition asks for.
+    /// With in-process nodes only, for one caller that pushes and pulls on one thread: it counts among
+    /// the pipeline's threads, and works while it waits. `pool` has the threads.
     ///
     /// # Errors
-    /// [`Error`].
-    pub fn new(definition: Definition) -> Result<Self, Error> {
+    /// [`Error::Refused`] for a node that is elsewhere; [`Error::Io`].
+    pub fn on_caller(definition: Definition, pool: &Arc<CodecPool>) -> Result<Self, Error> {
+        let nodes = only_in_process;
+        Self::of(definition, Arc::clone(pool), pool.threads(), true, nodes)
+    }
+
+    /// For callers that push and pull on threads of theirs. `connect` makes a node of its name and its
+    /// definition; those that are in-process are made here.
+    ///
+    /// # Errors
+    /// What `connect` says; [`Error::Io`].
+    pub fn new(
+        definition: Definition,
+        connect: impl FnMut(&str, &NodeDefinition) -> Result<Arc<dyn Node>, Error>,
+    ) -> Result<Self, Error> {
+        let threads = definition.threads();
+        // Nobody but its helpers works.
+        let budget = threads.checked_add(1).unwrap_or(NonZeroUsize::MAX);
+        let pool = Arc::new(CodecPool::new(budget)?);
+        Self::of(definition, pool, threads.get(), false, connect)
+    }
+
+    fn of(
+        definition: Definition,
+        pool: Arc<CodecPool>,
+        threads: usize,
+        is_helping: bool,
+        mut connect: impl FnMut(&str, &NodeDefinition) -> Result<Arc<dyn Node>, Error>,
+    ) -> Result<Self, Error> {
+        let mut nodes: BTreeMap<String, Arc<dyn Node>> = BTreeMap::new();
+        let used = definition.stages.iter().filter_map(StageDefinition::node);
+        for name in used {
+            let Some(node) = definition.nodes.get(name) else {
+                return Err(Error::Refused(format!("no node is called {name:?}")));
+            };
+            if nodes.contains_key(name) {
+                continue;
+            }
+            let made: Arc<dyn Node> = match node.is_in_process() {
+                true => Arc::new(InProcessNode::of_definition(node)?),
+                false => connect(name, node)?,
+            };
+            nodes.insert(name.to_owned(), made);
+        }
         Ok(Self {
+            engine: Engine::new(&pool, threads),
             definition: Arc::new(definition),
+            nodes,
+            pool,
+            is_helping,
         })
+    }
+
+    /// With another node of a name, for streams that begin from now on.
+    #[must_use]
+    pub fn with_node(mut self, name: &str, node: Arc<dyn Node>) -> Self {
+        self.nodes.insert(name.to_owned(), node);
+        self
     }
 
     /// What it was made of.
@@ -31,20 +101,65 @@ impl Pipeline {
         &self.definition
     }
 
-    /// Begins a stream of batches of a schema.
+    /// Begins a stream of batches of a schema. It may hold its share of the memory: all of it where
+    /// the pipeline works on its caller's thread.
     ///
     /// # Errors
-    /// [`Error`]: a stage cannot take such batches, and says which.
+    /// [`Error::Stage`]: a stage cannot take such batches; [`Error::Refused`]: so many streams run that
+    /// another one has no share.
     pub fn stream(&self, schema: &SchemaRef) -> Result<Stream, Error> {
         let mut output = Arc::clone(schema);
-        let mut functions = Vec::new();
+        let mut stages = Vec::new();
         for stage in &self.definition.stages {
             let compiled = host_stage(stage, &output)?;
-            let made = (compiled.make)();
-            functions.push(made.map_err(|error| in_stage(stage.name(), error))?);
-            output = compiled.schema;
+            let input = std::mem::replace(&mut output, Arc::clone(&compiled.schema));
+            stages.push(self.stage_state(stage, input, compiled)?);
         }
-        Ok(Stream::new(Arc::clone(schema), output, functions))
+        let streams_max = if self.is_helping {
+            1
+        } else {
+            self.definition.streams()
+        };
+        let share = self.definition.memory_bytes() / streams_max as u64;
+        let state = |_| Ok(StreamState::new(stages, share));
+        Ok(Stream {
+            number: self.engine.add(streams_max, state)?,
+            engine: Arc::clone(&self.engine),
+            pool: Arc::clone(&self.pool),
+            is_helping: self.is_helping,
+            name: self.definition.name.clone(),
+            input: Arc::clone(schema),
+            output,
+        })
+    }
+
+    fn stage_state(
+        &self,
+        stage: &StageDefinition,
+        input: SchemaRef,
+        compiled: CompiledStage,
+    ) -> Result<StageState, Error> {
+        let function = (compiled.make)().map_err(|error| in_stage(stage.name(), error))?;
+        let link = stage.node().and_then(|name| {
+            let definition = self.definition.nodes.get(name)?;
+            let node = Arc::clone(self.nodes.get(name)?);
+            let is_adaptive = *stage.placement() == StagePlacement::Adaptive;
+            let now = Instant::now();
+            Some(NodeLink::new(name, node, definition, is_adaptive, now))
+        });
+        let definition = Arc::new(stage.clone());
+        Ok(StageState::new(definition, input, compiled, function, link))
+    }
+
+    /// What all its streams did, those that have ended too.
+    pub fn report(&self) -> PipelineReport {
+        let state = self.engine.lock();
+        let mut totals = state.ended.clone();
+        state
+            .streams
+            .values()
+            .for_each(|stream| totals.push(stream.report()));
+        totals.report(&self.definition.name)
     }
 }
 
@@ -66,4 +181,11 @@ impl Definition {
 fn host_stage(stage: &StageDefinition, schema: &SchemaRef) -> Result<CompiledStage, Error> {
     let device = stage.device().filter(|_| stage.node().is_none());
     compile(stage, schema, device)
+}
+
+fn only_in_process(name: &str, node: &NodeDefinition) -> Result<Arc<dyn Node>, Error> {
+    let address = &node.address;
+    Err(Error::Refused(format!(
+        "node {name:?} is at {address}: `overside flow serve` uses such nodes; here only in-process ones"
+    )))
 }

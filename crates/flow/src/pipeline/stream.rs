@@ -1,18 +1,18 @@
 //! One stream of batches through the stages.
 
-use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use overside_base::lock;
-use overside_device::Operation;
-use overside_placement::Report;
 
-use super::runner::apply;
-use super::stage::{Piece, StageFunction};
+use super::engine::{Engine, EngineState};
+use super::report::PipelineReport;
+use super::stage::Piece;
+use super::stream_state::StreamState;
 use crate::Error;
-use crate::operators::check_schema;
+use crate::operators::{check_schema, values_bytes};
+use crate::pack::CodecPool;
 
 /// What became of a batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,38 +24,22 @@ pub struct Done {
 }
 
 /// A stream of batches of one schema: batches are pushed, and what becomes of them is pulled in the
-/// same order, each once. Several threads may use it.
+/// same order, each once. Several threads may use it. Dropped, it ends with all that it has.
 pub struct Stream {
-    input: SchemaRef,
-    output: SchemaRef,
-    state: Mutex<State>,
-    changed: Condvar,
+    pub(super) engine: Arc<Engine>,
+    pub(super) pool: Arc<CodecPool>,
+    /// Whether callers that wait count among the pipeline's threads.
+    pub(super) is_helping: bool,
+    pub(super) number: u64,
+    pub(super) name: String,
+    pub(super) input: SchemaRef,
+    pub(super) output: SchemaRef,
 }
 
-struct State {
-    functions: Vec<Box<dyn StageFunction>>,
-    done: VecDeque<Result<Done, Error>>,
-    is_over: bool,
-}
+/// How long somebody waits who could help, until the next look.
+const WAIT: Duration = Duration::from_millis(5);
 
 impl Stream {
-    pub(super) fn new(
-        input: SchemaRef,
-        output: SchemaRef,
-        functions: Vec<Box<dyn StageFunction>>,
-    ) -> Self {
-        Self {
-            input,
-            output,
-            state: Mutex::new(State {
-                functions,
-                done: VecDeque::new(),
-                is_over: false,
-            }),
-            changed: Condvar::new(),
-        }
-    }
-
     /// The schema of what goes in.
     pub fn input_schema(&self) -> &SchemaRef {
         &self.input
@@ -72,53 +56,107 @@ impl Stream {
     /// [`Error::SchemaChange`], which leaves the stream as it was; [`Error::Spent`] after an error or
     /// the end.
     pub fn push(&self, tag: u64, batch: RecordBatch) -> Result<(), Error> {
-        check_schema(&self.input, batch.schema_ref())?;
-        let mut state = lock(&self.state);
-        if state.is_over {
-            return Err(Error::Spent);
-        }
-        let mut pieces = Ok(vec![Piece::new(batch)]);
-        for function in &mut state.functions {
-            pieces = pieces.and_then(|pieces| apply(&mut **function, pieces));
-        }
-        state.is_over = pieces.is_err();
-        state
-            .done
-            .push_back(pieces.map(|pieces| Done { tag, pieces }));
-        self.changed.notify_all();
-        Ok(())
+        self.offer(tag, batch, true).map(|_| ())
     }
 
-    /// What ran through executors, on devices for instance, by the index of its stage.
-    pub fn reports(&self) -> Vec<(usize, Operation, Report)> {
-        let state = lock(&self.state);
-        let of_stages = state.functions.iter().enumerate();
-        of_stages
-            .flat_map(|(stage, function)| {
-                let reports = function.reports().into_iter();
-                reports.map(move |(operation, report)| (stage, operation, report))
-            })
-            .collect()
+    /// As [`Stream::push`], but gives the batch back instead of waiting.
+    ///
+    /// # Errors
+    /// As [`Stream::push`].
+    pub fn try_push(&self, tag: u64, batch: RecordBatch) -> Result<Option<RecordBatch>, Error> {
+        self.offer(tag, batch, false)
+    }
+
+    fn offer(
+        &self,
+        tag: u64,
+        batch: RecordBatch,
+        may_wait: bool,
+    ) -> Result<Option<RecordBatch>, Error> {
+        check_schema(&self.input, batch.schema_ref())?;
+        let bytes = values_bytes(&batch) as u64;
+        let has_room = |stream: &StreamState| stream.is_finished || stream.has_room(bytes);
+        let mut state = self.engine.lock();
+        if may_wait {
+            state = self.wait_until(state, has_room);
+        }
+        match state.streams.get_mut(&self.number) {
+            Some(stream) if stream.is_finished => Err(Error::Spent),
+            Some(stream) if !stream.has_room(bytes) => Ok(Some(batch)),
+            Some(stream) => {
+                stream.push(tag, Piece::new(batch));
+                self.engine.proceed(state);
+                Ok(None)
+            }
+            None => Err(Error::Spent),
+        }
     }
 
     /// No more batches will come.
     pub fn finish(&self) {
-        lock(&self.state).is_over = true;
-        self.changed.notify_all();
+        let mut state = self.engine.lock();
+        if let Some(stream) = state.streams.get_mut(&self.number) {
+            stream.is_finished = true;
+        }
+        self.engine.proceed(state);
     }
 
     /// What became of the next batch; waits for it. `None` when everything has been pulled. After an
     /// error nothing more comes.
     pub fn pull(&self) -> Option<Result<Done, Error>> {
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(done) = state.done.pop_front() {
-                return Some(done);
-            }
-            if state.is_over {
-                return None;
-            }
-            state = (self.changed.wait(state)).unwrap_or_else(PoisonError::into_inner);
+        let state = self.engine.lock();
+        let mut pulled = None;
+        let is_there = |stream: &StreamState| stream.is_over() || stream.has_output();
+        let mut state = self.wait_until(state, is_there);
+        if let Some(stream) = state.streams.get_mut(&self.number) {
+            pulled = stream.pull();
         }
+        self.engine.proceed(state);
+        pulled
+    }
+
+    /// As [`Stream::pull`], but `None` also if nothing is there yet.
+    pub fn try_pull(&self) -> Option<Result<Done, Error>> {
+        let mut state = self.engine.lock();
+        let pulled = state.streams.get_mut(&self.number)?.pull()?;
+        self.engine.proceed(state);
+        Some(pulled)
+    }
+
+    /// What it did so far.
+    pub fn report(&self) -> PipelineReport {
+        let state = self.engine.lock();
+        let totals = state.streams.get(&self.number).map(StreamState::report);
+        totals.unwrap_or_default().report(&self.name)
+    }
+
+    /// Waits for something of this stream, and works meanwhile if it is to help.
+    fn wait_until<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, EngineState>,
+        is_so: impl Fn(&StreamState) -> bool,
+    ) -> MutexGuard<'a, EngineState> {
+        let mut has_helped = self.is_helping;
+        loop {
+            if state.streams.get(&self.number).is_none_or(&is_so) {
+                return state;
+            }
+            if has_helped {
+                drop(state);
+                has_helped = self.pool.help();
+                state = self.engine.lock();
+            } else if self.is_helping {
+                state = self.engine.wait_for(state, WAIT);
+                has_helped = true;
+            } else {
+                state = self.engine.wait(state);
+            }
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.engine.remove(self.number);
     }
 }

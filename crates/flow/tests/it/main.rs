@@ -7,6 +7,8 @@ mod pack_checks;
 mod pack_hostile;
 mod pack_placement;
 mod partition;
+mod pipeline;
+mod pipeline_checks;
 mod pipeline_definition;
 mod random;
 mod rechunk;

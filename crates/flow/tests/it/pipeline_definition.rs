@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
+use overside_base::Random;
+
 use overside_flow::pipeline::{Definition, Destination, StageDefinition, StagePlacement};
+
+use crate::pipeline_checks;
 
 const HEAD: &str = "schema = \"flow-pipeline/1\"\nname = \"logs\"\n";
 const OUT: &str = "[outputs.all]\nto = \"out\"\n";
@@ -200,6 +204,10 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
             ["outputs.all.format", "csv", "another"],
         ),
         (
+            format!("{HEAD}{OUT}[outputs.b]\nto = \"out\""),
+            ["outputs.b.to", "\"all\" writes there", "its own"],
+        ),
+        (
             format!("{HEAD}[outputs.s]\nto = \"ftp://x\""),
             ["outputs.s.to", "ftp", "s3://"],
         ),
@@ -220,6 +228,29 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
         let message = refusal(&text);
         for part in expected {
             assert!(message.contains(part), "{part:?} is not in {message:?}");
+        }
+    }
+}
+
+/// The corpus of the fuzz target, and what becomes of it when bytes change.
+#[test]
+fn any_text_is_a_definition_or_refused() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/pipeline");
+    let mut random = Random::new(5);
+    for file in std::fs::read_dir(corpus).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        pipeline_checks::definition(&bytes);
+        for _ in 0..1000 {
+            let mut mutated = bytes.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(mutated.len() as u64) as usize;
+                match random.below(3) {
+                    0 => mutated[at] = random.next_u64() as u8,
+                    1 => drop(mutated.remove(at)),
+                    _ => mutated.insert(at, b" \"[]{}=,.\n-059ae"[random.below(16) as usize]),
+                }
+            }
+            pipeline_checks::definition(&mutated);
         }
     }
 }

@@ -5,10 +5,11 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use overside_flow::files::rename_to_new;
 use rustix::fs::{FlockOperation, flock};
 
 use super::input::Input;
-use super::unfinished::{is_called, rename_to_new, set_aside};
+use super::unfinished::{is_called, set_aside};
 use crate::messages::shown;
 use crate::system;
 

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with, syncfs};
+use overside_flow::files::rename_to_new;
+use rustix::fs::{FlockOperation, flock, syncfs};
 use rustix::io::Errno;
 
 use crate::messages::shown;
@@ -163,18 +164,6 @@ pub fn set_aside(name: &Path) -> io::Result<PathBuf> {
     let aside = unfinished_name(name, RandomState::new().hash_one(std::process::id()));
     rename_to_new(name, &aside)?;
     Ok(aside)
-}
-
-/// Renames, but never onto a file that is there.
-pub fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems cannot do it in one step.
-        Err(Errno::INVAL | Errno::NOSYS) => match fs::symlink_metadata(to) {
-            Ok(_) => Err(ErrorKind::AlreadyExists.into()),
-            Err(_) => fs::rename(from, to),
-        },
-        result => Ok(result?),
-    }
 }
 
 /// Waits until the name of a file is on the disk.

@@ -9,12 +9,14 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use clap::ArgGroup;
 use overside_base::raise_descriptor_limit;
+use overside_flow::files::OutputFile;
 use overside_flow::operators::{Filter, PartitionKey, Projection, SkewReport, check_schema};
 use overside_flow::pack::{StageTime, StageTimes};
+use overside_flow::pipeline::partition_name;
 use overside_flow::{Error, Repartition};
 
 use super::input::Input;
-use super::output::{self, Output, OutputArguments};
+use super::output::{self, OutputArguments};
 use super::text;
 use crate::logging::Verbosity;
 use crate::messages::shown;
@@ -155,7 +157,7 @@ impl Arguments {
         let partitions = key.method.partitions() as usize;
         let create = |partition| {
             let path = self.directory.join(self.file_name(partition, partitions));
-            Output::create(&path, self.output.force).map_err(Error::Refused)
+            OutputFile::create(&path, self.output.force)
         };
         let options = self.output.options();
         let repartition = Repartition::new(&schema, &key, options, &pool, create);
@@ -166,15 +168,16 @@ impl Arguments {
             for batch in &mut input.reader {
                 let selected = batch.and_then(|batch| rows.apply(&batch, &read));
                 let pushed = selected.and_then(|batch| repartition.push(&batch));
-                pushed.map_err(|error| format!("{}: {error}", input.name))?;
+                pushed.map_err(|error| format!("{}: {}", input.name, output::said(error)))?;
             }
             unpack += input.reader.time();
         }
-        let mut done = repartition.finish().map_err(|error| error.to_string())?;
+        let mut done = repartition.finish().map_err(output::said)?;
         done.times.unpack = unpack;
         let files = (done.outputs.into_iter())
-            .map(|(partition, output)| {
-                let (name, bytes) = output.finish()?;
+            .map(|(partition, file)| {
+                let name = shown(file.path());
+                let bytes = file.finish(false).map_err(output::said)?;
                 Ok((partition, name, bytes))
             })
             .collect::<Result<_, String>>()?;
@@ -188,11 +191,7 @@ impl Arguments {
 
     /// `part-02.arrow`; the partition of null keys is behind the others.
     fn file_name(&self, partition: usize, partitions: usize) -> String {
-        let extension = self.output.format.extension();
-        let width = (partitions - 1).to_string().len();
-        match partition < partitions {
-            true => format!("part-{partition:0width$}.{extension}"),
-            false => format!("part-null.{extension}"),
-        }
+        let name = partition_name("part", partition as u32, partitions as u32);
+        format!("{name}.{}", self.output.format.extension())
     }
 }

@@ -117,7 +117,7 @@ fn the_python_package_has_the_same_verbs() {
 
 #[test]
 fn native_verbs_list_their_options() {
-    let verbs: [(&str, &[&str]); 19] = [
+    let verbs: [(&str, &[&str]); 20] = [
         ("agent", &["agent", "--help"]),
         ("agent_keys", &["agent", "keys", "--help"]),
         ("agents", &["agents", "--help"]),
@@ -129,6 +129,7 @@ fn native_verbs_list_their_options() {
         ("flow_enlarge", &["flow", "enlarge", "--help"]),
         ("flow_generate", &["flow", "generate", "--help"]),
         ("flow_partition", &["flow", "partition", "--help"]),
+        ("flow_run", &["flow", "run", "--help"]),
         ("flow_suggest_key", &["flow", "suggest-key", "--help"]),
         ("kv", &["kv", "--help"]),
         ("kv_bench", &["kv", "bench", "--help"]),

@@ -4,6 +4,7 @@ mod agent;
 mod command;
 mod files;
 mod flow;
+mod flow_run;
 mod kv;
 mod kv_bench;
 mod kv_designs;

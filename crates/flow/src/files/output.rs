@@ -1,0 +1,174 @@
+//! Files that get their names when they are whole.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, flock, linkat, openat, renameat_with,
+};
+use rustix::io::Errno;
+
+use crate::Error;
+
+/// What is gathered for a file before it is written.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// A file that gets its name when it is whole. Until then it has none where the file system can do
+/// that (`O_TMPFILE`, open(2)), so that nothing is left of it however the process ends.
+#[derive(Debug)]
+pub struct OutputFile {
+    writer: BufWriter<File>,
+    path: PathBuf,
+    /// What it is called until then, if it has to have a name; removed by `overside clean` too.
+    temporary: Option<PathBuf>,
+    replace: bool,
+}
+
+impl OutputFile {
+    /// Begins the file. `replace`: if there is one of that name by then, it goes.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::File`].
+    pub fn create(path: &Path, replace: bool) -> Result<Self, Error> {
+        if !replace && path.symlink_metadata().is_ok() {
+            return Err(Error::Exists(path.into()));
+        }
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        let opened = openat(CWD, directory(path), flags, Mode::from_raw_mode(0o666));
+        let (file, temporary) = match opened {
+            Ok(file) => (Ok(File::from(file)), None),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
+                let temporary = temporary_name(path);
+                (File::create_new(&temporary), Some(temporary))
+            }
+            Err(error) => (Err(error.into()), None),
+        };
+        let file = file.and_then(|file| {
+            if temporary.is_some() {
+                flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+            }
+            Ok(file)
+        });
+        Ok(Self {
+            writer: BufWriter::with_capacity(
+                BUFFER_BYTES,
+                file.map_err(|error| Error::file(path, error))?,
+            ),
+            path: path.into(),
+            temporary,
+            replace,
+        })
+    }
+
+    /// What it is going to be called.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the file its name; its length in bytes. `durable`: it is not lost any more when the
+    /// machine fails.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::File`]; then nothing is left of it.
+    pub fn finish(mut self, durable: bool) -> Result<u64, Error> {
+        let finished = self.writer.flush().and_then(|()| {
+            let file = self.writer.get_ref();
+            let len = file.metadata()?.len();
+            if durable {
+                file.sync_all()?;
+            }
+            self.give_name()?;
+            if durable {
+                File::open(directory(&self.path))?.sync_all()?;
+            }
+            Ok(len)
+        });
+        finished.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => Error::Exists(self.path.clone()),
+            _ => Error::file(&self.path, error),
+        })
+    }
+
+    fn give_name(&mut self) -> io::Result<()> {
+        if self.temporary.is_none() {
+            let own = format!("/proc/self/fd/{}", self.writer.get_ref().as_raw_fd());
+            let link = |path: &Path| linkat(CWD, &own, CWD, path, AtFlags::SYMLINK_FOLLOW);
+            match link(&self.path) {
+                // A link replaces nothing; a file that has another name can.
+                Err(Errno::EXIST) if self.replace => {
+                    let temporary = temporary_name(&self.path);
+                    link(&temporary)?;
+                    self.temporary = Some(temporary);
+                }
+                linked => return Ok(linked?),
+            }
+        }
+        let Some(temporary) = self.temporary.as_ref() else {
+            return Ok(());
+        };
+        match self.replace {
+            true => fs::rename(temporary, &self.path)?,
+            false => rename_to_new(temporary, &self.path)?,
+        }
+        self.temporary = None;
+        Ok(())
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+/// Errors say which file it is.
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.writer.write(bytes);
+        written.map_err(|error| named(&self.path, &error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.writer.flush();
+        flushed.map_err(|error| named(&self.path, &error))
+    }
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// Renames, but never onto a file that is there.
+///
+/// # Errors
+/// [`ErrorKind::AlreadyExists`] among those of rename(2).
+pub fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some file systems cannot do it in one step.
+        Err(Errno::INVAL | Errno::NOSYS) => match fs::symlink_metadata(to) {
+            Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+            Err(_) => fs::rename(from, to),
+        },
+        result => Ok(result?),
+    }
+}
+
+fn directory(path: &Path) -> &Path {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+/// Nobody else's: the process and a number of its own.
+fn temporary_name(path: &Path) -> PathBuf {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let process = std::process::id();
+    directory(path).join(format!(".overside-{process:08x}{number:08x}.tmp"))
+}

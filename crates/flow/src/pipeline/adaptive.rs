@@ -1,0 +1,279 @@
+//! `adaptive` between the host and a node: the node does all as long as it keeps up, and the host
+//! takes part when it does not.
+//!
+//! 1. *On the node*: all batches are the node's. If one has waited longer than the bound, in the stage's
+//!    queue and in the node's, the stage is pushed back to the host.
+//! 2. *Shared*: the host takes what waits. The node goes on with as much as it does within the bound, and
+//!    with nothing that would keep it busy for longer than the host needs for all that waits (list
+//!    scheduling, as between the CPU and a device). So the node never rests while it is of use. One
+//!    that is too slow for that gets a batch now and then all the same, so how fast it is stays known.
+//! 3. When the node's rate exceeds what comes by a margin, for the hold time, the stage goes down to the
+//!    node again. Each time that this turns out wrong within a few hold times, the next one comes
+//!    after twice the time.
+
+use std::time::{Duration, Instant};
+
+use overside_placement::Lookahead;
+
+/// The least time between being pushed back and going down again, and the most.
+const HOLD: Duration = Duration::from_secs(1);
+const HOLD_MAX: Duration = Duration::from_secs(32);
+/// A stage that is pushed back sooner than so many hold times went down too early.
+const EARLY: u32 = 4;
+/// The node has to be so much faster than what comes.
+const MARGIN: f64 = 1.2;
+/// How often a node that is not worth a batch gets one all the same.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// The weight of the newest rate.
+const WEIGHT: f64 = 0.5;
+
+/// Who takes what of one stage.
+#[derive(Debug)]
+pub(super) struct AdaptivePlacement {
+    /// How long a batch may wait for the node.
+    delay_max: Duration,
+    /// Since when the host takes part, if it does.
+    shared_since: Option<Instant>,
+    down_since: Instant,
+    hold: Duration,
+    /// Bytes a second that the node does while it is busy, and that the host does.
+    node_rate: Option<f64>,
+    host_rate: Option<f64>,
+    /// Bytes that came since then.
+    arrived: (Instant, u64),
+    last_node: Instant,
+}
+
+/// What a stage has on both sides.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Backlog {
+    /// Bytes that wait for whoever takes them.
+    pub waiting_bytes: u64,
+    /// Bytes of the next batch.
+    pub next_bytes: u64,
+    /// Bytes that the node has.
+    pub node_bytes: u64,
+    /// Batches that the node has.
+    pub node_batches: usize,
+    /// Bytes that the host works on.
+    pub host_bytes: u64,
+}
+
+/// That a stage moved, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Move {
+    /// Back to the host: a batch has waited so long.
+    Back(Duration),
+    /// Down to the node, which does so many bytes a second, and so many come.
+    Down { node: f64, arriving: f64 },
+}
+
+impl AdaptivePlacement {
+    pub(super) fn new(delay_max: Duration, now: Instant) -> Self {
+        Self {
+            delay_max,
+            shared_since: None,
+            down_since: now,
+            hold: HOLD,
+            node_rate: None,
+            host_rate: None,
+            arrived: (now, 0),
+            last_node: now,
+        }
+    }
+
+    /// Whether the host may take what waits.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared_since.is_some()
+    }
+
+    /// A batch came.
+    pub(super) fn arrived(&mut self, bytes: u64) {
+        self.arrived.1 += bytes;
+    }
+
+    /// The host did so many bytes in that time of one thread, while so many threads were at it.
+    pub(super) fn host_did(&mut self, bytes: u64, took: Duration, threads: usize) {
+        let rate = bytes as f64 * threads.max(1) as f64 / took.as_secs_f64().max(1e-9);
+        average(&mut self.host_rate, rate);
+    }
+
+    /// The node did so many bytes in that time since the last ones, or since it got them.
+    pub(super) fn node_did(&mut self, bytes: u64, took: Duration) {
+        average(
+            &mut self.node_rate,
+            bytes as f64 / took.as_secs_f64().max(1e-9),
+        );
+    }
+
+    /// A batch has waited so long for the node, or waits still.
+    pub(super) fn waited(&mut self, delay: Duration, now: Instant) -> Option<Move> {
+        if self.is_shared() || delay <= self.delay_max {
+            return None;
+        }
+        let lasted = now.saturating_duration_since(self.down_since);
+        self.hold = match lasted < EARLY * self.hold {
+            true => (2 * self.hold).min(HOLD_MAX),
+            false => HOLD,
+        };
+        self.shared_since = Some(now);
+        self.arrived = (now, 0);
+        Some(Move::Back(delay))
+    }
+
+    /// Looks whether the node would keep up alone.
+    pub(super) fn tick(&mut self, backlog: &Backlog, now: Instant) -> Option<Move> {
+        let since = self.shared_since?;
+        let (begun, bytes) = self.arrived;
+        let passed = now.saturating_duration_since(begun);
+        if now.saturating_duration_since(since) < self.hold || passed < HOLD {
+            return None;
+        }
+        self.arrived = (now, 0);
+        let arriving = bytes as f64 / passed.as_secs_f64();
+        let node = self.node_rate?;
+        let backlog_s = (backlog.waiting_bytes + backlog.node_bytes) as f64 / node;
+        if node < MARGIN * arriving || backlog_s > self.delay_max.as_secs_f64() / 2.0 {
+            return None;
+        }
+        self.shared_since = None;
+        self.down_since = now;
+        Some(Move::Down { node, arriving })
+    }
+
+    /// Whether the node may have the next batch.
+    pub(super) fn node_may_take(&self, backlog: &Backlog, now: Instant) -> bool {
+        !self.is_shared() || self.is_worth(backlog) || self.is_probe_due(backlog, now)
+    }
+
+    /// The node took a batch.
+    pub(super) fn node_took(&mut self, now: Instant) {
+        self.last_node = now;
+    }
+
+    fn is_worth(&self, backlog: &Backlog) -> bool {
+        let Some(node_rate) = self.node_rate else {
+            return backlog.node_batches < 2;
+        };
+        let outstanding_s = backlog.node_bytes as f64 / node_rate;
+        // One that it works on and one behind it are always within the bound.
+        let is_within = backlog.node_batches < 2 || outstanding_s <= self.delay_max.as_secs_f64();
+        let Some(host_rate) = self.host_rate else {
+            return is_within;
+        };
+        let node = Lookahead::new(backlog.node_bytes as f64, node_rate);
+        let host = Lookahead::new(backlog.host_bytes as f64, host_rate);
+        let waiting = backlog.waiting_bytes as f64;
+        is_within && node.may_take(backlog.next_bytes as f64, &host, waiting)
+    }
+
+    fn is_probe_due(&self, backlog: &Backlog, now: Instant) -> bool {
+        let rested = now.saturating_duration_since(self.last_node);
+        backlog.node_batches == 0 && rested >= PROBE_INTERVAL.max(self.hold)
+    }
+
+    /// How long the node should take at most for what it has of which the first was handed over.
+    pub(super) fn expected(&self, backlog: &Backlog) -> Duration {
+        let rate = self.node_rate.or(self.host_rate);
+        let busy_s = rate.map_or(0.0, |rate| backlog.node_bytes as f64 / rate);
+        self.delay_max + Duration::from_secs_f64((2.0 * busy_s).min(3600.0))
+    }
+}
+
+fn average(rate: &mut Option<f64>, newest: f64) {
+    *rate = Some(match *rate {
+        Some(rate) => rate + WEIGHT * (newest - rate),
+        None => newest,
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const BATCH: u64 = 1_000_000;
+
+    fn backlog(waiting: u64, node_batches: usize) -> Backlog {
+        Backlog {
+            waiting_bytes: waiting * BATCH,
+            next_bytes: BATCH,
+            node_bytes: node_batches as u64 * BATCH,
+            node_batches,
+            host_bytes: 0,
+        }
+    }
+
+    /// A stage whose batch waited too long at that moment.
+    fn pushed_back(begin: Instant) -> AdaptivePlacement {
+        let mut adaptive = AdaptivePlacement::new(50 * MS, begin);
+        assert_eq!(adaptive.waited(50 * MS, begin), None);
+        assert_eq!(adaptive.waited(51 * MS, begin), Some(Move::Back(51 * MS)));
+        assert!(adaptive.is_shared());
+        adaptive
+    }
+
+    #[test]
+    fn a_node_that_keeps_up_again_gets_the_stage_again() {
+        let begin = Instant::now();
+        let mut adaptive = pushed_back(begin);
+        // 100 MB/s, and 10 batches of 1 MB come in the first two seconds.
+        adaptive.node_did(BATCH, 10 * MS);
+        (0..10).for_each(|_| adaptive.arrived(BATCH));
+        let at = |ms: u32| begin + ms * MS;
+        assert_eq!(adaptive.tick(&backlog(0, 0), at(500)), None);
+        // It went back at once after it began, so twice as long as usual has to pass.
+        assert_eq!(adaptive.tick(&backlog(0, 0), at(1500)), None);
+        let moved = adaptive.tick(&backlog(0, 0), at(2000));
+        assert!(matches!(moved, Some(Move::Down { .. })), "{moved:?}");
+        assert!(!adaptive.is_shared());
+    }
+
+    #[test]
+    fn a_node_that_is_slower_than_what_comes_does_not() {
+        let begin = Instant::now();
+        let mut adaptive = pushed_back(begin);
+        adaptive.node_did(BATCH, 100 * MS);
+        for second in 1..100 {
+            (0..10).for_each(|_| adaptive.arrived(BATCH));
+            assert_eq!(
+                adaptive.tick(&backlog(0, 0), begin + second * 1000 * MS),
+                None
+            );
+        }
+    }
+
+    #[test]
+    fn moves_that_come_too_early_take_longer_each_time() {
+        let begin = Instant::now();
+        let mut adaptive = pushed_back(begin);
+        let (mut now, mut holds) = (begin, Vec::new());
+        for _ in 0..8 {
+            let since = now;
+            adaptive.node_did(BATCH, MS);
+            while adaptive.is_shared() {
+                now += 100 * MS;
+                adaptive.tick(&backlog(0, 0), now);
+            }
+            holds.push((now - since).as_secs());
+            assert!(adaptive.waited(60 * MS, now + 100 * MS).is_some());
+        }
+        assert_eq!(holds, [2, 4, 8, 16, 32, 32, 32, 32]);
+    }
+
+    #[test]
+    fn a_slow_node_works_while_the_host_has_more_to_do() {
+        let begin = Instant::now();
+        let mut adaptive = pushed_back(begin);
+        adaptive.host_did(BATCH, 10 * MS, 1);
+        adaptive.node_did(BATCH, 40 * MS);
+        adaptive.node_took(begin);
+        let takes = |waiting, has| adaptive.node_may_take(&backlog(waiting, has), begin);
+        // One batch takes it as long as the host needs for four.
+        assert!(!takes(3, 0) && takes(5, 0) && !takes(5, 1) && takes(9, 1));
+        // Not beyond the bound, however much waits.
+        assert!(!takes(1000, 2));
+        // Now and then one, to see how fast it is.
+        assert!(adaptive.node_may_take(&backlog(1, 0), begin + 2000 * MS));
+    }
+}

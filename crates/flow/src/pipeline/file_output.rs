@@ -1,0 +1,182 @@
+//! An output that is files in a directory: one a partition, each named when it is whole.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use super::outputs::{Destination, Output, Partition};
+use super::stage::Piece;
+use crate::Error;
+use crate::files::{FileWriter, OutputFile, WriteOptions};
+use crate::operators::{RechunkOptions, Rechunker};
+use crate::pack::CodecPool;
+
+/// Rows that are gathered for a batch of a file unless the definition says otherwise.
+const ROWS: usize = 64 << 10;
+/// Bytes that are gathered for a batch at the most.
+const BATCH_BYTES_MAX: usize = 64 << 20;
+
+/// Writes what goes to a directory. Nothing has a name before [`FileOutput::finish`], and dropped
+/// before it leaves nothing.
+pub struct FileOutput {
+    directory: PathBuf,
+    options: WriteOptions,
+    rechunk: RechunkOptions,
+    schema: SchemaRef,
+    /// How many partitions there are beside that of null keys.
+    partitions: Option<u32>,
+    /// What names of files begin with.
+    prefix: String,
+    replace: bool,
+    pool: Arc<CodecPool>,
+    files: BTreeMap<Partition, OpenFile>,
+}
+
+struct OpenFile {
+    writer: FileWriter<OutputFile>,
+    waiting: Rechunker,
+    rows: u64,
+}
+
+/// A file that has its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// Its partition.
+    pub partition: Partition,
+    /// Its name.
+    pub path: PathBuf,
+    /// Rows in it.
+    pub rows: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// How an output is written.
+#[derive(Clone, Debug)]
+pub struct FileOutputOptions {
+    /// What names of files begin with, as in `part-0.arrow`.
+    pub prefix: String,
+    /// Files that are there are replaced.
+    pub replace: bool,
+    /// Bytes of batches that may be gathered in all, about.
+    pub gathered_bytes: u64,
+}
+
+impl FileOutput {
+    /// Makes the directory. Files are begun with their first rows.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for an output that is no directory; [`Error::File`].
+    pub fn new(
+        output: &Output,
+        schema: &SchemaRef,
+        partitions: Option<u32>,
+        options: FileOutputOptions,
+        pool: &Arc<CodecPool>,
+    ) -> Result<Self, Error> {
+        let Destination::Directory(directory) = &output.to else {
+            return Err(Error::Refused(format!("{} is no directory", output.to)));
+        };
+        fs::create_dir_all(directory).map_err(|error| Error::file(directory, error))?;
+        let files = u64::from(partitions.unwrap_or(0)) + 1;
+        let bytes = usize::try_from(options.gathered_bytes / files).unwrap_or(BATCH_BYTES_MAX);
+        Ok(Self {
+            directory: directory.clone(),
+            options: output.write_options(),
+            rechunk: RechunkOptions {
+                rows: output.rows.unwrap_or(ROWS),
+                bytes: bytes.clamp(1, BATCH_BYTES_MAX),
+            },
+            schema: Arc::clone(schema),
+            partitions,
+            prefix: options.prefix,
+            replace: options.replace,
+            pool: Arc::clone(pool),
+            files: BTreeMap::new(),
+        })
+    }
+
+    /// Takes rows. A full disk is an error that names the file.
+    ///
+    /// # Errors
+    /// [`Error`]; then the output is to be dropped.
+    pub fn write(&mut self, piece: &Piece) -> Result<(), Error> {
+        let file = self.file(piece.partition)?;
+        file.rows += piece.batch.num_rows() as u64;
+        let batches = file.waiting.push(&piece.batch)?;
+        write_all(&mut file.writer, &batches)
+    }
+
+    /// Gives the files their names. Without partitions there is one, also of no rows. `durable`: they are
+    /// not lost any more when the machine fails.
+    ///
+    /// # Errors
+    /// [`Error`]; files that have their names by then keep them.
+    pub fn finish(mut self, durable: bool) -> Result<Vec<WrittenFile>, Error> {
+        if self.partitions.is_none() {
+            self.file(None)?;
+        }
+        let mut written = Vec::new();
+        for (partition, mut file) in std::mem::take(&mut self.files) {
+            let rest = file.waiting.finish()?;
+            write_all(&mut file.writer, &rest)?;
+            let (output, _) = file.writer.finish()?;
+            let path = output.path().to_owned();
+            written.push((partition, path, file.rows, output));
+        }
+        // Whatever can fail in writing has been done: now they get their names.
+        let name = |(partition, path, rows, output): (Partition, PathBuf, u64, OutputFile)| {
+            let bytes = output.finish(durable)?;
+            Ok(WrittenFile {
+                partition,
+                path,
+                rows,
+                bytes,
+            })
+        };
+        written.into_iter().map(name).collect()
+    }
+
+    fn file(&mut self, partition: Partition) -> Result<&mut OpenFile, Error> {
+        let path = self.directory.join(self.file_name(partition));
+        match self.files.entry(partition) {
+            std::collections::btree_map::Entry::Occupied(file) => Ok(file.into_mut()),
+            std::collections::btree_map::Entry::Vacant(place) => {
+                let output = OutputFile::create(Path::new(&path), self.replace)?;
+                let writer = FileWriter::new(output, &self.schema, self.options, &self.pool)?;
+                Ok(place.insert(OpenFile {
+                    writer,
+                    waiting: Rechunker::new(Arc::clone(&self.schema), self.rechunk),
+                    rows: 0,
+                }))
+            }
+        }
+    }
+
+    fn file_name(&self, partition: Partition) -> String {
+        let (prefix, extension) = (&self.prefix, self.options.format.extension());
+        match (partition, self.partitions) {
+            (Some(number), Some(partitions)) => {
+                format!("{}.{extension}", partition_name(prefix, number, partitions))
+            }
+            _ => format!("{prefix}.{extension}"),
+        }
+    }
+}
+
+/// `part-02`; the partition of null keys is behind the others, and is called so.
+pub fn partition_name(prefix: &str, partition: u32, partitions: u32) -> String {
+    let width = partitions.saturating_sub(1).to_string().len();
+    match partition < partitions {
+        true => format!("{prefix}-{partition:0width$}"),
+        false => format!("{prefix}-null"),
+    }
+}
+
+fn write_all(writer: &mut FileWriter<OutputFile>, batches: &[RecordBatch]) -> Result<(), Error> {
+    batches.iter().try_for_each(|batch| writer.write(batch))
+}

@@ -1,0 +1,216 @@
+//! A stage's connection to its node: whether it is used, what it has, and what it did.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use overside_placement::{CircuitBreaker, Retry, ThroughputEstimator};
+
+use super::adaptive::{AdaptivePlacement, Backlog};
+use super::definition::NodeDefinition;
+use super::node::{Node, NodeStage};
+
+/// A stage that is open on the node.
+pub(super) type Session = Arc<Mutex<Box<dyn NodeStage>>>;
+
+/// See the module's text.
+pub(super) struct NodeLink {
+    pub name: String,
+    pub node: Arc<dyn Node>,
+    pub session: Option<Session>,
+    /// Counts the openings.
+    pub opening: u64,
+    pub is_opening: bool,
+    breaker: CircuitBreaker,
+    window: usize,
+    timeout: Duration,
+    in_flight: BTreeMap<u64, Sent>,
+    in_flight_bytes: u64,
+    adaptive: Option<AdaptivePlacement>,
+    throughput: ThroughputEstimator,
+    /// What the estimator had said when it was asked last.
+    known: (u64, Duration),
+    last_answer: Instant,
+}
+
+/// A batch that the node has.
+#[derive(Clone, Copy)]
+pub(super) struct Sent {
+    pub at: Instant,
+    pub bytes: u64,
+    /// How long it had waited for that.
+    pub waited: Duration,
+}
+
+impl NodeLink {
+    pub(super) fn new(
+        name: &str,
+        node: Arc<dyn Node>,
+        definition: &NodeDefinition,
+        is_adaptive: bool,
+        now: Instant,
+    ) -> Self {
+        let delay_max = definition.queue_delay_max().duration();
+        Self {
+            name: name.into(),
+            node,
+            session: None,
+            opening: 0,
+            is_opening: false,
+            breaker: CircuitBreaker::new(Retry::default()),
+            window: definition.window(),
+            timeout: definition.timeout().duration(),
+            in_flight: BTreeMap::new(),
+            in_flight_bytes: 0,
+            adaptive: is_adaptive.then(|| AdaptivePlacement::new(delay_max, now)),
+            throughput: ThroughputEstimator::default(),
+            known: (0, Duration::ZERO),
+            last_answer: now,
+        }
+    }
+
+    pub(super) fn adaptive(&mut self) -> Option<&mut AdaptivePlacement> {
+        self.adaptive.as_mut()
+    }
+
+    /// Whether the host takes what waits for the node, because it is lost or shares the work; and the
+    /// node is not to have the next batch itself.
+    pub(super) fn is_for_host_too(&self, backlog: &Backlog, now: Instant) -> bool {
+        let adaptive = self.adaptive.as_ref();
+        let is_shared = adaptive.is_some_and(AdaptivePlacement::is_shared);
+        (is_shared || !self.breaker.is_closed()) && !self.takes_next(backlog, now)
+    }
+
+    /// Whether the node takes the next batch.
+    pub(super) fn takes_next(&self, backlog: &Backlog, now: Instant) -> bool {
+        let adaptive = self.adaptive.as_ref();
+        let limit = self.breaker.limit(self.window);
+        let has_room = self.session.is_some() && self.in_flight.len() < limit;
+        has_room && adaptive.is_none_or(|adaptive| adaptive.node_may_take(backlog, now))
+    }
+
+    /// Whether it is time to open the stage on the node.
+    pub(super) fn wants_to_open(&mut self, now: Instant) -> bool {
+        if self.session.is_some() || self.is_opening {
+            return false;
+        }
+        match self.breaker.retry_at() {
+            Some(at) if now < at => return false,
+            Some(_) => self.breaker.half_open(),
+            None => {}
+        }
+        self.is_opening = true;
+        self.opening += 1;
+        true
+    }
+
+    pub(super) fn sent(&mut self, number: u64, bytes: u64, entered: Instant, now: Instant) {
+        if self.in_flight.is_empty() {
+            self.throughput.begin(now);
+            self.last_answer = now;
+        }
+        let waited = now.saturating_duration_since(entered);
+        let sent = Sent {
+            at: now,
+            bytes,
+            waited,
+        };
+        self.in_flight.insert(number, sent);
+        if let Some(adaptive) = &mut self.adaptive {
+            adaptive.node_took(now);
+        }
+        self.in_flight_bytes += bytes;
+    }
+
+    /// Batches and bytes that the node has.
+    pub(super) fn outstanding(&self) -> (usize, u64) {
+        (self.in_flight.len(), self.in_flight_bytes)
+    }
+
+    pub(super) fn sent_at(&self, number: u64) -> Option<Instant> {
+        self.in_flight.get(&number).map(|sent| sent.at)
+    }
+
+    /// How long the node should take at most for what it has; none where only it may do that.
+    pub(super) fn expected(&self) -> Option<Duration> {
+        let adaptive = self
+            .adaptive
+            .as_ref()
+            .filter(|adaptive| adaptive.is_shared())?;
+        let (node_batches, node_bytes) = self.outstanding();
+        Some(adaptive.expected(&Backlog {
+            node_bytes,
+            node_batches,
+            ..Backlog::default()
+        }))
+    }
+
+    /// The node answered: what it had, if it had it.
+    pub(super) fn answered(&mut self, number: u64, now: Instant) -> Option<Sent> {
+        let sent = self.in_flight.remove(&number)?;
+        self.in_flight_bytes -= sent.bytes;
+        let since = now.saturating_duration_since(self.last_answer);
+        self.last_answer = now;
+        self.throughput.done([sent.bytes].into_iter(), since, now);
+        if self.in_flight.is_empty() {
+            self.throughput.end(now);
+        }
+        let (bytes, busy) = self.throughput.so_far();
+        let (known_bytes, known_busy) = self.known;
+        if bytes > known_bytes && busy > known_busy {
+            self.known = (bytes, busy);
+            if let Some(adaptive) = &mut self.adaptive {
+                adaptive.node_did(bytes - known_bytes, busy - known_busy);
+            }
+        }
+        Some(sent)
+    }
+
+    /// A batch was done there. Whether the node works again.
+    pub(super) fn record_success(&mut self) -> bool {
+        self.breaker.record_success(self.window)
+    }
+
+    /// A batch failed there. Whether the node is to be given up for a while.
+    pub(super) fn record_failure(&mut self) -> bool {
+        self.breaker.record_failure()
+    }
+
+    /// Since when the node has not answered although it has something, if that is too long.
+    pub(super) fn is_silent(&self, now: Instant) -> bool {
+        let oldest = self.in_flight.values().map(|sent| sent.at).min();
+        let since = oldest.map(|at| at.max(self.last_answer));
+        since.is_some_and(|since| now.saturating_duration_since(since) > self.timeout)
+    }
+
+    /// How long silence lasts before it is too long.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The node is lost: what it had, the session to be closed, and when it is tried again.
+    pub(super) fn lose(&mut self, now: Instant) -> (Vec<u64>, Option<Session>, Duration) {
+        let had = std::mem::take(&mut self.in_flight).into_keys().collect();
+        self.in_flight_bytes = 0;
+        self.throughput.drop_run();
+        self.is_opening = false;
+        // What it says from now on is not heard.
+        self.opening += 1;
+        (had, self.session.take(), self.breaker.open(now))
+    }
+
+    /// Whether it is used, in words.
+    pub(super) fn state(&self) -> &'static str {
+        match (&self.session, self.breaker.is_closed()) {
+            (Some(_), true) => "open",
+            (Some(_), false) => "tried again",
+            (None, true) => "not opened",
+            (None, false) => "lost",
+        }
+    }
+
+    /// Whether something is to be watched.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.in_flight.is_empty() || self.is_opening || self.breaker.retry_at().is_some()
+    }
+}

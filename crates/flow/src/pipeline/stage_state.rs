@@ -1,0 +1,281 @@
+//! A stage of one stream: its batches in order, where each is, and who takes the next.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_schema::SchemaRef;
+use overside_placement::{Target, WeightedSplit};
+
+use super::adaptive::Backlog;
+use super::node_link::NodeLink;
+use super::placement::StagePlacement;
+use super::report::StageCounts;
+use super::stage::{CompiledStage, Piece, StageDefinition, StageFunction};
+
+/// A batch in a stage.
+pub(super) struct Slot {
+    pub tag: u64,
+    /// What goes in; kept until there is a result, because it may have to run again.
+    pub pieces: Vec<Piece>,
+    pub bytes: u64,
+    pub entered: Instant,
+    pub is_on_host: bool,
+    pub is_on_node: bool,
+    pub result: Option<Vec<Piece>>,
+}
+
+/// Who gets a batch that enters.
+enum Route {
+    Host,
+    Node,
+    Split(WeightedSplit),
+}
+
+/// See the module's text.
+pub(super) struct StageState {
+    pub definition: Arc<StageDefinition>,
+    pub input_schema: SchemaRef,
+    pub compiled: Arc<CompiledStage>,
+    route: Route,
+    /// The number of the first slot. Batches have the same number in all stages.
+    pub base: u64,
+    pub slots: VecDeque<Slot>,
+    /// Numbers of batches that wait for the host, and for the node or whoever may take them.
+    host_queue: VecDeque<u64>,
+    node_queue: VecDeque<u64>,
+    /// Bytes that wait in the second queue.
+    node_queue_bytes: u64,
+    /// What threads work with that are not at it now.
+    pub idle: Vec<Box<dyn StageFunction>>,
+    pub host_running: usize,
+    host_running_bytes: u64,
+    pub link: Option<NodeLink>,
+    pub counts: StageCounts,
+}
+
+impl StageState {
+    pub(super) fn new(
+        definition: Arc<StageDefinition>,
+        input_schema: SchemaRef,
+        compiled: CompiledStage,
+        function: Box<dyn StageFunction>,
+        link: Option<NodeLink>,
+    ) -> Self {
+        let route = match (definition.placement(), &link) {
+            (_, None) => Route::Host,
+            (StagePlacement::Split(percent), _) => {
+                Route::Split(WeightedSplit::new(percent / 100.0))
+            }
+            _ => Route::Node,
+        };
+        Self {
+            definition,
+            input_schema,
+            compiled: Arc::new(compiled),
+            route,
+            base: 0,
+            slots: VecDeque::new(),
+            host_queue: VecDeque::new(),
+            node_queue: VecDeque::new(),
+            node_queue_bytes: 0,
+            idle: vec![function],
+            host_running: 0,
+            host_running_bytes: 0,
+            link,
+            counts: StageCounts::default(),
+        }
+    }
+
+    /// A batch comes. One without rows is done.
+    pub(super) fn enter(&mut self, tag: u64, pieces: Vec<Piece>, bytes: u64, now: Instant) {
+        let number = self.base + self.slots.len() as u64;
+        let is_done = pieces.is_empty();
+        self.counts.came(&pieces, bytes);
+        self.slots.push_back(Slot {
+            tag,
+            result: is_done.then(Vec::new),
+            pieces,
+            bytes,
+            entered: now,
+            is_on_host: false,
+            is_on_node: false,
+        });
+        if is_done {
+            return;
+        }
+        let is_for_node = match &mut self.route {
+            Route::Host => false,
+            Route::Node => true,
+            Route::Split(split) => split.next(bytes as usize) == Target::Device,
+        };
+        match is_for_node {
+            true => {
+                self.node_queue.push_back(number);
+                self.node_queue_bytes += bytes;
+                if let Some(adaptive) = self.link.as_mut().and_then(NodeLink::adaptive) {
+                    adaptive.arrived(bytes);
+                }
+            }
+            false => self.host_queue.push_back(number),
+        }
+    }
+
+    pub(super) fn slot(&mut self, number: u64) -> Option<&mut Slot> {
+        let index = usize::try_from(number.checked_sub(self.base)?).ok()?;
+        self.slots.get_mut(index)
+    }
+
+    /// The next batch for a thread of the host, if there is one.
+    pub(super) fn next_for_host(&self, now: Instant) -> Option<u64> {
+        let shared = || self.shared_queue(now).and_then(VecDeque::front);
+        let waiting = self.host_queue.front().or_else(shared).copied();
+        waiting.or_else(|| self.overdue(now))
+    }
+
+    /// How many batches threads of the host could begin with.
+    pub(super) fn ready_for_host(&self, now: Instant) -> usize {
+        let waiting = self.host_queue.len() + self.shared_queue(now).map_or(0, VecDeque::len);
+        waiting.max(usize::from(self.overdue(now).is_some()))
+    }
+
+    /// Whether a thread of the host may begin with the oldest batch.
+    pub(super) fn is_oldest_for_host(&self, now: Instant) -> bool {
+        let is_first = |queue: &VecDeque<u64>| queue.front() == Some(&self.base);
+        is_first(&self.host_queue)
+            || self.shared_queue(now).is_some_and(is_first)
+            || self.overdue(now).is_some()
+    }
+
+    /// What waits for the node, if the host takes of it too.
+    fn shared_queue(&self, now: Instant) -> Option<&VecDeque<u64>> {
+        let link = self.link.as_ref()?;
+        let is_shared = !self.node_queue.is_empty() && link.is_for_host_too(&self.backlog(), now);
+        is_shared.then_some(&self.node_queue)
+    }
+
+    /// Forgets all batches.
+    pub(super) fn clear(&mut self) {
+        self.slots.clear();
+        self.host_queue.clear();
+        self.node_queue.clear();
+        self.node_queue_bytes = 0;
+    }
+
+    /// The oldest batch, if the node should be done with it by now and the host takes part: what
+    /// comes behind it waits for it.
+    fn overdue(&self, now: Instant) -> Option<u64> {
+        let link = self.link.as_ref()?;
+        let slot = self.slots.front()?;
+        let is_candidate = slot.is_on_node && !slot.is_on_host && slot.result.is_none();
+        let expected = link.expected().filter(|_| is_candidate)?;
+        let sent = link.sent_at(self.base)?;
+        (now.saturating_duration_since(sent) > expected).then_some(self.base)
+    }
+
+    /// A thread of the host takes a batch that [`StageState::next_for_host`] named.
+    pub(super) fn begin_on_host(&mut self, number: u64) -> Option<Vec<Piece>> {
+        if self.host_queue.front() == Some(&number) {
+            self.host_queue.pop_front();
+        } else if self.node_queue.front() == Some(&number) {
+            self.pop_node_queue();
+        }
+        let slot = self.slot(number)?;
+        slot.is_on_host = true;
+        let (pieces, bytes) = (slot.pieces.clone(), slot.bytes);
+        self.host_running += 1;
+        self.host_running_bytes += bytes;
+        self.counts.begin();
+        Some(pieces)
+    }
+
+    /// A thread of the host is done with a batch. `None`: the node was before it.
+    pub(super) fn end_on_host(
+        &mut self,
+        number: u64,
+        bytes: u64,
+        result: Vec<Piece>,
+        took: Duration,
+    ) -> Option<()> {
+        let threads = self.host_running;
+        self.host_running = self.host_running.saturating_sub(1);
+        self.host_running_bytes = self.host_running_bytes.saturating_sub(bytes);
+        self.counts.end();
+        if let Some(adaptive) = self.link.as_mut().and_then(NodeLink::adaptive) {
+            adaptive.host_did(bytes, took, threads);
+        }
+        let slot = self.slot(number).filter(|slot| slot.result.is_none())?;
+        slot.result = Some(result);
+        slot.pieces = Vec::new();
+        Some(())
+    }
+
+    /// The first batch that waits for the node, since when, and its bytes.
+    pub(super) fn next_for_node(&self) -> Option<(u64, Instant, u64)> {
+        let number = *self.node_queue.front()?;
+        let slot = self.slots.get((number - self.base) as usize)?;
+        Some((number, slot.entered, slot.bytes))
+    }
+
+    /// Hands the batch that [`StageState::next_for_node`] named to the node.
+    pub(super) fn begin_on_node(&mut self, now: Instant) -> Option<(u64, Vec<Piece>)> {
+        let number = self.pop_node_queue()?;
+        let slot = self.slot(number)?;
+        slot.is_on_node = true;
+        let (pieces, bytes, entered) = (slot.pieces.clone(), slot.bytes, slot.entered);
+        self.link.as_mut()?.sent(number, bytes, entered, now);
+        self.counts.begin();
+        Some((number, pieces))
+    }
+
+    fn pop_node_queue(&mut self) -> Option<u64> {
+        let number = self.node_queue.pop_front()?;
+        let bytes = self.slot(number).map_or(0, |slot| slot.bytes);
+        self.node_queue_bytes -= bytes;
+        Some(number)
+    }
+
+    /// What the node failed at is the host's.
+    pub(super) fn back_to_host(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        for number in numbers {
+            self.counts.end();
+            let Some(slot) = self.slot(number) else {
+                continue;
+            };
+            slot.is_on_node = false;
+            if slot.result.is_none() && !slot.is_on_host {
+                let place = self.host_queue.partition_point(|other| *other < number);
+                self.host_queue.insert(place, number);
+            }
+        }
+    }
+
+    /// Takes the oldest batch, if it is done.
+    pub(super) fn leave(&mut self) -> Option<(u64, Vec<Piece>, u64)> {
+        self.slots.front()?.result.as_ref()?;
+        let slot = self.slots.pop_front()?;
+        self.base += 1;
+        Some((slot.tag, slot.result.unwrap_or_default(), slot.bytes))
+    }
+
+    /// What both sides have, for `adaptive`.
+    pub(super) fn backlog(&self) -> Backlog {
+        let (node_batches, node_bytes) = self.link.as_ref().map_or((0, 0), NodeLink::outstanding);
+        Backlog {
+            waiting_bytes: self.node_queue_bytes,
+            next_bytes: self.next_for_node().map_or(0, |(_, _, bytes)| bytes),
+            node_bytes,
+            node_batches,
+            host_bytes: self.host_running_bytes,
+        }
+    }
+
+    /// Batches that wait, and their bytes.
+    pub(super) fn queue(&self) -> (usize, u64) {
+        let waiting = (self.slots.iter())
+            .filter(|slot| slot.result.is_none() && !slot.is_on_host && !slot.is_on_node);
+        waiting.fold((0, 0), |(count, bytes), slot| {
+            (count + 1, bytes + slot.bytes)
+        })
+    }
+}

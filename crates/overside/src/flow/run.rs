@@ -1,0 +1,214 @@
+//! `overside flow run`.
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use overside_base::raise_descriptor_limit;
+use overside_flow::Error;
+use overside_flow::operators::check_schema;
+use overside_flow::pack::CodecPool;
+use overside_flow::pipeline::{
+    Definition, Destination, Done, FileOutput, FileOutputOptions, Pipeline, PipelineReport, Stream,
+    WrittenFile,
+};
+
+use super::input::Input;
+use super::output::said;
+use super::run_text;
+use crate::logging::Verbosity;
+use crate::messages::shown;
+use crate::options;
+
+/// Run a pipeline on files
+#[derive(clap::Args)]
+#[command(after_help = "\
+The stages, where each runs, and where what comes out goes, stand in the file: docs/flow-pipeline.md.
+
+Example: overside flow run errors.toml monday.arrow tuesday.arrow")]
+pub struct Arguments {
+    /// The pipeline
+    #[arg(value_name = "PIPELINE.toml")]
+    pipeline: PathBuf,
+    /// Tables to read instead of the pipeline's input.files; - is stdin
+    #[arg(value_name = "TABLE")]
+    tables: Vec<OsString>,
+    /// Check the pipeline, and with tables whether it takes them, without running it
+    #[arg(long)]
+    check: bool,
+    /// Replace files that are there
+    #[arg(short, long)]
+    force: bool,
+    /// Print what each stage did, and where, as JSON
+    #[arg(long)]
+    json: bool,
+    /// CPU threads [default: the pipeline's]
+    #[arg(short = 'p', long, value_name = "N", value_parser = options::thread_count())]
+    threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub verbosity: Verbosity,
+}
+
+/// What may be open at once: a file for each partition of each output, and some more.
+const DESCRIPTORS: u64 = 8192;
+
+/// What was done.
+pub struct Summary {
+    pub report: PipelineReport,
+    pub files: Vec<WrittenFile>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let definition = Definition::read(&arguments.pipeline).map_err(|error| error.to_string())?;
+    let definition = match arguments.threads {
+        Some(count) => definition.with_threads(count),
+        None => definition,
+    };
+    let tables: Vec<OsString> = match arguments.tables.is_empty() {
+        true => definition.input.files.iter().map(Into::into).collect(),
+        false => arguments.tables.clone(),
+    };
+    let run = Run {
+        definition: &definition,
+        pool: Arc::new(CodecPool::new(definition.threads()).map_err(said)?),
+        force: arguments.force,
+    };
+    if arguments.check {
+        run.check(&tables)?;
+        return Ok(crate::print("OK\n"));
+    }
+    let summary = run.tables(&tables)?;
+    let text = match arguments.json {
+        true => format!("{}\n", run_text::json(&summary)),
+        false => run_text::table(&summary),
+    };
+    Ok(crate::print(&text))
+}
+
+struct Run<'a> {
+    definition: &'a Definition,
+    pool: Arc<CodecPool>,
+    force: bool,
+}
+
+/// An output and the partitions that it takes.
+struct Route<'a> {
+    name: &'a str,
+    files: FileOutput,
+}
+
+impl Run<'_> {
+    fn check(&self, tables: &[OsString]) -> Result<(), String> {
+        for table in tables {
+            let input = Input::open(table, &self.pool)?;
+            let checked = self.definition.output_schema(input.reader.schema());
+            checked.map_err(|error| format!("{}: {error}", input.name))?;
+        }
+        Ok(())
+    }
+
+    fn tables(&self, tables: &[OsString]) -> Result<Summary, String> {
+        let mut inputs = tables.iter().map(|path| Input::open(path, &self.pool));
+        let none = "no table: name tables here, or in the pipeline's input.files";
+        let first = inputs.next().ok_or(none)??;
+        let schema = first.reader.schema().clone();
+        let pipeline = Pipeline::on_caller(self.definition.clone(), &self.pool).map_err(said)?;
+        let stream = pipeline.stream(&schema);
+        let stream = stream.map_err(|error| format!("{}: {error}", first.name))?;
+        raise_descriptor_limit(DESCRIPTORS);
+        let mut routes = self.routes(&stream)?;
+        let rows = self.definition.input_rows();
+        for input in std::iter::once(Ok(first)).chain(inputs) {
+            let Input { name, mut reader } = input?;
+            let in_input = |error: Error| format!("{name}: {}", said(error));
+            check_schema(&schema, reader.schema()).map_err(in_input)?;
+            for batch in &mut reader {
+                let batch = batch.map_err(in_input)?;
+                self.push(&stream, &batch, rows, &mut routes)
+                    .map_err(in_input)?;
+            }
+        }
+        stream.finish();
+        while let Some(done) = stream.pull() {
+            self.write(&mut routes, done.map_err(said)?).map_err(said)?;
+        }
+        let report = stream.report();
+        let mut files = Vec::new();
+        for route in routes {
+            files.extend(route.files.finish(false).map_err(said)?);
+        }
+        Ok(Summary { report, files })
+    }
+
+    fn routes(&self, stream: &Stream) -> Result<Vec<Route<'_>>, String> {
+        let outputs = self.definition.outputs.iter();
+        let count = self.definition.outputs.len() as u64;
+        outputs
+            .map(|(name, output)| {
+                if !matches!(output.to, Destination::Directory(_)) {
+                    return Err(format!(
+                        "output {name:?} goes to {}: only `overside flow serve` does that; here outputs are directories",
+                        shown(output.to.to_string())
+                    ));
+                }
+                let options = FileOutputOptions {
+                    prefix: "part".into(),
+                    replace: self.force,
+                    gathered_bytes: self.definition.memory_bytes() / 2 / count,
+                };
+                let partitions = self.definition.partitions();
+                let schema = stream.output_schema();
+                let files = FileOutput::new(output, schema, partitions, options, &self.pool);
+                Ok(Route {
+                    name,
+                    files: files.map_err(said)?,
+                })
+            })
+            .collect()
+    }
+
+    /// Pushes a batch in parts, and writes what is done meanwhile. What an earlier batch failed at
+    /// is said instead of that nothing more is taken.
+    fn push(
+        &self,
+        stream: &Stream,
+        batch: &RecordBatch,
+        rows: usize,
+        routes: &mut [Route<'_>],
+    ) -> Result<(), Error> {
+        for begin in (0..batch.num_rows()).step_by(rows) {
+            let mut part = batch.slice(begin, rows.min(batch.num_rows() - begin));
+            loop {
+                let refused = stream.try_push(0, part);
+                let mut is_drained = true;
+                while let Some(done) = stream.try_pull() {
+                    self.write(routes, done?)?;
+                    is_drained = false;
+                }
+                match refused? {
+                    None => break,
+                    Some(back) => part = back,
+                }
+                if is_drained && let Some(done) = stream.pull() {
+                    self.write(routes, done?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, routes: &mut [Route<'_>], done: Done) -> Result<(), Error> {
+        for piece in &done.pieces {
+            for (name, _) in self.definition.routes(piece.partition) {
+                let route = routes.iter_mut().find(|route| route.name == name);
+                if let Some(route) = route {
+                    route.files.write(piece)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

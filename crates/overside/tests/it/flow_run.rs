@@ -1,0 +1,234 @@
+//! `overside flow run` as a user starts it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
+
+fn command(directory: &Path) -> Command {
+    let mut command = Command::new(COMMAND);
+    command.current_dir(directory).env_remove("COLUMNS");
+    command
+}
+
+fn flow(directory: &Path, arguments: &[&str]) -> Output {
+    command(directory)
+        .arg("flow")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// What it prints, if it complains about nothing.
+fn out(output: &Output) -> String {
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((complaints.as_ref(), output.status.code()), ("", Some(0)));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// What it complains about, if it fails.
+fn refusal(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+const HEAD: &str = "schema = \"flow-pipeline/1\"\nname = \"test\"\nthreads = 2\n";
+
+/// Writes a pipeline, with a node that stands for another machine.
+fn pipeline(directory: &Path, name: &str, rest: &str) {
+    let node = "[nodes.dpu0]\naddress = \"in-process\"\n";
+    fs::write(directory.join(name), format!("{HEAD}{node}{rest}")).unwrap();
+}
+
+fn made(directory: &Path) {
+    let table = [
+        "generate",
+        "ships",
+        "ships.arrow",
+        "--rows",
+        "200000",
+        "--seed",
+        "3",
+    ];
+    out(&flow(directory, &table));
+}
+
+#[test]
+fn a_pipeline_writes_what_partition_writes_wherever_it_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    made(place);
+    out(&flow(
+        place,
+        &[
+            "partition",
+            "ships.arrow",
+            "--filter",
+            "SOG > 5",
+            "--key",
+            "MMSI",
+            "--hash",
+            "3",
+            "--format",
+            "csv",
+            "--out",
+            "expected",
+        ],
+    ));
+    for (number, placement) in ["host", "dpu0", "split:40", "adaptive"]
+        .into_iter()
+        .enumerate()
+    {
+        let node = if number > 1 { "node = \"dpu0\"\n" } else { "" };
+        let stage = |text: &str| format!("[[stages]]\n{text}\nplacement = \"{placement}\"\n{node}");
+        let filter = stage("filter = \"SOG > 5\"");
+        let partition = stage("partition = { key = \"MMSI\", by = \"hash:3\" }");
+        let outputs = "[outputs.some]\nto = \"some\"\nformat = \"csv\"\npartitions = \"0,null\"\n\
+                       [outputs.all]\nto = \"all\"\nformat = \"csv\"\n";
+        let input = "[input]\nfiles = [\"ships.arrow\"]\nrows = 10000\n";
+        pipeline(
+            place,
+            "p.toml",
+            &format!("{input}{filter}{partition}{outputs}"),
+        );
+        let report = out(&flow(place, &["run", "p.toml", "--json", "--force"]));
+        let report: Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(
+            (&report["schema"], &report["batches"]),
+            (&"flow-run/1".into(), &20.into())
+        );
+        let is_host = placement == "host";
+        let provenance = if is_host { "measured" } else { "emulated" };
+        assert_eq!(report["provenance"], provenance, "{report}");
+        for stage in report["stages"].as_array().unwrap() {
+            let node = stage["node"]["batches"].as_u64().unwrap_or(0);
+            assert_eq!(
+                stage["host"]["batches"].as_u64().unwrap() + node,
+                20,
+                "{stage}"
+            );
+            assert!(stage["busy_ns"].as_u64().unwrap() > 0);
+            assert_eq!(node == 0, is_host, "{stage}");
+        }
+        for part in 0..3 {
+            let read = |folder: &str| {
+                fs::read_to_string(place.join(folder).join(format!("part-{part}.csv"))).unwrap()
+            };
+            let expected = read("expected");
+            assert!(read("all") == expected, "{placement}, partition {part}");
+            assert_eq!(
+                place.join(format!("some/part-{part}.csv")).exists(),
+                part == 0
+            );
+        }
+        let text = out(&flow(place, &["run", "p.toml", "--force", "-p", "1"]));
+        for part in ["of 200,000 rows in", "filter", "queue delay", "part-0.csv"] {
+            overside_testkit::assert_contains(&text, part);
+        }
+        assert_eq!(text.contains("say nothing about a DPU"), !is_host, "{text}");
+    }
+}
+
+#[test]
+fn one_table_without_partitions_has_one_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    fs::write(place.join("a.csv"), "id,what\n5,a\n2,b\n").unwrap();
+    fs::write(place.join("b.csv"), "id,what\n7,c\n").unwrap();
+    pipeline(
+        place,
+        "p.toml",
+        "[[stages]]\nselect = \"what\"\n[outputs.all]\nto = \"out\"\nformat = \"csv\"\n",
+    );
+    let text = out(&flow(place, &["run", "p.toml", "a.csv", "b.csv"]));
+    overside_testkit::assert_contains(&text, "3 of 3 rows");
+    assert_eq!(
+        fs::read_to_string(place.join("out/part.csv")).unwrap(),
+        "what\na\nb\nc\n"
+    );
+    // What is there stays there, unless it may go.
+    let again = refusal(&flow(place, &["run", "p.toml", "a.csv"]));
+    overside_testkit::assert_contains(&again, "out/part.csv exists; --force replaces it");
+    pipeline(
+        place,
+        "none.toml",
+        "[[stages]]\nfilter = \"id > 100\"\n[outputs.all]\nto = \"none\"\nformat = \"csv\"\n",
+    );
+    out(&flow(place, &["run", "none.toml", "a.csv"]));
+    assert_eq!(fs::read_to_string(place.join("none/part.csv")).unwrap(), "");
+}
+
+#[test]
+fn what_cannot_run_says_why_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    fs::write(place.join("a.csv"), "id,what\n5,a\n2,b\n").unwrap();
+    fs::write(place.join("other.csv"), "id\n5\n").unwrap();
+    let outputs = "[outputs.all]\nto = \"out\"\n";
+    let cases = [
+        (
+            format!("[[stages]]\nfiltre = \"x\"\n{outputs}"),
+            "a.csv",
+            "p.toml:7:1: stages.0.filtre: no such key",
+        ),
+        (
+            format!("[[stages]]\nfilter = \"nope > 1\"\n{outputs}"),
+            "a.csv",
+            "a.csv: stage \"filter\": ",
+        ),
+        (outputs.into(), "none.csv", "none.csv: No such file"),
+        (outputs.into(), "other.csv", "other.csv: the schema changed"),
+        (
+            format!("[[stages]]\nselect = \"CAST(what AS int) AS n\"\n{outputs}"),
+            "a.csv",
+            "stage \"select\"",
+        ),
+        (
+            "[outputs.all]\nto = \"subscribers\"\n".into(),
+            "a.csv",
+            "only `overside flow serve`",
+        ),
+    ];
+    for (rest, table, expected) in cases {
+        pipeline(place, "p.toml", &rest);
+        let tables = if table == "other.csv" {
+            vec!["a.csv", table]
+        } else {
+            vec![table]
+        };
+        let message = refusal(&flow(place, &[&["run", "p.toml"], &tables[..]].concat()));
+        overside_testkit::assert_contains(&message, expected);
+        let left = fs::read_dir(place.join("out")).map_or(0, Iterator::count);
+        assert_eq!(left, 0, "{expected}");
+    }
+    pipeline(place, "p.toml", outputs);
+    assert_eq!(
+        out(&flow(place, &["run", "p.toml", "--check", "a.csv"])),
+        "OK\n"
+    );
+    overside_testkit::assert_contains(refusal(&flow(place, &["run", "p.toml"])), "no table");
+}
+
+#[test]
+fn a_file_that_cannot_grow_fails_the_run_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    made(place);
+    let rest = "[[stages]]\npartition = { key = \"MMSI\", by = \"hash:2\" }\n[outputs.all]\nto = \"out\"\n";
+    pipeline(place, "p.toml", rest);
+    // As a full disk: writes beyond so many blocks fail, here by an error instead of a signal.
+    let script = format!("trap '' XFSZ; ulimit -f 500; exec {COMMAND} flow run p.toml ships.arrow");
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(place)
+        .output()
+        .unwrap();
+    let message = refusal(&output);
+    overside_testkit::assert_contains(&message, "out/part-");
+    overside_testkit::assert_contains(&message, "File too large");
+    assert_eq!(fs::read_dir(place.join("out")).unwrap().count(), 0);
+}
