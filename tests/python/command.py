@@ -125,6 +125,15 @@ def native() -> list[str]:
     return [str(Path(sys.executable).parent / "overside")]
 
 
+def partitioned(*words: str | Path) -> list[Json]:
+    """The files that `overside flow partition` writes, as it tells them."""
+    command = [*native(), "flow", "partition", *map(str, words), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    files: list[Json] = json.loads(done.stdout)["files"]
+    return files
+
+
 def tiny_box(directory: Path, **changes: Any) -> Path:
     """A box of four tests that take milliseconds. Keys of `measure` can be given directly.
 

@@ -123,6 +123,9 @@ pub enum Error {
         /// Why.
         error: std::io::Error,
     },
+    /// A result is not what another algorithm finds.
+    #[error("a result is wrong: {0}")]
+    Verification(String),
     /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),

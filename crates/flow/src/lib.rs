@@ -2,6 +2,7 @@
 //! them. Producers emit tables by space, consumers read them by object over time; between them
 //! batches are unpacked, filtered, partitioned by a key, packed again and routed.
 
+pub mod bench;
 pub mod enlarge;
 mod error;
 pub mod files;

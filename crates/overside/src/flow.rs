@@ -1,8 +1,11 @@
 //! `overside flow`.
 
+mod bench;
+mod bench_text;
 mod enlarge;
 mod generate;
 mod input;
+mod method;
 mod output;
 mod partition;
 mod run;
@@ -16,7 +19,7 @@ use std::process::ExitCode;
 use overside_log::LevelFilter;
 
 use crate::logging::Verbosity;
-use crate::{exit, python};
+use crate::{exit, python, system};
 
 /// Partition, repack, make and serve Arrow tables
 #[derive(clap::Args)]
@@ -27,6 +30,7 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum FlowCommand {
+    Bench(Box<bench::Arguments>),
     Enlarge(Box<enlarge::Arguments>),
     Generate(Box<generate::Arguments>),
     Partition(Box<partition::Arguments>),
@@ -46,6 +50,9 @@ struct PythonArguments {
 
 pub fn run(arguments: &Arguments) -> ExitCode {
     match &arguments.command {
+        FlowCommand::Bench(arguments) => {
+            started("bench", &arguments.verbosity, || bench::run(arguments))
+        }
         FlowCommand::Enlarge(arguments) => started("enlarge", &arguments.table.verbosity, || {
             enlarge::run(arguments)
         }),
@@ -73,6 +80,7 @@ fn started(
     verbosity: &Verbosity,
     run: impl FnOnce() -> Result<ExitCode, String>,
 ) -> ExitCode {
+    system::keep_freed_memory();
     if let Err(code) = verbosity
         .clone()
         .start("flow", LevelFilter::WARN, exit::USAGE)

@@ -43,6 +43,7 @@ mod exit {
     pub const USAGE: u8 = 2;
     pub const ABSENT: u8 = 3;
     pub const INCOMPLETE: u8 = 5;
+    pub const FAILED: u8 = 100;
     pub const UNVERIFIED: u8 = 101;
 }
 

@@ -1,15 +1,18 @@
-"""Charts of tasks that send traffic (`network`, `kv`): figures against each parameter that is
-swept, and bars where none is; throughput over time where a test tells it in slices."""
+"""Charts of tasks that send traffic (`network`, `kv`) or data (`pushdown`, `partition`): figures
+against each parameter that is swept, and bars where none is; where the time goes, of tasks with
+stages; throughput over time where a test tells it in slices."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from overside import tasks
 from overside.bench.statistics import TestSummary
 from overside.report import formatting, vega
 from overside.report.charts import (
+    BARS_MAX,
     FIGURE_BARS_MAX,
     SERIES_MAX,
     Chart,
@@ -29,6 +32,11 @@ _TITLES = {
     "link_writes": "Writes over the link for a request",
     "link_bytes": "Bytes over the link",
     "throughput": "Throughput",
+    "unpack_throughput": "Throughput of unpacking",
+    "partition_throughput": "Throughput of partitioning",
+    "repack_throughput": "Throughput of packing",
+    "output_bytes": "Bytes of all partitions",
+    "ratio": "Packed bytes over bytes of the table",
     "bit_rate": "Bit rate",
     "cpu_cost": "Host CPU cost",
     "hop_cpu": "CPU of the hop's processes",
@@ -51,7 +59,8 @@ _METRICS_MAX = 4
 def _metric(test: TestSummary, name: str) -> Metric:
     task = tasks.find(test.task)
     assert task is not None
-    return task.metrics[name]
+    about = task.metrics[name]
+    return replace(about, unit="") if about.unit == "-" else about
 
 
 def _axes(tests: Sequence[TestSummary]) -> dict[str, str]:
@@ -78,6 +87,7 @@ def charts(tests: Sequence[TestSummary], provenance: str) -> list[Chart]:
         rest = [test for test in rest if id(test) not in inside]
     for metric in _metrics(rest):
         out += _bars(rest, metric, provenance)
+    out += _breakdown(tests, provenance)
     out += _over_time(tests, provenance)
     return out
 
@@ -123,6 +133,17 @@ def _how(test: TestSummary, beside: Sequence[TestSummary], axis: str | None) -> 
             is_message = name == form["size"] and is_size
             parts.append(text if is_message else f"{name.replace('_', ' ')} {text}")
     return ", ".join(parts)
+
+
+def _differences(test: TestSummary, beside: Sequence[TestSummary]) -> str:
+    """What tells it from the others, or its name where nothing does."""
+    first = presentation(test.task)["labels"]["parameters"]
+    parts = [
+        formatting.choice(test.task, name, test.parameters)
+        for name in first
+        if any(other.parameters.get(name) != test.parameters.get(name) for other in beside)
+    ]
+    return ", ".join(filter(None, (*parts, _how(test, beside, None)))) or _who(test)
 
 
 def _point(
@@ -181,6 +202,33 @@ def _bars(tests: Sequence[TestSummary], metric: str, provenance: str) -> Iterato
                 for point, test in zip(points, told, strict=True)
             ),
         )
+
+
+def _breakdown(tests: Sequence[TestSummary], provenance: str) -> Iterator[Chart]:
+    """The parts of a time, one after the other, of tasks that declare such."""
+    stages = {one["name"]: one["title"] for one in presentation(tests[0].task)["stages"]}
+    told = [test for test in tests if any(name in test.metrics for name in stages)]
+    points, rows = [], []
+    for test in told:
+        estimates = {name: test.metrics[name] for name in stages if name in test.metrics}
+        label = _differences(test, told)
+        rows.append((label, *(cells(estimates.get(name))[0] for name in stages)))
+        if len(rows) <= BARS_MAX:
+            times_s = {stages[name]: one.median / 1e3 for name, one in estimates.items()}
+            points += vega.stage_points(label, times_s)
+    if not points:
+        return
+    hidden = len(told) - BARS_MAX
+    note = f" {formatting.plural(hidden, 'other')} in the table." if hidden > 0 else ""
+    yield Chart(
+        id=f"stages-{provenance}",
+        title="Where the time goes",
+        caption=f"Medians of the stages; the number after each name is their sum.{note}",
+        provenance=provenance,
+        spec=vega.times(points, list(stages.values())),
+        columns=("What", *(f"{title}, ms" for title in stages.values())),
+        rows=tuple(rows),
+    )
 
 
 def _title(metric: str, unit: str) -> str:

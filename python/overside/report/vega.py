@@ -61,7 +61,7 @@ def point(estimate: Estimate, who: str, how: str = "", **more: Any) -> Point:
 
 
 def stage_points(name: str, times_s: Mapping[str, float]) -> list[Point]:
-    """The parts of a bar of `shares`: each stage's share of the sum of all."""
+    """The parts of a bar of `shares` or `times`: each stage, and its share of the sum of all."""
     whole = sum(times_s.values())
     label = f"{name} · {formatting.duration(whole)}"
     return [
@@ -70,6 +70,7 @@ def stage_points(name: str, times_s: Mapping[str, float]) -> list[Point]:
             "stage": stage,
             "order": order,
             "share": time_s / whole,
+            "time_ms": 1e3 * time_s,
             "time": formatting.duration(time_s),
             "text": f"{time_s / whole:.0%}" if time_s / whole >= _TEXT_FROM else "",
         }
@@ -365,10 +366,27 @@ def _panel(points: Sequence[Point], fields: tuple[str, str, str], y: Spec, palet
 
 def shares(points: Sequence[Point], stages: Sequence[str]) -> Spec:
     """Bars made of shares: of `label`, each `stage` (one of `stages`) has a `share`."""
-    place = {stage: index + 1 for index, stage in enumerate(stages)}
-    present = [stage for stage in stages if any(point["stage"] == stage for point in points)]
     axis = {"title": "Share of the time", "format": "%", "tickCount": 5}
     x = _channel("share", "quantitative", stack="zero", scale={"domain": [0, 1]}, axis=axis)
+    return _stacked(points, stages, x)
+
+
+def times(points: Sequence[Point], stages: Sequence[str]) -> Spec:
+    """Bars made of times, in milliseconds: of `label`, each `stage` (one of `stages`) has a
+    `time_ms`."""
+    x = _channel("time_ms", "quantitative", stack="zero", axis={"title": "Time, ms"})
+    sums: dict[str, float] = {}
+    for point in points:
+        sums[point["label"]] = sums.get(point["label"], 0.0) + point["time_ms"]
+    least = _TEXT_FROM * max(sums.values())
+    shown = [point | {"text": point["text"] * (point["time_ms"] >= least)} for point in points]
+    return _stacked(shown, stages, x)
+
+
+def _stacked(points: Sequence[Point], stages: Sequence[str], x: Spec) -> Spec:
+    """Bars made of stages, one behind the other along `x`."""
+    place = {stage: index + 1 for index, stage in enumerate(stages)}
+    present = [stage for stage in stages if any(point["stage"] == stage for point in points)]
     colours = [f"var(--stage-{place[stage]})" for stage in present]
     colour = _channel("stage", "nominal", **_scale(present, colours, symbolType="square"))
     tooltip = _tooltip(label="What", stage="Stage", time="Mean time")

@@ -71,6 +71,7 @@ def presentation(task: str) -> Json:
         "advised": True,
         "charts": "jobs",
         "axes": [],
+        "stages": [],
     }
 
 

@@ -2,7 +2,7 @@
 //!
 //! | question | module |
 //! |---|---|
-//! | who computes? | `pool`: `threads` of the budget, or a device through the executor (`placed`) |
+//! | who computes? | `pool`: `threads` of the budget, or a device through `executors` (`placed`) |
 //! | how is a batch written? | `packer`: `message`, `buffers`, `footer`, `compact` |
 //! | how is one read? | `unpacker`: `input`, `messages`, `schema`, `arrays`, `dictionaries` |
 //! | what if messages are compressed as a whole? | `outer` |
@@ -17,6 +17,7 @@ mod buffers;
 mod codec;
 mod compact;
 mod dictionaries;
+mod executors;
 mod footer;
 mod input;
 mod memory;
@@ -32,9 +33,10 @@ mod threads;
 mod unpacker;
 
 pub use codec::{Codec, Layout};
+pub(crate) use executors::Job;
+pub use executors::Placement;
 pub use outer::{OUTER_FORMAT_KEY, Outer};
 pub use packer::{PackOptions, Packer};
-pub(crate) use pool::Job;
-pub use pool::{CodecPool, Placement};
+pub use pool::CodecPool;
 pub use stages::{StageTime, StageTimes};
 pub use unpacker::{UnpackOptions, Unpacker};

@@ -23,9 +23,11 @@ use arrow_ipc::{BodyCompressionMethod, CompressionType};
 use arrow_schema::{Schema, SchemaRef};
 use overside_ops::{Error as OpsError, Format, Operation};
 
+use super::executors::{Executors, Job};
+use super::memory::Recycler;
 use super::message::Compression;
 use super::placed;
-use super::pool::{CodecPool, Job};
+use super::pool::CodecPool;
 use super::threads::{Kernels, Pending};
 use crate::Error;
 
@@ -56,7 +58,7 @@ pub struct Outer {
 /// Chunks on their way: as a piece of the body, or stored.
 pub(super) struct Compressing {
     body_len: usize,
-    pending: Pending<Chunk>,
+    pending: Pending<Vec<Chunk>>,
 }
 
 struct Chunk {
@@ -90,47 +92,65 @@ impl Outer {
         )))
     }
 
-    pub(super) fn start(self, pool: &CodecPool, body: &Buffer) -> Result<Compressing, Error> {
+    pub(super) fn start(self, pool: &CodecPool, body: &Buffer) -> Compressing {
         let operation = Operation::Compress(self.format);
-        let chunks = || chunks(body);
-        let pending = if pool.is_placed(operation) {
-            let jobs = chunks().map(|source| Job {
-                capacity: source.len(),
-                source,
-            });
-            let results = pool.run_placed(operation, self.level, jobs.collect())?;
-            let chunk = |(source, result): (Buffer, _)| {
-                let bytes = placed::output(result)?;
-                let is_stored = bytes.is_none();
-                let bytes = bytes.map_or(source, Buffer::from);
-                Ok(Chunk { bytes, is_stored })
-            };
-            let made = chunks().zip(&results).map(chunk);
-            Pending::done(made.collect::<Result<_, Error>>()?)
-        } else {
-            pool.start(chunks().map(|source| {
+        let pending = match pool.placed(operation) {
+            Some(executors) => {
+                pool.start(executors.shares(chunks(body)).into_iter().map(|share| {
+                    let executors = Arc::clone(executors);
+                    move |_: &mut Kernels| self.compress_placed(&executors, share)
+                }))
+            }
+            None => pool.start(chunks(body).map(|source| {
                 let memory = Arc::clone(&pool.memory);
-                move |kernels: &mut Kernels| {
-                    let kernel = kernels.get(operation, self.level)?;
-                    let mut region = memory.take(source.len())?;
-                    Ok(match kernel.run(&[&source], &mut region[..source.len()]) {
-                        Ok(output) if output.written < source.len() => Chunk {
-                            bytes: memory.lend(region, output.written),
-                            is_stored: false,
-                        },
-                        Ok(_) | Err(OpsError::OutputTooSmall { .. }) => Chunk {
-                            bytes: source,
-                            is_stored: true,
-                        },
-                        Err(error) => return Err(error.into()),
-                    })
-                }
-            }))
+                move |kernels: &mut Kernels| Ok(vec![self.compress(kernels, &memory, source)?])
+            })),
         };
-        Ok(Compressing {
+        Compressing {
             body_len: body.len(),
             pending,
-        })
+        }
+    }
+
+    fn compress(
+        self,
+        kernels: &mut Kernels,
+        memory: &Arc<Recycler>,
+        source: Buffer,
+    ) -> Result<Chunk, Error> {
+        let kernel = kernels.get(Operation::Compress(self.format), self.level)?;
+        let mut region = memory.take(source.len())?;
+        match kernel.run(&[&source], &mut region[..source.len()]) {
+            Ok(output) if output.written < source.len() => Ok(Chunk {
+                bytes: memory.lend(region, output.written),
+                is_stored: false,
+            }),
+            Ok(_) | Err(OpsError::OutputTooSmall { .. }) => Ok(Chunk {
+                bytes: source,
+                is_stored: true,
+            }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn compress_placed(
+        self,
+        executors: &Executors,
+        sources: Vec<Buffer>,
+    ) -> Result<Vec<Chunk>, Error> {
+        let jobs = sources.iter().map(|source| Job {
+            capacity: source.len(),
+            source: source.clone(),
+        });
+        let operation = Operation::Compress(self.format);
+        let results = executors.run(operation, self.level, jobs.collect())?;
+        let chunk = |(source, result): (Buffer, _)| {
+            let bytes = placed::output(result)?;
+            let is_stored = bytes.is_none();
+            let bytes = bytes.map_or(source, Buffer::from);
+            Ok(Chunk { bytes, is_stored })
+        };
+        sources.into_iter().zip(&results).map(chunk).collect()
     }
 }
 
@@ -201,6 +221,7 @@ impl Compressing {
     /// The pieces of the body, and the CPU time that they took.
     pub(super) fn wait(self, pool: &CodecPool) -> Result<(Vec<Buffer>, u64), Error> {
         let (chunks, cpu_ns) = pool.threads.wait(self.pending)?;
+        let chunks: Vec<Chunk> = chunks.into_iter().flatten().collect();
         let mut header = (self.body_len as u64).to_le_bytes().to_vec();
         header.extend((CHUNK_BYTES as u32).to_le_bytes());
         let mut len = HEADER_BYTES + LENGTH_BYTES * chunks.len();
@@ -237,51 +258,55 @@ pub(super) fn decompress(
     let plan = Plan::read(format, body, bytes_max)?;
     let operation = Operation::Decompress(format);
     let mut region = pool.memory.take(plan.body_len)?;
-    let mut cpu_ns = 0;
-    if pool.is_placed(operation) {
-        let jobs = plan.chunks.iter().filter(|chunk| !chunk.is_stored);
-        let jobs = jobs.map(|chunk| Job {
-            source: chunk.bytes.clone(),
-            capacity: chunk.len,
-        });
-        let results = pool.run_placed(operation, None, jobs.collect())?;
-        let mut results = results.iter();
-        let mut begin = 0;
-        for chunk in &plan.chunks {
-            let bytes = match chunk.is_stored {
-                true => &*chunk.bytes,
-                false => match results.next() {
-                    Some(result) => placed::decompressed(result)?,
-                    None => &[],
-                },
-            };
-            put(&mut region[begin..][..chunk.len], bytes)?;
-            begin += chunk.len;
-        }
-    } else {
-        let tasks = plan.chunks.iter().map(|chunk| {
-            let (bytes, is_stored, len) = (chunk.bytes.clone(), chunk.is_stored, chunk.len);
+    let compressed = plan.chunks.iter().filter(|chunk| !chunk.is_stored);
+    let jobs = compressed.map(|chunk| Job {
+        source: chunk.bytes.clone(),
+        capacity: chunk.len,
+    });
+    let pending = match pool.placed(operation) {
+        Some(executors) => pool.start(executors.shares(jobs).into_iter().map(|jobs| {
+            let (executors, memory) = (Arc::clone(executors), Arc::clone(&pool.memory));
+            move |_: &mut Kernels| decompress_placed(&executors, &memory, operation, jobs)
+        })),
+        None => pool.start(jobs.map(|job| {
             let memory = Arc::clone(&pool.memory);
             move |kernels: &mut Kernels| {
-                if is_stored {
-                    return Ok(bytes);
-                }
-                let mut region = memory.take(len)?;
+                let mut region = memory.take(job.capacity)?;
                 let kernel = kernels.get(operation, None)?;
-                let output = kernel.run(&[&bytes], &mut region[..len]);
+                let output = kernel.run(&[&job.source], &mut region[..job.capacity]);
                 let written = output.map_err(super::buffers::damaged)?.written;
-                Ok(memory.lend(region, written))
+                Ok(vec![memory.lend(region, written)])
             }
-        });
-        let (chunks, spent) = pool.threads.wait(pool.start(tasks))?;
-        cpu_ns = spent;
-        let mut begin = 0;
-        for (bytes, chunk) in chunks.iter().zip(&plan.chunks) {
-            put(&mut region[begin..][..chunk.len], bytes)?;
-            begin += chunk.len;
-        }
+        })),
+    };
+    let (decompressed, cpu_ns) = pool.threads.wait(pending)?;
+    let mut decompressed = decompressed.into_iter().flatten();
+    let mut begin = 0;
+    for chunk in &plan.chunks {
+        let bytes = match chunk.is_stored {
+            true => chunk.bytes.clone(),
+            false => decompressed.next().unwrap_or_default(),
+        };
+        put(&mut region[begin..][..chunk.len], &bytes)?;
+        begin += chunk.len;
     }
     Ok((pool.memory.lend(region, plan.body_len), cpu_ns))
+}
+
+fn decompress_placed(
+    executors: &Executors,
+    memory: &Arc<Recycler>,
+    operation: Operation,
+    jobs: Vec<Job>,
+) -> Result<Vec<Buffer>, Error> {
+    let results = executors.run(operation, None, jobs)?;
+    let copy = |result| {
+        let bytes = placed::decompressed(result)?;
+        let mut region = memory.take(bytes.len())?;
+        region[..bytes.len()].copy_from_slice(bytes);
+        Ok(memory.lend(region, bytes.len()))
+    };
+    results.iter().map(copy).collect()
 }
 
 fn put(room: &mut [u8], bytes: &[u8]) -> Result<(), Error> {

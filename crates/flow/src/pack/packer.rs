@@ -88,7 +88,7 @@ enum Body {
     /// As it is to be written, with its header.
     Ready(Vec<Buffer>),
     /// Which of the buffers have bytes, and what becomes of those.
-    Compressing(Vec<bool>, Pending<Encoded>),
+    Compressing(Vec<bool>, Pending<Vec<Encoded>>),
     Outer(outer::Compressing),
 }
 
@@ -230,7 +230,7 @@ impl<W: Write> Packer<W> {
             self.check_dictionary(&parsed)?;
         }
         let body = match (message::batch_of(&parsed), self.options.outer) {
-            (Some(_), Some(outer)) => Body::Outer(outer.start(&self.pool, &pieces.take(body_len))?),
+            (Some(_), Some(outer)) => Body::Outer(outer.start(&self.pool, &pieces.take(body_len))),
             (Some(batch), None) if self.options.codec != Codec::None => {
                 let ranges = batch.buffers().into_iter().flatten();
                 let (mut sources, mut position) = (Vec::new(), 0);
@@ -241,7 +241,7 @@ impl<W: Write> Packer<W> {
                     position = offset + len;
                 }
                 pieces.take(body_len - position);
-                self.compress(sources)?
+                self.compress(sources)
             }
             _ => {
                 let mut body = vec![prefix, header.clone()];
@@ -253,22 +253,19 @@ impl<W: Write> Packer<W> {
         Ok(())
     }
 
-    fn compress(&self, sources: Vec<Buffer>) -> Result<Body, Error> {
-        let codec = self.options.codec;
+    fn compress(&self, sources: Vec<Buffer>) -> Body {
+        let (codec, pool) = (self.options.codec, &self.pool);
         let has_bytes = sources.iter().map(|source| !source.is_empty()).collect();
         let sources = sources.into_iter().filter(|source| !source.is_empty());
-        let pool = &self.pool;
-        let pending = match codec {
-            Codec::Lz4 if pool.is_placed(placed::COMPRESS) => {
-                let sources: Vec<Buffer> = sources.collect();
-                Pending::done(placed::compress_lz4(pool, &sources)?)
-            }
-            _ => pool.start(sources.map(|source| {
+        let placed = pool.placed(placed::COMPRESS);
+        let pending = match placed.filter(|_| codec == Codec::Lz4) {
+            Some(executors) => placed::start_compressing(pool, executors, sources),
+            None => pool.start(sources.map(|source| {
                 let memory = Arc::clone(&pool.memory);
-                move |kernels: &mut _| buffers::compress(kernels, &memory, codec, source)
+                move |kernels: &mut _| Ok(vec![buffers::compress(kernels, &memory, codec, source)?])
             })),
         };
-        Ok(Body::Compressing(has_bytes, pending))
+        Body::Compressing(has_bytes, pending)
     }
 
     /// A file has one dictionary for a field, to which others may be added.
@@ -291,7 +288,7 @@ impl<W: Write> Packer<W> {
             Body::Compressing(has_bytes, pending) => {
                 let (encoded, cpu_ns) = self.pool.threads.wait(pending)?;
                 self.time.cpu_ns += cpu_ns;
-                self.assemble(&message, &has_bytes, encoded)?
+                self.assemble(&message, &has_bytes, encoded.into_iter().flatten())?
             }
             Body::Outer(outer) => {
                 let (pieces, cpu_ns) = outer.wait(&self.pool)?;
@@ -319,14 +316,13 @@ impl<W: Write> Packer<W> {
         &self,
         message: &Message<'_>,
         has_bytes: &[bool],
-        encoded: Vec<Encoded>,
+        mut encoded: impl Iterator<Item = Encoded>,
     ) -> Result<(usize, Vec<Buffer>), Error> {
         let codec = self.options.codec.compression().unwrap_or_default();
         let compression = Compression {
             codec,
             method: BodyCompressionMethod::BUFFER,
         };
-        let mut encoded = encoded.into_iter();
         let (mut ranges, mut pieces, mut begin) = (Vec::new(), vec![Buffer::default()], 0);
         for &has_bytes in has_bytes {
             let len = match has_bytes.then(|| encoded.next()).flatten() {

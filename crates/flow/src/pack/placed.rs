@@ -1,5 +1,7 @@
 //! LZ4 buffers of a message on a device, block by block.
 
+use std::sync::Arc;
+
 use arrow_buffer::Buffer;
 use overside_device::JobError;
 use overside_ops::{Format, Operation};
@@ -8,15 +10,33 @@ use overside_placement::ChunkResult;
 use super::buffers::{
     self, Encoded, Frame, Lz4Block, Lz4FrameWriter, PREFIX_BYTES, lz4_blocks, lz4_header,
 };
-use super::pool::{CodecPool, Job};
+use super::executors::{Executors, Job};
+use super::memory::Recycler;
+use super::pool::CodecPool;
+use super::threads::{Kernels, Pending};
 use crate::Error;
 
 pub(super) const COMPRESS: Operation = Operation::Compress(Format::Lz4Block);
 pub(super) const DECOMPRESS: Operation = Operation::Decompress(Format::Lz4Block);
 
-/// Compresses buffers, none of them empty. The result is what the threads make of them, if the
-/// device's library is the same.
-pub(super) fn compress_lz4(pool: &CodecPool, sources: &[Buffer]) -> Result<Vec<Encoded>, Error> {
+/// Begins to compress buffers, none of them empty. The result is what the threads make of them, if
+/// the device's library is the same.
+pub(super) fn start_compressing(
+    pool: &CodecPool,
+    executors: &Arc<Executors>,
+    sources: impl IntoIterator<Item = Buffer>,
+) -> Pending<Vec<Encoded>> {
+    pool.start(executors.shares(sources).into_iter().map(|sources| {
+        let (executors, memory) = (Arc::clone(executors), Arc::clone(&pool.memory));
+        move |_: &mut Kernels| compress(&executors, &memory, &sources)
+    }))
+}
+
+fn compress(
+    executors: &Executors,
+    memory: &Arc<Recycler>,
+    sources: &[Buffer],
+) -> Result<Vec<Encoded>, Error> {
     let blocks = |source: &Buffer| {
         let block_max = lz4_header(source.len()).block_max;
         let begins = (0..source.len()).step_by(block_max);
@@ -29,10 +49,10 @@ pub(super) fn compress_lz4(pool: &CodecPool, sources: &[Buffer]) -> Result<Vec<E
             capacity: len,
         })
     });
-    let results = pool.run_placed(COMPRESS, None, jobs.collect())?;
+    let results = executors.run(COMPRESS, None, jobs.collect())?;
     let mut results = results.iter();
     let encode = |source: &Buffer| {
-        let mut region = pool.memory.take(PREFIX_BYTES + source.len())?;
+        let mut region = memory.take(PREFIX_BYTES + source.len())?;
         let (prefix, room) = region.split_at_mut(PREFIX_BYTES);
         prefix.copy_from_slice(&(source.len() as i64).to_le_bytes());
         let room = &mut room[..source.len() - 1];
@@ -43,7 +63,7 @@ pub(super) fn compress_lz4(pool: &CodecPool, sources: &[Buffer]) -> Result<Vec<E
             frame = frame.and_then(|frame| frame.copied_block(block, bytes));
         }
         Ok(match frame.and_then(Lz4FrameWriter::end) {
-            Some(len) => Encoded::Compressed(pool.memory.lend(region, PREFIX_BYTES + len)),
+            Some(len) => Encoded::Compressed(memory.lend(region, PREFIX_BYTES + len)),
             None => Encoded::Stored(source.clone()),
         })
     };
@@ -58,11 +78,25 @@ pub(super) fn output(result: &ChunkResult) -> Result<Option<&[u8]>, Error> {
     }
 }
 
-/// Decompresses frames whose blocks a device can do side by side; `None` for the others.
-pub(super) fn decompress_lz4(
+/// Begins to decompress frames of LZ4. Those whose blocks a device cannot do side by side are done
+/// by the thread that submits the others.
+pub(super) fn start_decompressing(
     pool: &CodecPool,
+    executors: &Arc<Executors>,
+    frames: Vec<Frame>,
+) -> Pending<Vec<Buffer>> {
+    pool.start(executors.shares(frames).into_iter().map(|frames| {
+        let (executors, memory) = (Arc::clone(executors), Arc::clone(&pool.memory));
+        move |kernels: &mut Kernels| decompress(kernels, &executors, &memory, &frames)
+    }))
+}
+
+fn decompress(
+    kernels: &mut Kernels,
+    executors: &Executors,
+    memory: &Arc<Recycler>,
     frames: &[Frame],
-) -> Result<Vec<Option<Buffer>>, Error> {
+) -> Result<Vec<Buffer>, Error> {
     let blocks: Vec<Option<Vec<Lz4Block>>> = (frames.iter())
         .map(|frame| {
             let blocks = lz4_blocks(&frame.bytes)?;
@@ -78,13 +112,13 @@ pub(super) fn decompress_lz4(
             capacity: block.block_max.min(frame.len - number * block.block_max),
         })
     });
-    let results = pool.run_placed(DECOMPRESS, None, jobs.collect())?;
+    let results = executors.run(DECOMPRESS, None, jobs.collect())?;
     let mut results = results.iter();
     let decode = |(frame, blocks): (&Frame, &Option<Vec<Lz4Block>>)| {
         let Some(blocks) = blocks else {
-            return Ok(None);
+            return buffers::decompress(kernels, memory, frame);
         };
-        let mut region = pool.memory.take(frame.len)?;
+        let mut region = memory.take(frame.len)?;
         let mut written = 0;
         for block in blocks {
             let bytes = match block.is_stored {
@@ -98,7 +132,7 @@ pub(super) fn decompress_lz4(
             written += bytes.len();
         }
         match written == frame.len {
-            true => Ok(Some(pool.memory.lend(region, frame.len))),
+            true => Ok(memory.lend(region, frame.len)),
             false => Err(buffers::other_length(frame.len, written)),
         }
     };

@@ -1,58 +1,26 @@
 //! Where buffers are compressed and decompressed: on the threads of a budget, or by a device
-//! through the executor.
+//! through executors.
 
-use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
-use arrow_buffer::Buffer;
-use overside_backend_cpu::{CpuDevice, CpuOptions};
-use overside_base::lock;
-use overside_device::{Device, ExternalBytes, OpenError, Operation, OperationConfig};
-use overside_ops::Direction;
-use overside_placement::{Chunk, ChunkResult, Executor, Policy, Report, Setup, Verify};
+use overside_device::Operation;
+use overside_placement::{ChunkResult, Policy, Report, Target};
 
+use super::executors::{Executors, Job, Placement};
 use super::memory::Recycler;
 use super::threads::{Kernels, Pending, Threads};
 use crate::Error;
-
-/// How long a wait for the targets lasts at most before it is begun again.
-const WAIT: Duration = Duration::from_secs(1);
-/// Jobs in flight on a device.
-const DEVICE_DEPTH: usize = 16;
-
-/// Which target gets what, as for files (`docs/placement.md`).
-#[derive(Clone)]
-pub struct Placement {
-    /// Which target gets what.
-    pub policy: Policy,
-    /// The device.
-    pub device: Option<Arc<dyn Device>>,
-    /// Which of its results are verified before they count.
-    pub verify: Verify,
-}
 
 /// What packers and unpackers work with; one for as many of them as there are, so that together
 /// they keep to one thread budget.
 ///
 /// A device gets what it can do: the blocks of LZ4 buffers, and the chunks of outer compression.
-/// The threads do everything else, and everything without a device.
+/// The threads submit that, each through a context of its own, and do everything else.
 pub struct CodecPool {
     pub(super) threads: Threads,
     pub(super) memory: Arc<Recycler>,
-    placement: Option<Placement>,
-    executors: Mutex<HashMap<Key, Executor>>,
-}
-
-/// An operation, its level, and the longest source and destination.
-type Key = (Operation, Option<u32>, usize, usize);
-
-/// A part of a message for a codec.
-pub(crate) struct Job {
-    pub source: Buffer,
-    /// The longest result that is wanted.
-    pub capacity: usize,
+    executors: Option<Arc<Executors>>,
 }
 
 impl CodecPool {
@@ -64,8 +32,7 @@ impl CodecPool {
         Ok(Self {
             threads: Threads::new(threads)?,
             memory: Arc::default(),
-            placement: None,
-            executors: Mutex::default(),
+            executors: None,
         })
     }
 
@@ -76,7 +43,8 @@ impl CodecPool {
     pub fn with_placement(threads: NonZeroUsize, placement: Placement) -> Result<Self, Error> {
         let placement = Some(placement).filter(|placement| placement.policy.uses_device());
         Ok(Self {
-            placement,
+            executors: placement
+                .map(|placement| Arc::new(Executors::new(placement, threads.get()))),
             ..Self::new(threads)?
         })
     }
@@ -86,20 +54,37 @@ impl CodecPool {
         self.threads.budget()
     }
 
-    /// What ran where, for each operation that the device took part in.
+    /// What ran where, for each operation that the device took part in and each thread that
+    /// submitted it.
     pub fn reports(&self) -> Vec<(Operation, Report)> {
-        let executors = lock(&self.executors);
-        let mut reports: Vec<_> = (executors.iter())
-            .map(|((operation, ..), executor)| (*operation, executor.report()))
-            .collect();
-        reports.sort_by_key(|(operation, _)| *operation);
-        reports
+        let executors = self.executors.as_ref();
+        executors.map_or_else(Vec::new, |executors| executors.reports())
+    }
+
+    /// Who hands an operation to the device, if that takes part in it.
+    pub(super) fn placed(&self, operation: Operation) -> Option<&Arc<Executors>> {
+        (self.executors.as_ref()).filter(|executors| executors.has(operation))
     }
 
     /// Whether the device takes part in an operation.
     pub(crate) fn is_placed(&self, operation: Operation) -> bool {
-        let device = (self.placement.as_ref()).and_then(|placement| placement.device.as_ref());
-        device.is_some_and(|device| device.capabilities().get(operation).is_some())
+        self.placed(operation).is_some()
+    }
+
+    /// Runs jobs on the targets of the placement. The results in the order of the jobs.
+    pub(crate) fn run_placed(
+        &self,
+        operation: Operation,
+        level: Option<u32>,
+        jobs: Vec<Job>,
+    ) -> Result<Vec<ChunkResult>, Error> {
+        match &self.executors {
+            Some(executors) => executors.run(operation, level, jobs),
+            None => {
+                let (policy, target) = (Policy::Device, Target::Device);
+                Err(overside_placement::Error::NoTarget { policy, target }.into())
+            }
+        }
     }
 
     /// Queues a task that nobody waits for.
@@ -121,96 +106,4 @@ impl CodecPool {
     {
         self.threads.start(tasks)
     }
-
-    /// Runs jobs on the targets of the placement. The results in the order of the jobs.
-    pub(crate) fn run_placed(
-        &self,
-        operation: Operation,
-        level: Option<u32>,
-        jobs: Vec<Job>,
-    ) -> Result<Vec<ChunkResult>, Error> {
-        let longest = |of: fn(&Job) -> usize| jobs.iter().map(of).max().unwrap_or(0);
-        let source_bytes = longest(|job| job.source.len()).next_power_of_two();
-        let destination_bytes = longest(|job| job.capacity).next_power_of_two();
-        let mut executors = lock(&self.executors);
-        let key = (operation, level, source_bytes, destination_bytes);
-        let mut executor = match executors.remove(&key) {
-            Some(executor) => executor,
-            None => self.executor(key)?,
-        };
-        // One that failed is not used again.
-        let results = run(&mut executor, jobs)?;
-        executors.insert(key, executor);
-        Ok(results)
-    }
-
-    fn executor(&self, key: Key) -> Result<Executor, Error> {
-        let (operation, level, source_bytes, destination_bytes) = key;
-        let Some(placement) = &self.placement else {
-            let (policy, target) = (Policy::Device, overside_placement::Target::Device);
-            return Err(overside_placement::Error::NoTarget { policy, target }.into());
-        };
-        let options = CpuOptions {
-            threads: self.threads(),
-            cores: None,
-        };
-        // What a device compressed is verified by decompressing it.
-        let inverse = match operation {
-            Operation::Compress(format) => Some(Operation::Decompress(format)),
-            _ => None,
-        };
-        let operations = [operation].into_iter().chain(inverse);
-        let cpu = CpuDevice::for_operations(options, operations).map_err(|error| {
-            overside_placement::Error::Open(OpenError::Failed {
-                device: overside_backend_cpu::NAME.into(),
-                reason: error.to_string(),
-            })
-        })?;
-        let level = level.filter(|_| operation.uncompressed_side() == Direction::Source);
-        let operation = OperationConfig {
-            level,
-            ..OperationConfig::new(operation)
-        };
-        Ok(Executor::open(Setup {
-            cpu: Some(Arc::new(cpu)),
-            device: placement.device.clone(),
-            source_bytes,
-            destination_bytes,
-            cpu_depth: 2 * self.threads(),
-            device_depth: DEVICE_DEPTH,
-            verify: placement.verify,
-            ..Setup::new(operation, placement.policy)
-        })?)
-    }
-}
-
-struct Owned(Buffer);
-
-impl AsRef<[u8]> for Owned {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-fn run(executor: &mut Executor, jobs: Vec<Job>) -> Result<Vec<ChunkResult>, Error> {
-    let mut results = Vec::with_capacity(jobs.len());
-    let mut pull_or_wait = |executor: &mut Executor| match executor.pull()? {
-        Some(result) => {
-            results.push(result);
-            Ok(())
-        }
-        None => executor.wait(WAIT),
-    };
-    for job in jobs {
-        let slice = executor.register(ExternalBytes::new(Owned(job.source)));
-        let mut chunk = Chunk::from(slice).destination_bytes(job.capacity);
-        while let Err(refused) = executor.push(chunk) {
-            chunk = refused;
-            pull_or_wait(executor)?;
-        }
-    }
-    while executor.in_flight() > 0 {
-        pull_or_wait(executor)?;
-    }
-    Ok(results)
 }

@@ -223,15 +223,6 @@ impl Threads {
 }
 
 impl<T> Pending<T> {
-    /// Results that are there.
-    pub(super) fn done(values: Vec<T>) -> Self {
-        Self(Arc::new(Mutex::new(Results {
-            slots: values.into_iter().map(|value| Some(Ok(value))).collect(),
-            missing: 0,
-            cpu_ns: 0,
-        })))
-    }
-
     /// Whether waiting would not take any time.
     pub(super) fn is_done(&self) -> bool {
         lock(&self.0).missing == 0

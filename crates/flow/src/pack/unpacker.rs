@@ -77,7 +77,7 @@ struct Incoming {
     /// Those that are there.
     buffers: Vec<Option<Buffer>>,
     /// The others, in order.
-    pending: Pending<Buffer>,
+    pending: Pending<Vec<Buffer>>,
     bytes: u64,
 }
 
@@ -200,7 +200,7 @@ impl Unpacker {
             self.time.cpu_ns += cpu_ns;
             let missing = buffers.iter_mut().filter(|buffer| buffer.is_none());
             missing
-                .zip(decompressed)
+                .zip(decompressed.into_iter().flatten())
                 .for_each(|(to, from)| *to = Some(from));
             let buffers = buffers.into_iter().flatten().collect();
             self.time.bytes_out += bytes;
@@ -247,7 +247,7 @@ impl Unpacker {
                 }
             }
         }
-        let pending = self.decompress(frames)?;
+        let pending = self.decompress(frames);
         Ok(Incoming {
             header,
             buffers,
@@ -256,21 +256,17 @@ impl Unpacker {
         })
     }
 
-    fn decompress(&self, frames: Vec<Frame>) -> Result<Pending<Buffer>, Error> {
+    fn decompress(&self, frames: Vec<Frame>) -> Pending<Vec<Buffer>> {
         let pool = &self.pool;
         let is_lz4 = |frame: &Frame| frame.codec == CompressionType::LZ4_FRAME;
-        let placed = match pool.is_placed(placed::DECOMPRESS) && frames.iter().all(is_lz4) {
-            true => placed::decompress_lz4(pool, &frames)?,
-            false => vec![None; frames.len()],
-        };
-        let tasks = frames.into_iter().zip(placed).map(|(frame, placed)| {
+        let placed = pool.placed(placed::DECOMPRESS);
+        if let Some(executors) = placed.filter(|_| frames.iter().all(is_lz4)) {
+            return placed::start_decompressing(pool, executors, frames);
+        }
+        pool.start(frames.into_iter().map(|frame| {
             let memory = Arc::clone(&pool.memory);
-            move |kernels: &mut _| match placed {
-                Some(buffer) => Ok(buffer),
-                None => buffers::decompress(kernels, &memory, &frame),
-            }
-        });
-        Ok(pool.start(tasks))
+            move |kernels: &mut _| Ok(vec![buffers::decompress(kernels, &memory, &frame)?])
+        }))
     }
 
     /// Makes a batch of a message; `None` if it was a dictionary.

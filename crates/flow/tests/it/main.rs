@@ -1,5 +1,6 @@
 //! Tests of what other crates use.
 
+mod bench;
 mod enlarge;
 mod files;
 mod pack;

@@ -3,7 +3,7 @@
 
 use super::network::MODES;
 use super::spec::{
-    Charts, Choice, Labels, Metric, Parameter, Report, TaskSpec, higher, latencies, lower,
+    Charts, Labels, Metric, Parameter, Report, TaskSpec, axis, higher, latencies, lower,
 };
 
 const SERVERS: [(&str, &str); 3] = [
@@ -102,10 +102,6 @@ const WAYS: [&str; 23] = [
     "client_core",
     "reads",
 ];
-
-fn axis(name: &'static str, title: &'static str) -> Choice {
-    Choice { name, title }
-}
 
 #[rustfmt::skip]
 fn server() -> Vec<Parameter> {

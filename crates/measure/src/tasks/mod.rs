@@ -25,6 +25,7 @@ mod kv;
 mod matching;
 mod memory;
 mod network;
+mod partition;
 mod pushdown;
 mod rdma;
 mod spec;
@@ -80,6 +81,7 @@ const TASKS: &[Task] = &[
     Task::new(rdma::spec, None),
     Task::new(kv::spec, None),
     Task::new(pushdown::spec, None),
+    Task::new(partition::spec, None),
 ];
 
 impl Task {

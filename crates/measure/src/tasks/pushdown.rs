@@ -1,7 +1,7 @@
 //! `pushdown`: a table that is served near storage, and what a client fetches of it, which
 //! `python/overside/tasks/pushdown.py` runs.
 
-use super::spec::{Charts, Choice, Labels, Parameter, Report, TaskSpec, higher, lower};
+use super::spec::{Charts, Labels, Parameter, Report, TaskSpec, axis, higher, lower};
 
 /// How rows come to a client.
 const WAYS: [(&str, &str); 3] = [
@@ -24,10 +24,6 @@ const HOW: [&str; 7] = [
     "scale_factor",
     "queries",
 ];
-
-fn axis(name: &'static str, title: &'static str) -> Choice {
-    Choice { name, title }
-}
 
 #[rustfmt::skip]
 pub(super) fn spec() -> TaskSpec {

@@ -223,6 +223,11 @@ pub struct Metric {
     pub description: String,
 }
 
+/// A parameter that can be swept, and the title of its axis.
+pub(super) fn axis(name: &'static str, title: &'static str) -> Choice {
+    Choice { name, title }
+}
+
 /// A metric of which more is better.
 pub(super) fn higher(
     name: impl Into<String>,
@@ -288,6 +293,9 @@ pub struct Report {
     pub charts: Charts,
     /// Of [`Charts::Traffic`]: the parameters that can be swept, and the titles of their axes.
     pub axes: Vec<Choice>,
+    /// Of [`Charts::Traffic`]: metrics that are parts of one time, in their order, and what they are
+    /// called.
+    pub stages: Vec<Choice>,
 }
 
 /// One of a task's titles.
@@ -339,6 +347,7 @@ impl Report {
             advised: true,
             charts: Charts::Jobs,
             axes: Vec::new(),
+            stages: Vec::new(),
         }
     }
 

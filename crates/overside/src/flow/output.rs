@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use overside_backends::OpenError;
+use overside_device::Device;
 use overside_flow::Error;
 use overside_flow::files::{FileFormat, FileWriter, OutputFile, WriteOptions};
 use overside_flow::pack::{Codec, CodecPool, Outer, Placement as CodecPlacement};
@@ -47,16 +49,32 @@ impl OutputArguments {
     }
 }
 
-/// The threads, and the device beside them.
+/// The threads, and the device beside them. An emulated device takes the time that its card would.
 pub fn pool(placement: &Placement) -> Result<Arc<CodecPool>, String> {
+    let open = |name: &str, threads| overside_backends::open_accelerator(name, threads);
+    let verify = placement.verify().unwrap_or(Verify::All);
+    pool_with(placement, verify, open)
+}
+
+/// The threads alone.
+pub fn cpu_pool(threads: usize) -> Result<Arc<CodecPool>, String> {
+    let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
+    let pool = CodecPool::new(threads).map_err(|error| error.to_string())?;
+    Ok(Arc::new(pool))
+}
+
+/// The threads, and a device that `open` makes of its name.
+pub fn pool_with(
+    placement: &Placement,
+    verify: Verify,
+    open: impl FnOnce(&str, usize) -> Result<Option<Arc<dyn Device>>, OpenError>,
+) -> Result<Arc<CodecPool>, String> {
     let threads = NonZeroUsize::new(placement.threads()).unwrap_or(NonZeroUsize::MIN);
     let policy = placement.policy()?;
     let pool = match placement.device() {
         None => CodecPool::new(threads),
         Some(name) => {
-            let device = overside_backends::open_accelerator(name, threads.get());
-            let device = device.map_err(|error| error.to_string())?;
-            let verify = placement.verify().unwrap_or(Verify::All);
+            let device = open(name, threads.get()).map_err(|error| error.to_string())?;
             let placement = CodecPlacement {
                 policy,
                 device,

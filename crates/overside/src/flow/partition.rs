@@ -16,6 +16,7 @@ use overside_flow::pipeline::partition_name;
 use overside_flow::{Error, Repartition};
 
 use super::input::Input;
+use super::method::MethodArguments;
 use super::output::{self, OutputArguments};
 use super::text;
 use crate::logging::Verbosity;
@@ -39,15 +40,8 @@ pub struct Arguments {
     /// The column that decides
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     key: String,
-    /// By its lowest N bits, or by bits A up to but not including B, as A..B
-    #[arg(long, value_name = "N|A..B")]
-    bits: Option<String>,
-    /// By its hash, into N partitions
-    #[arg(long, value_name = "N")]
-    hash: Option<String>,
-    /// By value: each bound begins a partition
-    #[arg(long, value_name = "A,B,...", allow_hyphen_values = true)]
-    ranges: Option<String>,
+    #[command(flatten)]
+    method: MethodArguments,
     /// Keep only rows for which an SQL condition is true, as in "speed > 10 AND name LIKE 'A%'"
     #[arg(long, value_name = "SQL", allow_hyphen_values = true)]
     filter: Option<String>,
@@ -124,22 +118,8 @@ impl RowSelection {
 }
 
 impl Arguments {
-    fn key(&self) -> Result<PartitionKey, String> {
-        let methods = [
-            ("bits", &self.bits),
-            ("hash", &self.hash),
-            ("ranges", &self.ranges),
-        ];
-        let given = methods
-            .into_iter()
-            .find_map(|(name, value)| Some((name, value.as_ref()?)));
-        let (name, value) = given.ok_or("--bits, --hash or --ranges is missing")?;
-        PartitionKey::parse(&self.key, &format!("{name}:{value}"))
-            .map_err(|error| error.to_string())
-    }
-
     fn partition(&self) -> Result<Summary, String> {
-        let key = self.key()?;
+        let key = self.method.key(&self.key)?;
         let pool = output::pool(&self.placement)?;
         // A file for each partition may be open at once.
         raise_descriptor_limit(DESCRIPTORS);

@@ -472,3 +472,49 @@ fn a_key_is_suggested_that_divides_evenly() {
     let wrong = run(place, &["suggest-key", "rows.csv", "--key", "none"]);
     assert_contains(&err(&wrong), &["no column \"none\""]);
 }
+
+#[test]
+fn stages_are_measured_and_verified() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    let made = run(
+        place,
+        &["generate", "particles", "p.arrow", "--rows", "20000"],
+    );
+    out(&made);
+    let bench = ["bench", "p.arrow", "--passes", "2", "-p", "2"];
+    let words = ["--key", "id", "--hash", "3", "--codec", "zstd"];
+    let text = out(&run(place, &[&bench[..], &words[..]].concat()));
+    let parts = ["unpack", "partition", "repack", "2 passes, all verified"];
+    assert_contains(&text, &parts);
+    let json = out(&run(place, &[&bench[..], &words[..], &["--json"]].concat()));
+    let report: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["table_bytes"], 20_000 * 80);
+    assert_eq!(report["passes"].as_array().unwrap().len(), 2);
+    let rows = report["parts"].as_array().unwrap().iter();
+    assert_eq!(
+        rows.map(|part| part["rows"].as_u64().unwrap()).sum::<u64>(),
+        20_000
+    );
+    for (words, code, message) in [
+        (&["--bits", "2"][..], 2, "--key"),
+        (&["--key", "id"], 2, "--bits"),
+        (&["--key", "x", "--bits", "2"], 2, "\"x\""),
+        (
+            &[
+                "--codec",
+                "zstd",
+                "--device",
+                "emulated:bf3",
+                "--placement",
+                "device",
+            ],
+            3,
+            "no job",
+        ),
+    ] {
+        let output = run(place, &[&["bench", "p.arrow"][..], words].concat());
+        assert_eq!(output.status.code(), Some(code), "{words:?}");
+        assert_contains(&err(&output), &[message]);
+    }
+}

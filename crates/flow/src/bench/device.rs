@@ -1,0 +1,73 @@
+//! What a device did of a pass.
+
+use overside_device::{Applied, CpuTime};
+use overside_placement::TargetReport;
+
+use crate::pack::CodecPool;
+
+/// What a device did, of all operations and submitters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeviceWork {
+    /// Jobs whose results are the device's.
+    pub jobs: u64,
+    /// Those that the CPU did instead.
+    pub cpu_jobs: u64,
+    /// Jobs that failed on the device.
+    pub failed: u64,
+    /// Completions later than the profile says, of an emulated device.
+    pub late: u64,
+    /// What really ran.
+    pub applied: Option<Applied>,
+    /// CPU time of threads that belong to targets.
+    cpu: CpuTime,
+    /// What emulation has taken of this process's.
+    emulator_ns: u64,
+}
+
+impl DeviceWork {
+    /// Until now.
+    pub(super) fn of(pool: &CodecPool) -> Self {
+        let mut work = Self::default();
+        for (_, report) in pool.reports() {
+            let chunks =
+                |target: &Option<TargetReport>| target.as_ref().map_or(0, |target| target.chunks);
+            work.jobs += chunks(&report.device);
+            work.cpu_jobs += chunks(&report.cpu);
+            for target in [&report.device, &report.cpu].into_iter().flatten() {
+                work.cpu = work.cpu.plus(target.cpu_time);
+                // An agent's device is emulated on the agent's machine.
+                if !target.device.contains('/') {
+                    work.emulator_ns += target.cpu_time.emulator_ns;
+                }
+            }
+            if let Some(device) = report.device {
+                work.failed += device.failed;
+                work.late += device.late;
+                work.applied = work.applied.or(device.applied);
+            }
+        }
+        work
+    }
+
+    /// Since then.
+    pub(super) fn since(self, earlier: &Self) -> Self {
+        Self {
+            jobs: self.jobs - earlier.jobs,
+            cpu_jobs: self.cpu_jobs - earlier.cpu_jobs,
+            failed: self.failed - earlier.failed,
+            late: self.late - earlier.late,
+            cpu: self.cpu.since(earlier.cpu),
+            emulator_ns: self.emulator_ns - earlier.emulator_ns,
+            applied: self.applied,
+        }
+    }
+
+    /// This process's CPU time by ledgers: an emulated device's threads are part of it and not the
+    /// host's; what a DPU's cores spend is no part of it.
+    pub(super) fn split(&self, process_ns: u64) -> CpuTime {
+        CpuTime {
+            host_ns: process_ns.saturating_sub(self.emulator_ns),
+            ..self.cpu
+        }
+    }
+}
