@@ -228,6 +228,9 @@ fn rate(batch: &RecordBatch, placement: &str, seconds: f64) -> f64 {
         let rate = (done.load(Ordering::Relaxed) - before) as f64 / at.elapsed().as_secs_f64();
         // What is left need not take four times as long.
         faults.slow_down(1.0);
+        if std::env::var_os("REPORT").is_some() {
+            println!("{placement}: {:#?}", stream.report());
+        }
         rate
     })
 }

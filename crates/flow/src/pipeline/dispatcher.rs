@@ -3,14 +3,14 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use arrow_schema::SchemaRef;
 use overside_base::{lock, quietly};
 use overside_device::threads::thread_cpu_ns;
 
 use super::engine::Engine;
-use super::node::{Completions, NodeError, SessionId};
-use super::node_link::Session;
-use super::stage::Piece;
-use super::stream_state::Watched;
+use super::node::{Completions, Node, NodeError, SessionId};
+use super::stage::StageDefinition;
+use super::stream_state::Submission;
 
 /// How often nodes are looked at that have something.
 const TICK: Duration = Duration::from_millis(5);
@@ -87,7 +87,7 @@ impl Engine {
     fn look_after_nodes(self: &Arc<Self>) -> bool {
         let now = Instant::now();
         let mut state = self.lock();
-        let mut all = Vec::new();
+        let (mut all, mut is_busy) = (Vec::new(), false);
         for (number, stream) in &mut state.streams {
             for stage in 0..stream.stages.len() {
                 let Some(link) = &stream.stages[stage].link else {
@@ -95,67 +95,88 @@ impl Engine {
                 };
                 let node = Arc::clone(&link.node);
                 let watched = stream.watch(stage, now);
+                is_busy |= watched.is_busy;
                 let state = &stream.stages[stage];
-                let opening = state.link.as_ref().map_or(0, |link| link.opening);
-                let id = SessionId {
-                    stream: *number,
-                    stage,
-                    opening,
-                };
-                let definition = Arc::clone(&state.definition);
-                all.push((
-                    id,
-                    watched,
+                let opening = watched.opening.map(|opening| Opening {
+                    id: SessionId {
+                        stream: *number,
+                        stage,
+                        opening,
+                    },
                     node,
-                    definition,
-                    Arc::clone(&state.input_schema),
-                ));
+                    definition: Arc::clone(&state.definition),
+                    schema: Arc::clone(&state.input_schema),
+                });
+                all.push((watched.closed, opening));
             }
         }
+        state.assign(now);
+        let streams = state.streams.iter_mut();
+        let outboxes: Vec<(u64, Vec<Submission>)> = streams
+            .map(|(number, stream)| (*number, stream.take_outbox()))
+            .collect();
         // A node that is late, or back, changes what threads can do.
         self.ask_for_turns(state);
-        let mut is_busy = false;
-        for (id, watched, node, definition, schema) in all {
-            let Watched {
-                opening,
-                submissions,
-                closed,
-                is_busy: is_waiting,
-            } = watched;
+        for (closed, opening) in all {
             drop(closed);
-            is_busy |= is_waiting;
-            if opening.is_some() {
-                let completions = Completions {
-                    engine: Arc::downgrade(self),
-                    session: id,
-                };
-                let opened = quietly(|| node.open(&definition, &schema, completions));
-                let opened = opened.unwrap_or_else(|panic| Err(NodeError::new(panic)));
-                self.opened(id, opened.map(|stage| Arc::new(Mutex::new(stage))));
+            if let Some(opening) = opening {
+                self.open(opening);
             }
-            if !submissions.is_empty() {
-                self.submit(id, submissions);
+        }
+        for (stream, outbox) in outboxes {
+            for submission in outbox {
+                self.submit(stream, submission);
             }
         }
         is_busy
     }
 
-    fn submit(self: &Arc<Self>, id: SessionId, submissions: Vec<(Session, u64, Vec<Piece>)>) {
+    fn open(self: &Arc<Self>, opening: Opening) {
+        let Opening {
+            id,
+            node,
+            definition,
+            schema,
+        } = opening;
+        let completions = Completions {
+            engine: Arc::downgrade(self),
+            session: id,
+        };
+        let opened = quietly(|| node.open(&definition, &schema, completions));
+        let opened = opened.unwrap_or_else(|panic| Err(NodeError::new(panic)));
+        self.opened(id, opened.map(|stage| Arc::new(Mutex::new(stage))));
+    }
+
+    fn submit(self: &Arc<Self>, stream: u64, submission: Submission) {
+        let Submission {
+            stage,
+            opening,
+            session,
+            number,
+            pieces,
+        } = submission;
         let cpu_ns = thread_cpu_ns();
-        for (session, number, pieces) in submissions {
-            let submitted = quietly(|| lock(&session).submit(number, pieces));
-            let submitted = submitted.unwrap_or_else(|panic| Err(NodeError::new(panic)));
-            if let Err(error) = submitted {
-                self.lost(id, &error);
-                break;
-            }
-        }
+        let submitted = quietly(|| lock(&session).submit(number, pieces));
+        let submitted = submitted.unwrap_or_else(|panic| Err(NodeError::new(panic)));
         let cpu_ns = thread_cpu_ns().saturating_sub(cpu_ns);
-        let mut state = self.lock();
-        let stage =
-            (state.streams.get_mut(&id.stream)).and_then(|stream| stream.stages.get_mut(id.stage));
-        if let Some(stage) = stage {
-            stage.counts.host.cpu_ns += cpu_ns;
+        if let Some(stream) = self.lock().streams.get_mut(&stream) {
+            stream.stages[stage].counts.host.cpu_ns += cpu_ns;
+        }
+        if let Err(error) = submitted {
+            let id = SessionId {
+                stream,
+                stage,
+                opening,
+            };
+            self.lost(id, &error);
         }
     }
+}
+
+/// A stage that is to be opened on a node.
+struct Opening {
+    id: SessionId,
+    node: Arc<dyn Node>,
+    definition: Arc<StageDefinition>,
+    schema: SchemaRef,
 }

@@ -95,6 +95,7 @@ impl Engine {
         let stream = stream(number)?;
         if stream.stages.iter().any(|stage| stage.link.is_some()) {
             Dispatcher::start(&self.dispatcher, self)?;
+            self.dispatcher.wake();
         }
         state.next_stream += 1;
         state.streams.insert(number, stream);
@@ -132,9 +133,9 @@ impl Engine {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Something has changed: threads and nodes may have something to do.
-    pub(super) fn proceed(self: &Arc<Self>, state: MutexGuard<'_, EngineState>) {
-        if state.has_nodes() {
+    /// Something has changed: nodes and threads may have something to do.
+    pub(super) fn proceed(self: &Arc<Self>, mut state: MutexGuard<'_, EngineState>) {
+        if state.assign(Instant::now()) {
             self.dispatcher.wake();
         }
         self.ask_for_turns(state);
@@ -224,6 +225,7 @@ impl Engine {
         let mut state = self.lock();
         let closed = (state.streams.get_mut(&session.stream))
             .and_then(|stream| stream.lost(session, &reason.to_string()));
+        self.dispatcher.wake();
         self.proceed(state);
         drop(closed);
     }
@@ -259,9 +261,13 @@ impl EngineState {
         ready
     }
 
-    fn has_nodes(&self) -> bool {
-        let mut stages = self.streams.values().flat_map(|stream| &stream.stages);
-        stages.any(|stage| stage.link.is_some())
+    /// Gives nodes what they may have. Whether there is something to be handed over.
+    pub(super) fn assign(&mut self, now: Instant) -> bool {
+        let mut has_any = false;
+        for stream in self.streams.values_mut() {
+            has_any |= stream.assign(now);
+        }
+        has_any
     }
 
     /// The next batch for a thread of the host, if there is one.

@@ -73,12 +73,14 @@ impl NodeLink {
         self.adaptive.as_mut()
     }
 
-    /// Whether the host takes what waits for the node, because it is lost or shares the work; and the
-    /// node is not to have the next batch itself.
-    pub(super) fn is_for_host_too(&self, backlog: &Backlog, now: Instant) -> bool {
-        let adaptive = self.adaptive.as_ref();
-        let is_shared = adaptive.is_some_and(AdaptivePlacement::is_shared);
-        (is_shared || !self.breaker.is_closed()) && !self.takes_next(backlog, now)
+    /// Whether the host takes what waits for the node: because it is lost, or shares the work. The
+    /// node has been given what it may have before.
+    pub(super) fn is_for_host_too(&self) -> bool {
+        let is_shared = self
+            .adaptive
+            .as_ref()
+            .is_some_and(AdaptivePlacement::is_shared);
+        is_shared || !self.breaker.is_closed()
     }
 
     /// Whether the node takes the next batch.

@@ -128,14 +128,14 @@ impl StageState {
 
     /// The next batch for a thread of the host, if there is one.
     pub(super) fn next_for_host(&self, now: Instant) -> Option<u64> {
-        let shared = || self.shared_queue(now).and_then(VecDeque::front);
+        let shared = || self.shared_queue().and_then(VecDeque::front);
         let waiting = self.host_queue.front().or_else(shared).copied();
         waiting.or_else(|| self.overdue(now))
     }
 
     /// How many batches threads of the host could begin with.
     pub(super) fn ready_for_host(&self, now: Instant) -> usize {
-        let waiting = self.host_queue.len() + self.shared_queue(now).map_or(0, VecDeque::len);
+        let waiting = self.host_queue.len() + self.shared_queue().map_or(0, VecDeque::len);
         waiting.max(usize::from(self.overdue(now).is_some()))
     }
 
@@ -143,15 +143,14 @@ impl StageState {
     pub(super) fn is_oldest_for_host(&self, now: Instant) -> bool {
         let is_first = |queue: &VecDeque<u64>| queue.front() == Some(&self.base);
         is_first(&self.host_queue)
-            || self.shared_queue(now).is_some_and(is_first)
+            || self.shared_queue().is_some_and(is_first)
             || self.overdue(now).is_some()
     }
 
     /// What waits for the node, if the host takes of it too.
-    fn shared_queue(&self, now: Instant) -> Option<&VecDeque<u64>> {
-        let link = self.link.as_ref()?;
-        let is_shared = !self.node_queue.is_empty() && link.is_for_host_too(&self.backlog(), now);
-        is_shared.then_some(&self.node_queue)
+    fn shared_queue(&self) -> Option<&VecDeque<u64>> {
+        let link = self.link.as_ref().filter(|link| link.is_for_host_too());
+        link.map(|_| &self.node_queue)
     }
 
     /// Forgets all batches.

@@ -50,7 +50,8 @@ impl Stream {
         &self.output
     }
 
-    /// Takes a batch; waits while the stream holds as much as it may.
+    /// Takes a batch; waits while the stream holds as much as it may. Where the pipeline works on its
+    /// caller's thread, it takes more when nothing but pulling would make room.
     ///
     /// # Errors
     /// [`Error::SchemaChange`], which leaves the stream as it was; [`Error::Spent`] after an error or
@@ -75,14 +76,19 @@ impl Stream {
     ) -> Result<Option<RecordBatch>, Error> {
         check_schema(&self.input, batch.schema_ref())?;
         let bytes = values_bytes(&batch) as u64;
-        let has_room = |stream: &StreamState| stream.is_finished || stream.has_room(bytes);
+        // Who waits here cannot pull elsewhere, where callers work.
+        let would_wait = |stream: &StreamState| {
+            let only_pulling_helps = may_wait && self.is_helping && stream.waits_for_pull();
+            !(stream.has_room(bytes) || only_pulling_helps)
+        };
+        let has_room = |stream: &StreamState| stream.is_finished || !would_wait(stream);
         let mut state = self.engine.lock();
         if may_wait {
             state = self.wait_until(state, has_room);
         }
         match state.streams.get_mut(&self.number) {
             Some(stream) if stream.is_finished => Err(Error::Spent),
-            Some(stream) if !stream.has_room(bytes) => Ok(Some(batch)),
+            Some(stream) if would_wait(stream) => Ok(Some(batch)),
             Some(stream) => {
                 stream.push(tag, Piece::new(batch));
                 self.engine.proceed(state);

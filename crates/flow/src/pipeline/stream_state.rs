@@ -41,6 +41,8 @@ pub(super) struct StreamState {
     pub rows_out: u64,
     pub bytes_out: u64,
     pub events: Events,
+    /// What nodes have been given, to be handed over without a lock.
+    outbox: Vec<Submission>,
 }
 
 impl StreamState {
@@ -63,6 +65,7 @@ impl StreamState {
             rows_out: 0,
             bytes_out: 0,
             events: Events::default(),
+            outbox: Vec::new(),
         }
     }
 
@@ -127,6 +130,11 @@ impl StreamState {
             return Some(Ok(done));
         }
         self.error.take().map(Err)
+    }
+
+    /// Whether nothing goes on until something is pulled.
+    pub(super) fn waits_for_pull(&self) -> bool {
+        !self.output.is_empty() && self.is_idle()
     }
 
     /// Whether there is something to pull.
@@ -297,7 +305,7 @@ impl StreamState {
         }
     }
 
-    /// Looks after a stage that has a node, and what is to be handed to that now.
+    /// Looks after a stage that has a node.
     pub(super) fn watch(&mut self, index: usize, now: Instant) -> Watched {
         let mut watched = Watched::default();
         if self.is_failed {
@@ -331,18 +339,39 @@ impl StreamState {
             watched.closed = self.lost(session, &reason);
             return watched;
         }
-        let stage = &mut self.stages[index];
-        while stage.next_for_node().is_some()
-            && let Some(link) = &stage.link
-            && link.takes_next(&stage.backlog(), now)
-        {
-            let session = stage.link.as_ref().and_then(|link| link.session.clone());
-            let Some((session, (number, pieces))) = session.zip(stage.begin_on_node(now)) else {
-                break;
-            };
-            watched.submissions.push((session, number, pieces));
-        }
         watched
+    }
+
+    /// Gives nodes what they may have. Whether there is something to be handed over.
+    pub(super) fn assign(&mut self, now: Instant) -> bool {
+        if self.is_failed {
+            self.outbox.clear();
+        }
+        for (index, stage) in self.stages.iter_mut().enumerate() {
+            while stage.next_for_node().is_some()
+                && let Some(link) = &stage.link
+                && link.takes_next(&stage.backlog(), now)
+            {
+                let (session, opening) = (link.session.clone(), link.opening);
+                let Some((session, (number, pieces))) = session.zip(stage.begin_on_node(now))
+                else {
+                    break;
+                };
+                self.outbox.push(Submission {
+                    stage: index,
+                    opening,
+                    session,
+                    number,
+                    pieces,
+                });
+            }
+        }
+        !self.outbox.is_empty()
+    }
+
+    /// What is to be handed over.
+    pub(super) fn take_outbox(&mut self) -> Vec<Submission> {
+        std::mem::take(&mut self.outbox)
     }
 
     fn moved(&mut self, stage: usize, moved: Option<Move>) {
@@ -446,12 +475,21 @@ fn stage_report(stage: &StageState) -> StageReport {
     report
 }
 
+/// A batch on its way to a node.
+pub(super) struct Submission {
+    pub stage: usize,
+    /// Of which opening the session is.
+    pub opening: u64,
+    pub session: Session,
+    pub number: u64,
+    pub pieces: Vec<Piece>,
+}
+
 /// What is to be done for a stage that has a node.
 #[derive(Default)]
 pub(super) struct Watched {
     /// The stage is to be opened, for the so-manieth time.
     pub opening: Option<u64>,
-    pub submissions: Vec<(Session, u64, Vec<Piece>)>,
     /// To be dropped without a lock.
     pub closed: Option<Session>,
     /// It is to be looked at again soon.

@@ -13,7 +13,7 @@ use overside_flow::Error;
 use overside_flow::pack::CodecPool;
 use overside_flow::pipeline::{
     Completions, Definition, Done, InProcessNode, Node, NodeError, NodeResult, NodeStage, Piece,
-    Pipeline, PipelineReport, StageDefinition, StageRunner, Stream,
+    Pipeline, PipelineReport, StageDefinition, StageReport, StageRunner, Stream,
 };
 use overside_ops::{Config, Format, Operation, prepare};
 use proptest::prelude::*;
@@ -180,6 +180,59 @@ fn logs_are_the_same_bytes_in_every_placement() {
         .map(|piece| piece.batch.num_rows())
         .sum();
     assert!(kept > 300, "{kept} of 1200 blocks have lines left");
+}
+
+#[test]
+fn devices_take_part_and_the_report_says_what_their_times_are() {
+    let batches = logs(14, 12, 12);
+    let stage = |text: &str, placement: &str| format!("[[stages]]\n{text}\n{placement}\n");
+    let expected = {
+        let stages = [
+            "decompress = { column = \"block\", codec = \"gzip\" }",
+            "compress = { column = \"block\", codec = \"deflate\" }",
+            "decompress = { column = \"block\", codec = \"deflate\", text = true }",
+            "match = { column = \"block\", patterns = [\"ERROR\"], per = \"line\" }",
+        ];
+        let stages = stages.map(|text| stage(text, "")).concat();
+        oracle(&definition(&stages, ""), &batches)
+    };
+    for placement in ["device", "split:50", "adaptive"] {
+        let placement = format!("placement = \"{placement}\"\ndevice = \"emulated:bf2\"");
+        let stages = [
+            stage("decompress = { column = \"block\", codec = \"gzip\" }", ""),
+            stage(
+                "compress = { column = \"block\", codec = \"deflate\" }",
+                &placement,
+            ),
+            stage(
+                "decompress = { column = \"block\", codec = \"deflate\", text = true }",
+                &placement,
+            ),
+            stage(
+                "match = { column = \"block\", patterns = [\"ERROR\"], per = \"line\" }",
+                &placement,
+            ),
+        ];
+        let pipeline = started(&stages.concat(), "");
+        let (done, report) = ran(&pipeline, &batches);
+        assert_eq!(done, expected, "{placement}");
+        let of_card = |stage: &StageReport| {
+            let card = stage
+                .devices
+                .iter()
+                .find(|device| device.device == "emulated:bf2");
+            card.map_or(0, |card| card.jobs)
+        };
+        let jobs: u64 = report.stages[1..].iter().map(of_card).sum();
+        if jobs > 0 {
+            let emulated = (Provenance::Emulated, Timing::Paced);
+            assert_eq!((report.provenance, report.timing), emulated, "{placement}");
+        }
+        assert!(
+            jobs > 0 || placement.contains("adaptive"),
+            "{placement}: {report:?}"
+        );
+    }
 }
 
 #[test]
