@@ -183,7 +183,7 @@ def test_a_dpu_is_a_member_like_any_other(
     offloaded = ("--dpu", "dpu0", "--design", *design)
     with agents(tmp_path, dpu0=("--insecure",)), member("a", url, *offloaded):
         wait_until(lambda: set(listed(url)) == {"a"})
-        assert "dpu" in kv("endpoints", "--directory", url)
+        wait_until(lambda: "dpu" in kv("endpoints", "--directory", url))
         with Cluster(url) as cluster:
             cluster.set_many(dict.fromkeys(KEYS, "1"))
             assert cluster.get_many(KEYS) == [b"1"] * len(KEYS)

@@ -1,5 +1,6 @@
 //! Why a flow cannot go on.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
@@ -115,20 +116,23 @@ pub enum Error {
     /// There is a file of that name already.
     #[error("{} exists", .0.display())]
     Exists(PathBuf),
+    /// Reading or writing failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
     /// A file cannot be made, read or written.
     #[error("{}: {error}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// Why.
-        error: std::io::Error,
+        error: Box<Self>,
     },
     /// A result is not what another algorithm finds.
     #[error("a result is wrong: {0}")]
     Verification(String),
-    /// Reading or writing failed.
+    /// A file that says what others are cannot be read or written.
     #[error(transparent)]
-    Io(#[from] std::io::Error),
+    Config(Box<overside_config::Error>),
     /// A codec failed.
     #[error(transparent)]
     Codec(#[from] overside_ops::Error),
@@ -168,10 +172,25 @@ pub enum Error {
 
 impl Error {
     /// That something cannot be done with a file.
-    pub(crate) fn file(path: &Path, error: std::io::Error) -> Self {
+    pub(crate) fn file(path: &Path, error: impl Into<Self>) -> Self {
         Self::File {
             path: path.into(),
-            error,
+            error: Box::new(error.into()),
         }
+    }
+
+    /// What the system says, if it is why.
+    pub fn io_kind(&self) -> Option<ErrorKind> {
+        match self {
+            Self::File { error, .. } => error.io_kind(),
+            Self::Io(error) => Some(error.kind()),
+            _ => None,
+        }
+    }
+}
+
+impl From<overside_config::Error> for Error {
+    fn from(error: overside_config::Error) -> Self {
+        Self::Config(Box::new(error))
     }
 }

@@ -11,6 +11,7 @@ pub mod operators;
 pub mod pack;
 pub mod pipeline;
 mod repartition;
+pub mod tree;
 
 pub use error::Error;
 pub use repartition::{Repartition, Repartitioned};

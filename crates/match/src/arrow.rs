@@ -55,7 +55,7 @@ impl Search {
         sink: &mut dyn Sink,
     ) -> Result<SearchSummary, Error> {
         let choose = |schema: &Schema| columns(schema, column);
-        self.table(Table::parquet(file, Strings::Views, choose)?, sink)
+        self.table(Table::parquet(file, Strings::Views, &[], choose)?, sink)
     }
 
     /// Searches an array of text or bytes. Nulls do not match.

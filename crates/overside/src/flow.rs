@@ -12,6 +12,7 @@ mod run;
 mod run_text;
 mod suggest_key;
 mod text;
+mod tree;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ use overside_log::LevelFilter;
 use crate::logging::Verbosity;
 use crate::{exit, python, system};
 
-/// Partition, repack, make and serve Arrow tables
+/// Partition, repack, make and serve Arrow tables, and find tracks in them
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -36,6 +37,7 @@ enum FlowCommand {
     Partition(Box<partition::Arguments>),
     Run(Box<run::Arguments>),
     SuggestKey(Box<suggest_key::Arguments>),
+    Tree(Box<tree::Arguments>),
     /// Serve tables with projection and predicate pushed down
     #[command(disable_help_flag = true)]
     ServeTable(PythonArguments),
@@ -66,6 +68,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         FlowCommand::SuggestKey(arguments) => started("suggest-key", &arguments.verbosity, || {
             suggest_key::run(arguments)
         }),
+        FlowCommand::Tree(arguments) => {
+            started("tree", arguments.verbosity(), || tree::run(arguments))
+        }
         FlowCommand::ServeTable(PythonArguments { arguments }) => {
             let words = ["flow", "serve-table"].map(OsString::from);
             let words: Vec<OsString> = words.into_iter().chain(arguments.iter().cloned()).collect();

@@ -17,7 +17,7 @@ pub fn thread_count() -> impl TypedValueParser<Value = NonZeroUsize> {
     number.map(|count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN))
 }
 
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Debug, Default)]
 pub struct Threads {
     /// CPU threads [default: one per core]
     #[arg(short = 'p', long, value_name = "N", value_parser = thread_count())]

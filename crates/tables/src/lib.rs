@@ -20,5 +20,5 @@ pub use column::{Columns, position};
 pub use csv::CsvOptions;
 pub use error::Error;
 pub use format::Format;
-pub use parquet::Strings;
+pub use parquet::{Between, Strings};
 pub use table::Table;

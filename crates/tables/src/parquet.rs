@@ -1,7 +1,10 @@
 //! Parquet files.
 
 mod footer;
+mod groups;
 mod strings;
+
+pub use groups::Between;
 
 use std::fs::File;
 use std::sync::Arc;
@@ -34,13 +37,14 @@ pub enum Strings {
 pub(crate) fn open<E: From<Error>>(
     file: File,
     strings: Strings,
+    bounds: &[Between],
     choose: impl FnOnce(&Schema) -> Result<Columns, E>,
 ) -> Result<(ParquetBatches, SchemaRef), E> {
     footer::check(&file)?;
     let stored = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
     let stored = stored.map_err(Error::format)?;
     let columns = choose(stored.schema())?;
-    Ok(build(file, &stored, strings, &columns)?)
+    Ok(build(file, &stored, strings, &columns, bounds)?)
 }
 
 fn build(
@@ -48,6 +52,7 @@ fn build(
     stored: &ArrowReaderMetadata,
     strings: Strings,
     columns: &Columns,
+    bounds: &[Between],
 ) -> Result<(ParquetBatches, SchemaRef), Error> {
     let written = stored.schema();
     let views = strings::with_views(written, columns);
@@ -60,11 +65,13 @@ fn build(
             ProjectionMask::roots(metadata.parquet_schema(), indices.iter().copied())
         }
     };
-    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
+    let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
         .with_projection(mask)
-        .with_batch_size(BATCH_ROWS)
-        .build()
-        .map_err(Error::format)?;
+        .with_batch_size(BATCH_ROWS);
+    if !bounds.is_empty() {
+        builder = builder.with_row_groups(groups::wanted(stored, bounds));
+    }
+    let reader = builder.build().map_err(Error::format)?;
     let schema = match strings {
         Strings::AsWritten => written,
         Strings::Views => &views,

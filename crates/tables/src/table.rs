@@ -9,7 +9,7 @@ use arrow_schema::{Schema, SchemaRef};
 use crate::csv::{CsvBatches, CsvOptions};
 use crate::error::guarded;
 use crate::ipc::{FileBatches, StreamBatches};
-use crate::parquet::Strings;
+use crate::parquet::{Between, Strings};
 use crate::{Columns, Error, parquet};
 
 type Batches<'a> = Box<dyn Iterator<Item = Result<RecordBatch, Error>> + 'a>;
@@ -73,17 +73,19 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// A Parquet file.
+    /// A Parquet file. Row groups that cannot have a row within all of `bounds` are left out; rows
+    /// outside of them come nevertheless.
     ///
     /// # Errors
     /// [`Error`], and those of `choose`.
     pub fn parquet<E: From<Error>>(
         file: File,
         strings: Strings,
+        bounds: &[Between],
         choose: impl FnOnce(&Schema) -> Result<Columns, E>,
     ) -> Result<Self, E> {
         guarded(|| {
-            let (batches, schema) = parquet::open(file, strings, choose)?;
+            let (batches, schema) = parquet::open(file, strings, bounds, choose)?;
             Ok(Self::new(&schema, &Columns::All, batches)?)
         })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use overside_tables::{Columns, CsvOptions, Format, Strings, Table};
+use overside_tables::{Between, Columns, CsvOptions, Format, Strings, Table};
 
 use crate::Error;
 use crate::pack::{CodecPool, StageTime, UnpackOptions, Unpacker};
@@ -18,6 +18,8 @@ pub struct ReadOptions {
     pub csv: CsvOptions,
     /// Of Arrow IPC.
     pub unpack: UnpackOptions,
+    /// Of Parquet: row groups that have no rows within all of them are left out.
+    pub bounds: Vec<Between>,
 }
 
 /// A table that is being read: an iterator over its batches.
@@ -64,7 +66,7 @@ impl FileReader {
             }
             Format::Parquet if len.is_some() => {
                 let all = |_: &Schema| Ok::<_, Error>(Columns::All);
-                Table::parquet(file, Strings::AsWritten, all).map(Batches::Table)
+                Table::parquet(file, Strings::AsWritten, &options.bounds, all).map(Batches::Table)
             }
             Format::Parquet => Err(Error::Refused("Parquet must be a file, not a pipe".into())),
             Format::Text => {

@@ -14,6 +14,9 @@ use super::FileFormat;
 use crate::Error;
 use crate::pack::{Codec, CodecPool, Layout, Outer, PackOptions, Packer, StageTime};
 
+/// Rows of a group of Parquet: a reader leaves out whole groups, and about as many are common.
+const ROW_GROUP_ROWS: usize = 128 << 10;
+
 /// How a file is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteOptions {
@@ -101,7 +104,9 @@ impl<W: Write + Send> FileWriter<W> {
                     Codec::Lz4 => Compression::LZ4_RAW,
                     Codec::Zstd(level) => Compression::ZSTD(ZstdLevel::try_new(level as i32)?),
                 };
-                let properties = WriterProperties::builder().set_compression(compression);
+                let properties = WriterProperties::builder()
+                    .set_compression(compression)
+                    .set_max_row_group_row_count(Some(ROW_GROUP_ROWS));
                 let writer =
                     ArrowWriter::try_new(counted(output), schema, Some(properties.build()))?;
                 Batches::Parquet(Box::new(writer))

@@ -300,7 +300,7 @@ impl Rule {
 }
 
 /// The type of what is compared: a dictionary's values.
-pub(super) fn value_type(kind: &DataType) -> &DataType {
+pub(crate) fn value_type(kind: &DataType) -> &DataType {
     match kind {
         DataType::Dictionary(_, values) => values,
         other => other,

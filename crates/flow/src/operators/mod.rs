@@ -14,6 +14,7 @@ mod sort;
 mod sql;
 mod suggest;
 
+pub(crate) use assign::value_type;
 pub use filter_each::{partition_by_filters, partitions_of_rows};
 pub use key::{MAX_PARTITIONS, PartitionKey, PartitionMethod};
 pub(crate) use partition::block_bytes as values_bytes;
@@ -21,5 +22,6 @@ pub use partition::{PartitionOptions, Partitioner, Piece, Tables, check_schema, 
 pub use rechunk::{RechunkOptions, Rechunker};
 pub use skew::{PartitionSize, SkewReport};
 pub use sort::{SortColumn, sort};
+pub(crate) use sql::literal;
 pub use sql::{Filter, Projection};
 pub use suggest::{KeyCandidate, KeySuggester, SAMPLE_ROWS};

@@ -1,5 +1,6 @@
 //! Finds tracks in all levels.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +8,7 @@ use std::thread;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_ord::sort::sort;
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat;
 use overside_base::lock;
 use overside_tables::Between;
@@ -19,7 +20,7 @@ use super::writer::SCHEMA_FILE;
 use crate::Error;
 use crate::files::ReadOptions;
 use crate::operators::{
-    Filter, block_bytes, check_schema, literal, partitions_of_rows, value_type,
+    Filter, check_schema, literal, partitions_of_rows, value_type, values_bytes,
 };
 use crate::pack::CodecPool;
 
@@ -74,7 +75,7 @@ impl TreeReader {
     pub fn open(directory: &Path, pool: &Arc<CodecPool>) -> Result<Self, Error> {
         let manifest = Manifest::read(directory)?;
         let path = directory.join(SCHEMA_FILE);
-        let reader = run::open(&path, pool).map_err(|error| error.within(&path))?;
+        let reader = run::open(&path, pool).map_err(|error| Error::file(&path, error))?;
         Ok(Self {
             directory: directory.into(),
             manifest,
@@ -111,7 +112,7 @@ impl TreeReader {
     pub fn query(&mut self, query: &TrackQuery, threads: usize) -> Result<Vec<RecordBatch>, Error> {
         for _ in 1..TRIES {
             match self.rows(query, threads) {
-                Err(error) if error.is_not_found() => {
+                Err(error) if error.io_kind() == Some(ErrorKind::NotFound) => {
                     self.manifest = Manifest::read(&self.directory)?;
                 }
                 done => return done,
@@ -135,7 +136,7 @@ impl TreeReader {
                     return Ok(());
                 };
                 self.read(index, path, &search, &found)
-                    .map_err(|error| error.within(path))?;
+                    .map_err(|error| Error::file(path, error))?;
             }
         };
         thread::scope(|scope| {
@@ -182,7 +183,7 @@ impl TreeReader {
                 continue;
             }
             let mut found = lock(found);
-            found.bytes += block_bytes(&rows) as u64;
+            found.bytes += values_bytes(&rows) as u64;
             if found.bytes > search.bytes_max {
                 return Err(Error::Refused(format!(
                     "the rows have more than {} bytes; ask for fewer ids or a shorter time",
@@ -212,9 +213,10 @@ impl Search {
         if !query.ids.is_empty() {
             let column = crate::column(schema, &options.id)?;
             let kind = value_type(schema.field(column).data_type());
-            let ids: Result<Vec<ArrayRef>, Error> =
-                query.ids.iter().map(|id| literal(id, kind)).collect();
-            let ids = ids?;
+            let id = |text: &String| {
+                literal(text, kind).map_err(|_| no_value(text, "id", &options.id, kind))
+            };
+            let ids: Vec<ArrayRef> = query.ids.iter().map(id).collect::<Result<_, Error>>()?;
             let ids: Vec<&dyn Array> = ids.iter().map(AsRef::as_ref).collect();
             let ids = concat(&ids)?;
             let only_ids = Schema::new(vec![Field::new(&options.id, kind.clone(), true)]);
@@ -233,21 +235,22 @@ impl Search {
         }
         let column = crate::column(schema, &options.time)?;
         let kind = value_type(schema.field(column).data_type());
-        let time = |text: &Option<String>| -> Result<Option<ArrayRef>, Error> {
-            text.as_ref().map(|text| literal(text, kind)).transpose()
-        };
-        let (least, most) = (time(&query.from)?, time(&query.to)?);
+        let mut sides = [None, None];
+        let asked = [(">=", &query.from), ("<", &query.to)];
+        for ((comparison, text), side) in asked.into_iter().zip(&mut sides) {
+            if let Some(text) = text {
+                let (value, text) = time(text, kind, &options.time)?;
+                *side = Some(value);
+                let (column, text) = (quoted(&options.time, '"'), quoted(&text, '\''));
+                conditions.push(format!("{column} {comparison} {text}"));
+            }
+        }
+        let [least, most] = sides;
         search.bounds.push(Between {
             column,
             least,
             most,
         });
-        for (comparison, text) in [(">=", &query.from), ("<", &query.to)] {
-            if let Some(text) = text {
-                let (column, text) = (quoted(&options.time, '"'), quoted(text, '\''));
-                conditions.push(format!("{column} {comparison} {text}"));
-            }
-        }
         if !conditions.is_empty() {
             let text = conditions.join(" AND ");
             search.filter = Some(Filter::new(SchemaRef::clone(schema), &text)?);
@@ -259,6 +262,23 @@ impl Search {
         let is_above = |leaf: &u32| options.is_above(node, *leaf);
         (self.leaves.as_ref()).is_none_or(|leaves| leaves.iter().any(is_above))
     }
+}
+
+/// A time, of which the seconds may be left out, and how it is written with them.
+fn time(text: &str, kind: &DataType, column: &str) -> Result<(ArrayRef, String), Error> {
+    let written = [text.to_owned(), format!("{text}:00")];
+    let value = |text: String| Some((literal(&text, kind).ok()?, text));
+    (written.into_iter().find_map(value)).ok_or_else(|| no_value(text, "time", column, kind))
+}
+
+fn no_value(text: &str, role: &str, column: &str, kind: &DataType) -> Error {
+    let remedy = match kind.is_temporal() {
+        true => "; write it as 2018-08-01 or 2018-08-01T12:00:00",
+        false => "",
+    };
+    Error::Options(format!(
+        "{text:?} is no {role}: column {column:?} holds {kind}{remedy}"
+    ))
 }
 
 /// As SQL writes names and text.

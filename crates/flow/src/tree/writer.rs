@@ -15,7 +15,7 @@ use super::manifest::{Manifest, Run, is_file_of_a_tree};
 use super::run;
 use crate::Error;
 use crate::files::FileWriter;
-use crate::operators::{PartitionOptions, block_bytes, check_schema, partition};
+use crate::operators::{PartitionOptions, check_schema, partition, values_bytes};
 use crate::pack::CodecPool;
 
 /// A leaf's files are merged when so many of them are small.
@@ -163,7 +163,7 @@ impl TreeWriter {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let bytes = block_bytes(batch) as u64;
+        let bytes = values_bytes(batch) as u64;
         self.waiting.push(batch.clone());
         self.waiting_bytes += bytes;
         self.manifest.absorbed_bytes += bytes;
@@ -281,13 +281,13 @@ impl TreeWriter {
             node,
             number: self.manifest.next,
             rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
-            bytes: batches.iter().map(|batch| block_bytes(batch) as u64).sum(),
+            bytes: batches.iter().map(|batch| values_bytes(batch) as u64).sum(),
         };
         self.manifest.next += 1;
         let path = self.manifest.file(&self.directory, &run);
         let options = run::options(self.manifest.options.is_leaf(node));
         run::write(&path, &self.schema, batches, options, &self.pool)
-            .map_err(|error| error.within(&path))?;
+            .map_err(|error| Error::file(&path, error))?;
         self.manifest.written_bytes += run.bytes;
         self.written.written_bytes += run.bytes;
         self.manifest.runs.push(run);
@@ -307,7 +307,7 @@ impl TreeWriter {
                 }
                 Ok(())
             });
-            read.map_err(|error| error.within(&path))?;
+            read.map_err(|error| Error::file(&path, error))?;
             self.old.push(path);
         }
         self.manifest.runs.retain(|run| !runs.contains(run));

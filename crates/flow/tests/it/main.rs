@@ -16,3 +16,4 @@ mod rechunk;
 mod sort;
 mod sql;
 mod suggest;
+mod tree;

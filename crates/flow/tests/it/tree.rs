@@ -258,13 +258,19 @@ fn a_file_that_cannot_be_written_loses_nothing_that_was_committed() {
     tree.absorb(&first).expect("absorbed");
     tree.commit().expect("on the disk");
     // In the way of a file of the next split, after the root's file was read.
-    std::fs::create_dir(directory.path().join("00000002.arrows")).expect("a directory");
+    let in_the_way =
+        ["arrows", "parquet"].map(|name| directory.path().join(format!("00000002.{name}")));
+    for path in &in_the_way {
+        std::fs::create_dir(path).expect("a directory");
+    }
     let error = tree.absorb(&batch(&mut random, 9, 100, 500));
     let error = error.expect_err("in the way").to_string();
-    assert!(error.contains("00000002.arrows"), "{error}");
+    assert!(error.contains("00000002."), "{error}");
     assert!(matches!(tree.commit(), Err(Error::Spent)));
     drop(tree);
-    std::fs::remove_dir(directory.path().join("00000002.arrows")).expect("it is there");
+    for path in &in_the_way {
+        std::fs::remove_dir(path).expect("it is there");
+    }
     let mut tree = open(directory.path(), &options).expect("a tree");
     assert_eq!(tracks(&found(directory.path(), &all())), tracks(&[first]));
     tree.compact().expect("compacted");
@@ -326,7 +332,8 @@ fn ids_are_text_or_a_dictionary_too() {
             let mut reader = TreeReader::open(directory.path(), &pool()).expect("a tree");
             let rows = reader.query(&query, 1).expect("rows");
             let rows: usize = rows.iter().map(RecordBatch::num_rows).sum();
-            let expected = ids().rev().skip(10).filter(|id| *id == name).count();
+            // Times run backwards from 39.
+            let expected = ids().take(30).filter(|id| *id == name).count();
             assert_eq!(rows, expected, "{name}");
         }
     }

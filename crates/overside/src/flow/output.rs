@@ -16,10 +16,10 @@ use overside_placement::Verify;
 
 use crate::logging::Verbosity;
 use crate::messages::shown;
-use crate::options::Placement;
+use crate::options::{Placement, Threads};
 
 /// Rows of a batch that is written.
-const BATCH_ROWS: usize = 64 << 10;
+pub const BATCH_ROWS: usize = 64 << 10;
 
 /// How tables are written, and where they are compressed.
 #[derive(clap::Args)]
@@ -84,6 +84,13 @@ pub fn pool_with(
         }
     };
     Ok(Arc::new(pool.map_err(|error| error.to_string())?))
+}
+
+/// The threads alone.
+pub fn threads(threads: &Threads) -> Result<Arc<CodecPool>, String> {
+    let count = NonZeroUsize::new(threads.count()).unwrap_or(NonZeroUsize::MIN);
+    let pool = CodecPool::new(count).map_err(|error| error.to_string())?;
+    Ok(Arc::new(pool))
 }
 
 /// What is said of an error of a file that is written.

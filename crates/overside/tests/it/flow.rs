@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
 
-fn run_with(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
+pub fn run_with(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(COMMAND)
         .arg("flow")
         .args(arguments)
@@ -26,22 +26,22 @@ fn run_with(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn run(directory: &Path, arguments: &[&str]) -> Output {
+pub fn run(directory: &Path, arguments: &[&str]) -> Output {
     run_with(directory, arguments, b"")
 }
 
 /// What it prints, if it complains about nothing.
-fn out(output: &Output) -> String {
+pub fn out(output: &Output) -> String {
     assert_eq!(err(output), "");
     assert_eq!(output.status.code(), Some(0));
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn err(output: &Output) -> String {
+pub fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-fn assert_contains(text: &str, parts: &[&str]) {
+pub fn assert_contains(text: &str, parts: &[&str]) {
     for part in parts {
         overside_testkit::assert_contains(text, part);
     }

@@ -5,6 +5,7 @@ mod command;
 mod files;
 mod flow;
 mod flow_run;
+mod flow_tree;
 mod kv;
 mod kv_bench;
 mod kv_designs;

@@ -73,8 +73,13 @@ pub(super) fn typed(text: &TypedString) -> Result<Typed, Error> {
     else {
         return Err(unsupported(&text.to_string()));
     };
-    let array: ArrayRef = Arc::new(StringArray::from(vec![value.as_str()]));
-    Ok(typed_array(cast_literal(&array, &kind(&text.data_type)?)?))
+    Ok(typed_array(from_text(value, &kind(&text.data_type)?)?))
+}
+
+/// One value of a type, written as text.
+pub(crate) fn from_text(text: &str, kind: &DataType) -> Result<ArrayRef, Error> {
+    let array: ArrayRef = Arc::new(StringArray::from(vec![text]));
+    cast_literal(&array, kind)
 }
 
 /// A literal as another type, refused if it is no value of that.

@@ -17,3 +17,4 @@ mod literal;
 mod pattern;
 
 pub use expression::{Filter, Projection};
+pub(crate) use literal::from_text as literal;

@@ -1,0 +1,158 @@
+//! `overside flow tree add`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use overside_config::units;
+use overside_flow::Error;
+use overside_flow::tree::{TreeKey, TreeOptions, TreeWriter, TreeWritten};
+use serde_json::{Value, json};
+
+use crate::flow::input::Input;
+use crate::flow::output;
+use crate::logging::Verbosity;
+use crate::options::{Threads, size_within};
+
+/// Absorb tables; a tree is made if there is none
+#[derive(clap::Args)]
+#[command(after_help = "\
+The rows are safe, and can be found, when the command has ended, and already each time that the root is \
+split. If it is ended before that, the tree is what it was after the last split.
+
+Example: overside flow tree add tracks positions.parquet --id mmsi --time timestamp")]
+pub struct Arguments {
+    /// The tree's directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Tables to absorb: Arrow IPC, Parquet or CSV; - is stdin
+    #[arg(value_name = "TABLE", required = true)]
+    tables: Vec<OsString>,
+    /// The column that identifies an object; needed for a new tree, as is --time
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    id: Option<String>,
+    /// The column with the time
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    time: Option<String>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    threads: Threads,
+    #[command(flatten)]
+    pub verbosity: Verbosity,
+}
+
+/// What a new tree is like.
+#[derive(clap::Args)]
+#[command(next_help_heading = "A new tree")]
+struct Shape {
+    /// What of the id chooses a leaf: hash, or bits (its own lowest) [default: hash]
+    #[arg(long, value_name = "KEY")]
+    key: Option<TreeKey>,
+    /// Bits that each level splits by: 2 make four children of a node [default: 2]
+    #[arg(long, value_name = "N")]
+    bits: Option<u32>,
+    /// Levels below the root; all together split by at most 10 bits [default: 2]
+    #[arg(long, value_name = "N")]
+    levels: Option<u32>,
+    /// What a node absorbs before it is split; three times as much is in memory then [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size_within(1..=(4 << 30)))]
+    capacity: Option<usize>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let begin = Instant::now();
+    let pool = output::threads(&arguments.threads)?;
+    let options = arguments.options()?;
+    let mut tree: Option<TreeWriter> = None;
+    for path in &arguments.tables {
+        let input = Input::open(path, &pool)?;
+        let named = |error: Error| format!("{}: {error}", input.name);
+        let tree = match &mut tree {
+            Some(tree) => tree,
+            none => {
+                let schema = input.reader.schema();
+                let opened = TreeWriter::open(&arguments.directory, schema, &options, &pool);
+                none.insert(opened.map_err(named)?)
+            }
+        };
+        for batch in input.reader {
+            batch.and_then(|batch| tree.absorb(&batch)).map_err(named)?;
+        }
+    }
+    let mut tree = tree.ok_or("no table")?;
+    tree.commit().map_err(|error| error.to_string())?;
+    let (written, seconds) = (tree.written(), begin.elapsed().as_secs_f64());
+    let text = match arguments.json {
+        true => format!("{}\n", to_json(&written, seconds)),
+        false => to_text(&written, seconds),
+    };
+    Ok(crate::print(&text))
+}
+
+impl Arguments {
+    /// Those of the tree that is there, and what was asked for.
+    fn options(&self) -> Result<TreeOptions, String> {
+        let found = TreeWriter::options(Path::new(&self.directory));
+        let mut options = match (
+            found.map_err(|error| error.to_string())?,
+            &self.id,
+            &self.time,
+        ) {
+            (Some(options), ..) => options,
+            (None, Some(id), Some(time)) => TreeOptions::new(id, time),
+            (None, ..) => return Err("a new tree needs --id COLUMN and --time COLUMN".into()),
+        };
+        let shape = &self.shape;
+        options.id = self.id.clone().unwrap_or(options.id);
+        options.time = self.time.clone().unwrap_or(options.time);
+        options.key = shape.key.unwrap_or(options.key);
+        options.bits = shape.bits.unwrap_or(options.bits);
+        options.levels = shape.levels.unwrap_or(options.levels);
+        let capacity = shape.capacity.map(|bytes| bytes as u64);
+        options.capacity_bytes = capacity.unwrap_or(options.capacity_bytes);
+        Ok(options)
+    }
+}
+
+/// How often each byte was written; those that are still in the root count as well.
+fn amplification(written: &TreeWritten) -> f64 {
+    written.written_bytes as f64 / written.bytes.max(1) as f64
+}
+
+fn to_text(written: &TreeWritten, seconds: f64) -> String {
+    let mut text = String::new();
+    line!(
+        text,
+        "{} rows ({}) in {}, {}; each byte was written {:.1} times",
+        units::count(written.rows),
+        units::size(written.bytes as f64),
+        units::duration(seconds),
+        units::rate(written.bytes as f64 / seconds),
+        amplification(written)
+    );
+    line!(
+        text,
+        "nodes split: {}; leaves merged: {}",
+        written.splits,
+        written.merges
+    );
+    text
+}
+
+fn to_json(written: &TreeWritten, seconds: f64) -> Value {
+    json!({
+        "schema": "flow-tree-add/1",
+        "rows": written.rows,
+        "values_bytes": written.bytes,
+        "written_bytes": written.written_bytes,
+        "write_amplification": amplification(written),
+        "splits": written.splits,
+        "merges": written.merges,
+        "wall_ns": (seconds * 1e9) as u64,
+    })
+}
