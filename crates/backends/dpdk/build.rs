@@ -10,6 +10,7 @@ fn main() {
             "compress.c",
             "copy.c",
             "match.c",
+            "ethernet.c",
         ],
         flags: &["-DALLOW_EXPERIMENTAL_API"],
         condition: "shim",

@@ -18,6 +18,7 @@ mod calibration;
 mod connection;
 mod datagram;
 mod error;
+mod port;
 mod protocol;
 mod records;
 pub mod remote;
@@ -30,6 +31,7 @@ mod workload;
 
 pub use calibration::{core_round_trip_ns, hash_ns};
 pub use error::BenchError;
+pub use port::LoadPort;
 pub use protocol::ProtocolKind;
 pub use records::Records;
 pub use report::{Point, Window};

@@ -18,6 +18,7 @@ pub mod codec;
 pub mod design;
 pub mod directory;
 pub mod engine;
+pub mod ethernet;
 mod forward;
 pub mod hash;
 pub mod herd;

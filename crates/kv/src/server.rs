@@ -13,9 +13,12 @@ mod context;
 mod counters;
 mod datagrams;
 mod driver;
+mod ethernet;
+mod idle;
 mod info;
 mod listeners;
 mod metrics;
+mod packets;
 mod password;
 mod regions;
 mod replies;
@@ -27,7 +30,7 @@ pub(crate) mod transport;
 mod worker;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -39,6 +42,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 pub use backing::{Backing, EXPIRY_BUCKETS, Memory, PartitionWork, TICK_MS};
 pub use bell::Bell;
 pub use driver::IoUringError;
+pub use ethernet::PortError;
 pub use password::{Password, PasswordError};
 pub use settings::{DriverKind, Limits, Settings, Steering};
 
@@ -87,6 +91,14 @@ pub enum ServerError {
     /// The system has no such driver.
     #[error("{0}")]
     Driver(#[from] IoUringError),
+    /// There is no such port for DPDK, or it cannot serve.
+    #[error("cannot serve at the port {device}: {error}")]
+    Port {
+        /// Which.
+        device: String,
+        /// Why.
+        error: PortError,
+    },
     /// It cannot stay on a core.
     #[error("cannot run on core {core}: {error}")]
     Core {
@@ -271,7 +283,9 @@ fn bind_datagrams(settings: &mut Settings, all: &mut [Sockets]) -> Result<(), Se
         let address = *address;
         move |error| ServerError::Listen { address, error }
     };
-    for address in &mut settings.memcached_udp {
+    let port_address = settings.port.as_ref().map(|port| IpAddr::V4(port.address));
+    let is_of_kernel = |address: &&mut SocketAddr| Some(address.ip()) != port_address;
+    for address in settings.memcached_udp.iter_mut().filter(is_of_kernel) {
         let service = DatagramService::Memcached;
         let bound = DatagramListener::bind(*address, service, workers, rx_queue);
         for (socket, of_worker) in bound.map_err(failed(address))?.into_iter().zip(&mut *all) {
@@ -282,7 +296,7 @@ fn bind_datagrams(settings: &mut Settings, all: &mut [Sockets]) -> Result<(), Se
     let ports_only = settings.steering == Steering::Ports;
     settings.steering = Steering::None;
     let has_password = settings.password.is_some();
-    for address in &mut settings.datagram {
+    for address in settings.datagram.iter_mut().filter(is_of_kernel) {
         if !is_local(address.ip()) && !has_password {
             let reason = "other machines can reach it, and there is no password";
             return Err(failed(address)(io::Error::other(reason)));
@@ -303,6 +317,10 @@ fn bind_datagrams(settings: &mut Settings, all: &mut [Sockets]) -> Result<(), Se
             };
             of_worker.datagrams.extend(sockets);
         }
+    }
+    let queues = ethernet::bind(settings, workers, ports_only)?;
+    for (queue, of_worker) in queues.into_iter().flatten().zip(all) {
+        of_worker.port = Some(queue);
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ mod cluster;
 mod cores;
 mod design;
 mod directory;
+mod dpdk;
 mod dpu_side;
 mod durability;
 mod endpoints;

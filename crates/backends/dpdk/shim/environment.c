@@ -225,4 +225,5 @@ __attribute__((visibility("default"))) const struct overside_dpdk overside_dpdk 
 	.slots_free = slots_free,
 	.enqueue = enqueue,
 	.dequeue = dequeue,
+	.ethernet = &ethernet,
 };

@@ -84,13 +84,29 @@ static int add_chunk(size_t len)
 }
 
 /* Under the lock. */
+static int has_heap(void)
+{
+	if (heap_socket < 0 && rte_malloc_heap_create(HEAP) == 0)
+		heap_socket = rte_malloc_heap_get_socket(HEAP);
+	return heap_socket >= 0;
+}
+
+int32_t memory_reserve(size_t len)
+{
+	pthread_mutex_lock(&heap_lock);
+	/* A chunk of its own, because what is free may be in pieces. */
+	int32_t result = -ENOMEM;
+	if (len <= LARGEST && has_heap() && add_chunk(rounded(len) + PAGE) == 0)
+		result = heap_socket;
+	pthread_mutex_unlock(&heap_lock);
+	return result;
+}
+
+/* Under the lock. */
 static void *grow_and_allocate(size_t len, size_t align)
 {
-	if (heap_socket < 0) {
-		if (rte_malloc_heap_create(HEAP) != 0)
-			return NULL;
-		heap_socket = rte_malloc_heap_get_socket(HEAP);
-	}
+	if (!has_heap())
+		return NULL;
 	void *found = rte_zmalloc_socket(NULL, len, align, heap_socket);
 	if (found != NULL)
 		return found;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OVERSIDE_DPDK_ABI 1
+#define OVERSIDE_DPDK_ABI 2
 
 /* Device classes. */
 enum {
@@ -95,6 +95,68 @@ struct overside_result {
 	const uint64_t *matches;
 };
 
+/* Flags of overside_frame. */
+enum {
+	OVERSIDE_CHECKSUM_GOOD = 1, /* the device has looked at the checksums of IPv4 and UDP */
+	OVERSIDE_CHECKSUM_BAD = 2,
+	OVERSIDE_TOO_LONG = 4,      /* it is not in one piece */
+	OVERSIDE_OFFLOADS = 8,      /* to be sent: the device fills in both checksums */
+};
+
+struct overside_port_info {
+	char driver[64];
+	uint8_t mac[6];
+	uint16_t mtu;    /* longest IP packet */
+	uint16_t queues; /* at most */
+};
+
+struct overside_port_setup {
+	uint16_t queues;
+	uint16_t rx_descriptors; /* of each; the driver may take other numbers */
+};
+
+struct overside_frame {
+	void *buffer;
+	uint8_t *data;
+	uint32_t len;    /* of a buffer to be sent: its room */
+	uint32_t flags;
+	uint32_t l2_len; /* to be sent with OVERSIDE_OFFLOADS: where IP begins */
+};
+
+/* Frames since the start. */
+struct overside_port_statistics {
+	uint64_t received;
+	uint64_t sent;
+	uint64_t missed;    /* no descriptor was free */
+	uint64_t no_buffer; /* no buffer was free */
+	uint64_t receive_errors;
+	uint64_t send_errors;
+};
+
+/* Ethernet ports. One thread at a time opens, closes and steers; a queue belongs to one thread. */
+struct overside_ethernet {
+	/* The number of a port, which is made if it is a virtual device. */
+	int32_t (*attach)(const char *name, const char *arguments);
+	int32_t (*info)(int32_t port, struct overside_port_info *out);
+	/* Sets up and starts all queues, and returns them in `queues`. */
+	int32_t (*start)(int32_t port, const struct overside_port_setup *setup, void **queues);
+	/* Closes it; virtual devices go. Its frames stay. */
+	void (*stop)(int32_t port);
+	int32_t (*receive)(void *queue, struct overside_frame *out, uint32_t max);
+	/* Buffers for frames to be sent: all or none. */
+	uint32_t (*allocate)(void *queue, struct overside_frame *out, uint32_t count);
+	void (*release)(void *buffer);
+	/* How many were sent, from the first on; the others stay the caller's. */
+	uint32_t (*transmit)(void *queue, const struct overside_frame *frames, uint32_t count);
+	/* Frames that wait to be received, where the driver says that. */
+	int32_t (*waiting)(void *queue);
+	int32_t (*statistics)(int32_t port, struct overside_port_statistics *out);
+	int32_t (*is_up)(int32_t port);
+	/* Has datagrams to an IPv4 address and a UDP port arrive at a queue (rte_flow). */
+	int32_t (*steer)(int32_t port, uint32_t address, uint16_t udp_port, uint16_t queue);
+	void (*unsteer)(int32_t port);
+};
+
 struct overside_dpdk {
 	uint32_t abi;
 	const char *(*version)(void);
@@ -130,6 +192,7 @@ struct overside_dpdk {
 			   const struct overside_job *jobs, uint32_t count);
 	int32_t (*dequeue)(uint32_t kind, int32_t id, uint16_t queue,
 			   struct overside_result *out, uint32_t max);
+	const struct overside_ethernet *ethernet;
 };
 
 /* The library's only symbol. */
@@ -163,11 +226,15 @@ void match_slots_free(void *pool);
 int32_t match_enqueue(int32_t id, uint16_t queue, const struct overside_job *jobs, uint32_t count);
 int32_t match_dequeue(int32_t id, uint16_t queue, struct overside_result *out, uint32_t max);
 
+extern const struct overside_ethernet ethernet;
+
 int32_t memory_known(const void *start, size_t len);
 void *memory_allocate(size_t len, size_t align);
 void memory_release(void *start);
 int32_t memory_map(void *start, size_t len);
 int32_t memory_unmap(void *start, size_t len);
+/* Without huge pages: makes sure that so much is free in a heap. Its NUMA node, or -ENOMEM. */
+int32_t memory_reserve(size_t len);
 
 struct rte_mbuf;
 /* Points an mbuf at memory of the caller's. */

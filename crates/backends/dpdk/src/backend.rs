@@ -5,6 +5,7 @@ use std::sync::Arc;
 use overside_device::Device;
 use overside_device::backend::{Backend, Described, Finding, OpenError, Options, Severity};
 
+use crate::ethernet::virtual_drivers;
 use crate::{DpdkDevice, DpdkError, Environment, PREFIX, SOFTWARE_DEVICES};
 
 /// Devices that DPDK drives. The first one of a process starts DPDK, which takes a quarter of a
@@ -14,6 +15,24 @@ pub struct DpdkBackend;
 fn names<'a>(instances: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let name = |instance| format!("{PREFIX}{instance}");
     instances.into_iter().map(name).collect()
+}
+
+/// What `overside kv serve --dpdk-port` can use; nothing where there is no DPDK.
+fn ports() -> Option<Finding> {
+    let drivers = virtual_drivers().ok()?;
+    let message = match drivers.is_empty() {
+        true => "DPDK has no drivers for virtual network ports (Debian: apt-get install librte-net-memif23 \
+                 librte-net-af-packet23 librte-net-af-xdp23)"
+            .into(),
+        false => format!(
+            "network ports for `overside kv serve --dpdk-port`: {}, and the cards that DPDK is told of",
+            drivers.join(", ")
+        ),
+    };
+    Some(Finding {
+        level: Severity::Note,
+        message,
+    })
 }
 
 impl Backend for DpdkBackend {
@@ -64,6 +83,6 @@ impl Backend for DpdkBackend {
             },
             _ => Finding::of_device(device),
         };
-        self.list().iter().map(finding).collect()
+        self.list().iter().map(finding).chain(ports()).collect()
     }
 }

@@ -1,5 +1,5 @@
 //! DPDK's devices: compression (rte_compressdev), pattern matching (rte_regexdev) and copying
-//! (rte_dmadev), in hardware or by software drivers.
+//! (rte_dmadev), in hardware or by software drivers, and Ethernet ports ([`ethernet`]).
 //!
 //! DPDK is reached through a shim in C (`shim/`), a shared library of its own that is carried in
 //! this crate and loaded when a DPDK device is asked for. So programs start and run where there is
@@ -19,6 +19,7 @@ mod context;
 mod engine;
 mod environment;
 mod error;
+pub mod ethernet;
 mod memory;
 mod orphan;
 mod outcome;

@@ -9,9 +9,10 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 
 use crate::DpdkError;
+use crate::ethernet::table::EthernetTable;
 
 /// The version of the interface.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 
 /// A class of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -153,6 +154,7 @@ pub struct Table {
     pub slots_free: unsafe extern "C" fn(u32, *mut c_void),
     pub enqueue: unsafe extern "C" fn(u32, i32, u16, *const RawJob, u32) -> i32,
     pub dequeue: unsafe extern "C" fn(u32, i32, u16, *mut RawResult, u32) -> i32,
+    pub ethernet: Option<&'static EthernetTable>,
 }
 
 /// A device that DPDK has, in Rust's words.
@@ -354,7 +356,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) rules: &'a [u8],
 }
 
-fn text(field: &[c_char]) -> String {
+pub(crate) fn text(field: &[c_char]) -> String {
     let bytes: Vec<u8> = field
         .iter()
         .map(|byte| *byte as u8)

@@ -7,6 +7,7 @@ use std::time::Instant;
 use slab::Slab;
 
 use super::connection::{Connection, Counts};
+use super::port::PortChannel;
 use super::transport::Transport;
 use super::workload::{Kind, Requests};
 use super::{BenchError, ProtocolKind, Settings};
@@ -33,18 +34,24 @@ pub(super) enum Client {
 }
 
 impl Client {
-    pub fn open(settings: &Settings, number: u64) -> Result<Self, BenchError> {
+    /// `port`: by which it goes, instead of a socket.
+    pub fn open(
+        settings: &Settings,
+        number: u64,
+        port: Option<PortChannel>,
+    ) -> Result<Self, BenchError> {
         match settings.protocol {
-            protocol if protocol.is_datagram() => DatagramConnection::open(settings, number)
+            protocol if protocol.is_datagram() => DatagramConnection::open(settings, number, port)
                 .map(|connection| Self::Datagram(Box::new(connection))),
             _ => Connection::open(settings, number)
                 .map(|connection| Self::Stream(Box::new(connection))),
         }
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    /// What is readable when something has come; `None`: that is to be polled.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Stream(connection) => connection.fd(),
+            Self::Stream(connection) => Some(connection.fd()),
             Self::Datagram(connection) => connection.transport.fd(),
         }
     }
@@ -149,12 +156,16 @@ pub(super) struct DatagramConnection {
 }
 
 impl DatagramConnection {
-    fn open(settings: &Settings, number: u64) -> Result<Self, BenchError> {
+    fn open(
+        settings: &Settings,
+        number: u64,
+        port: Option<PortChannel>,
+    ) -> Result<Self, BenchError> {
         let failed = |source| BenchError::Connection {
             address: settings.address.to_string(),
             source,
         };
-        let transport = Transport::connect(settings).map_err(failed)?;
+        let transport = Transport::connect(settings, port).map_err(failed)?;
         let longest = settings.records.value_bytes + OVERHEAD_BYTES;
         let options = ExchangeOptions {
             answer_bytes: longest.max(ETHERNET_BYTES),
@@ -276,8 +287,6 @@ impl DatagramConnection {
     fn receive(&mut self, done: &mut impl FnMut(u64)) -> Result<Counts, BenchError> {
         let mut counts = Counts::default();
         let (mut wrong, mut refused, mut updates) = (None, None, Vec::new());
-        let received = self.transport.receive(&mut self.buffers);
-        received.map_err(|error| self.failed(error))?;
         let now_ns = self.now_ns();
         let (outstanding, records) = (&mut self.outstanding, &self.settings.records);
         let mut take = |token: u64, reply: Option<Reply<'_>>| {
@@ -302,15 +311,16 @@ impl DatagramConnection {
                 }
             }
         };
-        for bytes in self.buffers.received().flat_map(|one| one.datagrams()) {
-            let Some(datagram) = self.transport.open(bytes) else {
-                continue;
-            };
-            self.transport.answered(datagram);
-            let taken = self.exchange.receive(datagram, now_ns, &mut take);
-            if let Err(error) = taken {
-                return Err(self.broken(error));
-            }
+        let (exchange, mut broken) = (&mut self.exchange, None);
+        let received = self.transport.receive(&mut self.buffers, &mut |datagram| {
+            broken = exchange
+                .receive(datagram, now_ns, &mut take)
+                .err()
+                .or(broken);
+        });
+        received.map_err(|error| self.failed(error))?;
+        if let Some(error) = broken {
+            return Err(self.broken(error));
         }
         if let Some(answer) = refused {
             let address = self.settings.address.to_string();

@@ -142,6 +142,9 @@ impl LoadSide {
         {
             return refused("a Unix socket is reached from its own machine only".into());
         }
+        if settings.port.is_some() {
+            return refused("a port that DPDK drives is used by its own machine only".into());
+        }
         if settings.windows > WINDOWS_MAX {
             return refused(format!("an agent takes at most {WINDOWS_MAX} windows"));
         }

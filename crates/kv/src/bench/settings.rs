@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::connection::READ_BYTES;
 use super::datagram::record_max_bytes;
+use super::port::{self, LoadPort};
 use super::runner::LOAD_PIPELINE;
 use super::{BenchError, ProtocolKind, Records, Workload};
 use crate::herd;
@@ -55,6 +56,8 @@ pub struct Settings {
     /// Further endpoints of the same server: connections are dealt out among all, the first to `address`.
     #[serde(deserialize_with = "codec::list::<_, _, ENDPOINTS_MAX>")]
     pub further: Vec<Address>,
+    /// The port of this machine that datagrams go by, instead of the kernel.
+    pub port: Option<LoadPort>,
     /// What it speaks.
     pub protocol: ProtocolKind,
     /// Sent before anything else.
@@ -145,6 +148,19 @@ impl Settings {
         (connection % (1 + self.further.len()) as u64) as usize
     }
 
+    fn check_port(&self) -> Result<(), String> {
+        let is_datagram = self.protocol == ProtocolKind::Datagram;
+        let is_ipv4 = matches!(self.address, Address::Tcp(SocketAddr::V4(_)));
+        let reason = match () {
+            () if !is_datagram => "a port that DPDK drives carries datagrams: datagram://HOST:PORT",
+            () if !is_ipv4 => "at a port that DPDK drives servers have IPv4 addresses",
+            () if self.threads > 1 => "one thread polls a port that DPDK drives",
+            () if self.password.is_some() => "datagrams over DPDK are not sealed here",
+            () => return Ok(()),
+        };
+        Err(reason.into())
+    }
+
     /// Finds what cannot be.
     ///
     /// # Errors
@@ -179,6 +195,11 @@ impl Settings {
             }
             if self.protocol == ProtocolKind::Herd {
                 within("connections", self.connections, herd::CLIENTS_MAX)?;
+            }
+            if let Some(port) = &self.port {
+                within("connections", self.connections, port::CONNECTIONS_MAX)?;
+                within("queues of the port", port.queues, port::QUEUES_MAX)?;
+                self.check_port()?;
             }
             let has_password = match self.protocol {
                 ProtocolKind::Resp | ProtocolKind::Datagram => true,

@@ -3,12 +3,13 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use super::port::PortChannel;
 use super::{Address, ProtocolKind, Settings};
 use crate::client::datagram::Channel;
 use crate::herd::{Place, RequestWriter};
 use crate::protocol::datagram::{ETHERNET_BYTES, Header};
 use crate::server::Password;
-use crate::udp::{DatagramSocket, ReceiveBuffers};
+use crate::udp::ReceiveBuffers;
 
 /// Both ways.
 #[derive(Debug)]
@@ -17,10 +18,15 @@ pub(super) enum Transport {
     Socket(Box<Channel>),
     /// Requests by one-sided writes into the server's memory, answers by UDP.
     Region(Box<RequestWriter>),
+    /// By UDP at a port that DPDK drives.
+    Port(PortChannel),
 }
 
 impl Transport {
-    pub fn connect(settings: &Settings) -> io::Result<Self> {
+    pub fn connect(settings: &Settings, port: Option<PortChannel>) -> io::Result<Self> {
+        if let Some(channel) = port {
+            return Ok(Self::Port(channel));
+        }
         match (settings.protocol, &settings.address) {
             (ProtocolKind::Herd, address) => {
                 let place = match address {
@@ -46,26 +52,25 @@ impl Transport {
         match self {
             Self::Socket(channel) => ETHERNET_BYTES - channel.overhead_bytes(),
             Self::Region(writer) => writer.datagram_max_bytes(),
+            Self::Port(channel) => channel.datagram_max_bytes().min(ETHERNET_BYTES),
         }
     }
 
     /// Most datagrams in flight, if the transport knows.
     pub fn in_flight_max(&self) -> Option<usize> {
         match self {
-            Self::Socket(_) => None,
+            Self::Socket(_) | Self::Port(_) => None,
             Self::Region(writer) => Some(writer.slots()),
         }
     }
 
-    fn socket(&self) -> &DatagramSocket {
+    /// What is readable when something has come; `None`: that is to be polled.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Socket(channel) => channel.socket(),
-            Self::Region(writer) => writer.socket(),
+            Self::Socket(channel) => Some(channel.socket().as_fd()),
+            Self::Region(writer) => Some(writer.socket().as_fd()),
+            Self::Port(_) => None,
         }
-    }
-
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.socket().as_fd()
     }
 
     /// Sends datagrams, one behind the other in `bytes`. What finds no room is lost.
@@ -73,30 +78,38 @@ impl Transport {
         match self {
             Self::Socket(channel) => channel.send(bytes, ends),
             Self::Region(writer) => writer.write(bytes, ends).map_err(io::Error::other),
+            Self::Port(channel) => {
+                channel.send(bytes, ends);
+                Ok(())
+            }
         }
     }
 
-    pub fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<()> {
-        if let Self::Region(writer) = self {
-            writer.progress().map_err(io::Error::other)?;
-        }
-        self.socket().receive(buffers).map(drop)
-    }
-
-    /// What was received as the server wrote it; `None`: it is not of the server.
-    pub fn open<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+    /// Hands over the datagrams that have come, as the server wrote them. What is not the server's is dropped.
+    pub fn receive(
+        &mut self,
+        buffers: &mut ReceiveBuffers,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<()> {
         match self {
-            Self::Socket(channel) => channel.open(bytes),
-            Self::Region(_) => Some(bytes),
+            Self::Socket(channel) => {
+                channel.receive(buffers)?;
+                for bytes in buffers.received().flat_map(|one| one.datagrams()) {
+                    channel.open(bytes).into_iter().for_each(&mut *take);
+                }
+            }
+            Self::Region(writer) => {
+                writer.progress().map_err(io::Error::other)?;
+                writer.socket().receive(buffers)?;
+                for bytes in buffers.received().flat_map(|one| one.datagrams()) {
+                    if let Ok((header, _)) = Header::read(bytes) {
+                        writer.answered(header.sequence);
+                    }
+                    take(bytes);
+                }
+            }
+            Self::Port(channel) => channel.receive(take),
         }
-    }
-
-    /// An answer has come: to be called for each.
-    pub fn answered(&mut self, datagram: &[u8]) {
-        if let Self::Region(writer) = self
-            && let Ok((header, _)) = Header::read(datagram)
-        {
-            writer.answered(header.sequence);
-        }
+        Ok(())
     }
 }

@@ -3,9 +3,10 @@
 
 use std::net::IpAddr;
 
-use super::datagrams::{DatagramListener, DatagramService};
+use super::datagrams::DatagramService;
+use super::packets::Endpoint;
 use super::state::State;
-use crate::protocol::datagram::{AnswerDatagrams, Epochs, SealKey, Sender, is_sealed};
+use crate::protocol::datagram::{AnswerDatagrams, Epochs, SEAL_BYTES, SealKey, Sender, is_sealed};
 
 /// What seals of a server are made of.
 pub struct Seals {
@@ -49,20 +50,25 @@ impl Seals {
         }
     }
 
-    pub fn admission(&self, listener: &DatagramListener, now_ms: u64) -> Admission<'_> {
+    pub fn admission(&self, endpoint: Endpoint, now_ms: u64) -> Admission<'_> {
         // memcached's datagrams have no seals.
-        let key = (self.key.as_ref()).filter(|_| listener.service == DatagramService::Own);
+        let key = (self.key.as_ref()).filter(|_| endpoint.service == DatagramService::Own);
         Admission {
             key,
             epochs: self.epochs,
-            port: listener.address.port(),
-            is_local: is_local(listener.address.ip()),
+            port: endpoint.port,
+            is_local: endpoint.is_local,
             now_ms,
         }
     }
 }
 
 impl Admission<'_> {
+    /// What it may add to an answer in bytes.
+    pub fn overhead_bytes(&self) -> usize {
+        self.key.map_or(0, |_| SEAL_BYTES)
+    }
+
     /// `is_local`: the datagram comes from this machine.
     pub fn admit<'p>(&self, bytes: &'p [u8], is_local: bool) -> Admitted<'p> {
         let Some(key) = self.key.filter(|_| is_sealed(bytes)) else {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::ethernet::FrameCounts;
 use crate::udp::Sent;
 
 /// Classes of the histogram of turns: the first ends at 2^10 ns, each next one at twice as much.
@@ -19,6 +20,7 @@ pub struct Counters {
     pub wrong_passwords: u64,
     pub turns: Histogram,
     pub datagrams: DatagramCounters,
+    pub ethernet: EthernetCounters,
 }
 
 /// Datagrams since the start, and what waits now.
@@ -85,7 +87,7 @@ impl DatagramCounters {
             ),
             (
                 "datagrams_dropped",
-                "Dropped by the kernel: the receive queue was full.",
+                "Dropped: the receive queue was full.",
                 self.dropped,
             ),
             (
@@ -122,6 +124,94 @@ impl DatagramCounters {
     }
 }
 
+/// Frames of the port that DPDK drives, since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EthernetCounters {
+    pub frames: FrameCounts,
+    pub received: u64,
+    /// To the worker that has their keys, by another one; and those that it had no room for.
+    pub handed_over: u64,
+    pub handover_dropped: u64,
+    /// As the device counts them.
+    pub missed: u64,
+    pub no_buffer: u64,
+    pub unsent: u64,
+    /// Ports that have a link now.
+    pub links: u64,
+}
+
+impl EthernetCounters {
+    /// Names in `INFO` and what they are, for the metrics.
+    pub fn fields(&self) -> [(&'static str, &'static str, u64); 12] {
+        let frames = &self.frames;
+        [
+            ("frames_links", "Ports that have a link.", self.links),
+            ("frames_received", "Frames received.", self.received),
+            (
+                "frames_questions",
+                "ARP and ICMP echo that were answered.",
+                frames.questions,
+            ),
+            (
+                "frames_not_for_us",
+                "For others, or of protocols that are not spoken here.",
+                frames.not_for_us,
+            ),
+            (
+                "frames_fragments",
+                "Dropped: parts of IPv4 packets.",
+                frames.fragments,
+            ),
+            (
+                "frames_checksum_errors",
+                "Dropped: a checksum is wrong.",
+                frames.checksums,
+            ),
+            (
+                "frames_malformed",
+                "Dropped: lengths contradict each other.",
+                frames.malformed,
+            ),
+            (
+                "frames_handed_over",
+                "Handed over to the core that has their keys.",
+                self.handed_over,
+            ),
+            (
+                "frames_handover_dropped",
+                "Dropped: that core had too many.",
+                self.handover_dropped,
+            ),
+            (
+                "frames_missed",
+                "Dropped by the device: no receive descriptor was free.",
+                self.missed,
+            ),
+            (
+                "frames_no_buffer",
+                "Dropped by the driver: no buffer was free.",
+                self.no_buffer,
+            ),
+            (
+                "frames_unsent",
+                "Frames that the device could not send.",
+                self.unsent,
+            ),
+        ]
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.frames.add(&other.frames);
+        self.received += other.received;
+        self.handed_over += other.handed_over;
+        self.handover_dropped += other.handover_dropped;
+        self.missed += other.missed;
+        self.no_buffer += other.no_buffer;
+        self.unsent += other.unsent;
+        self.links += other.links;
+    }
+}
+
 impl Counters {
     /// Adds those of another worker.
     pub fn add(&mut self, other: &Self) {
@@ -135,6 +225,7 @@ impl Counters {
         self.wrong_passwords += other.wrong_passwords;
         self.turns.add(&other.turns);
         self.datagrams.add(&other.datagrams);
+        self.ethernet.add(&other.ethernet);
     }
 }
 

@@ -1,15 +1,14 @@
-//! Datagrams of one worker: receives, has executed what they ask, and sends the answers.
+//! Sockets for datagrams, of one worker.
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use super::admission::{Admitted, Seals, is_local};
-use super::replies::{ReceivedPackets, Replies, Serving};
+use super::admission::is_local;
+use super::packets::{Endpoint, Incoming, PacketServer};
+use super::replies::Serving;
 use super::state::State;
-use crate::protocol::MemcachedDatagramEngine;
-use crate::protocol::datagram::DatagramEngine;
-use crate::stages::Stage;
+use crate::protocol::datagram::DATAGRAM_MAX_BYTES;
 use crate::udp::{DatagramSocket, Peer, ReceiveBuffers};
 
 /// Where the partition is in a datagram's header: its lower byte. There are fewer than 256.
@@ -117,29 +116,18 @@ impl DatagramListener {
     }
 }
 
-/// The sockets of a worker, and what serves them.
+/// The sockets of a worker.
 pub struct Datagrams {
     sockets: Vec<DatagramListener>,
     buffers: ReceiveBuffers,
-    engine: DatagramEngine,
-    memcached: MemcachedDatagramEngine,
-    replies: Replies,
-    seals: Seals,
-    /// Hellos, and where each ends.
-    hellos: (Vec<u8>, Vec<(u32, usize)>),
 }
 
 impl Datagrams {
     /// For these sockets; `None` where there are none.
-    pub fn new(sockets: Vec<DatagramListener>, state: &State) -> Option<Self> {
+    pub fn new(sockets: Vec<DatagramListener>) -> Option<Self> {
         (!sockets.is_empty()).then(|| Self {
             sockets,
             buffers: ReceiveBuffers::new(),
-            engine: DatagramEngine::default(),
-            memcached: MemcachedDatagramEngine::default(),
-            replies: Replies::default(),
-            seals: Seals::new(state),
-            hellos: Default::default(),
         })
     }
 
@@ -148,96 +136,57 @@ impl Datagrams {
         self.sockets.iter().map(|listener| &listener.socket)
     }
 
-    /// Requests executed.
-    pub fn commands(&self) -> u64 {
-        self.engine.counts().commands + self.memcached.counts().commands
-    }
-
     /// Serves what has come to a socket, so much at most that others have their turn.
-    pub fn serve(&mut self, number: usize, serving: &mut Serving<'_>) {
+    pub fn serve(&mut self, number: usize, server: &mut PacketServer, serving: &mut Serving<'_>) {
         for _ in 0..READS_MAX {
             let Ok(1..) = self.sockets[number].socket.receive(&mut self.buffers) else {
                 return;
             };
-            self.process(number, serving);
+            self.process(number, server, serving);
             if !self.buffers.is_full() {
                 return;
             }
         }
     }
 
-    /// Executes what was received, and answers.
-    fn process(&mut self, number: usize, serving: &mut Serving<'_>) {
+    /// Has executed and answered what was received.
+    fn process(&mut self, number: usize, server: &mut PacketServer, serving: &mut Serving<'_>) {
         let listener = &self.sockets[number];
-        let counters = &mut serving.state.counters.datagrams;
-        let (mut packets, mut peers) = (Vec::new(), Vec::<&Peer>::new());
-        // Of each packet, which of the peers has sent it, and whether its answers are sealed.
-        let (mut senders, mut is_sealed) = (Vec::new(), Vec::new());
-        let admission = self.seals.admission(listener, serving.now_ms);
-        let (hellos, hello_ends) = &mut self.hellos;
-        hellos.clear();
-        hello_ends.clear();
-        for message in self.buffers.received() {
-            let sender = peers.len() as u32;
-            peers.push(message.peer);
-            counters.received_bytes += message.bytes.len() as u64;
-            let from_here = (message.peer.address()).is_some_and(|from| is_local(from.ip()));
-            for bytes in message.datagrams() {
-                counters.received += 1;
-                let (packet, has_seal) = match admission.admit(bytes, from_here) {
-                    Admitted::Plain(packet) => (packet, false),
-                    Admitted::Sealed(packet) => (packet, true),
-                    Admitted::Hello => {
-                        admission.write_hello(hellos);
-                        hello_ends.push((sender, hellos.len()));
-                        continue;
-                    }
-                    Admitted::Refused => {
-                        counters.refused += 1;
-                        continue;
-                    }
-                };
-                packets.push(packet);
-                senders.push(sender);
-                is_sealed.push(has_seal);
-            }
-        }
-        if !hello_ends.is_empty() {
-            let peer = |number: u32| Some(peers[number as usize]);
-            counters.add_sent(listener.socket.send(hellos, hello_ends, peer));
-        }
-        serving.state.stages.end(Stage::Receive);
-        let has_sealed = is_sealed.contains(&true);
-        let received = ReceivedPackets {
-            packets: &packets,
-            senders: &senders,
-            peers: &peers,
-            socket: &listener.socket,
-            seals: has_sealed.then_some((admission, is_sealed.as_slice())),
+        let endpoint = Endpoint {
+            service: listener.service,
+            is_steered: listener.is_steered,
+            port: listener.address.port(),
+            is_local: is_local(listener.address.ip()),
+            datagram_max_bytes: DATAGRAM_MAX_BYTES,
         };
-        match listener.service {
-            DatagramService::Own => {
-                (self.replies).set_steered(listener.is_steered);
-                (self.replies).answer(&mut self.engine, received, serving);
-            }
-            DatagramService::Memcached => {
-                (self.replies).answer(&mut self.memcached, received, serving);
-            }
-        }
+        let peers: Vec<&Peer> = self
+            .buffers
+            .received()
+            .map(|message| message.peer)
+            .collect();
+        let messages = (self.buffers.received()).enumerate();
+        let incoming = messages.flat_map(|(sender, message)| {
+            let from_here = (message.peer.address()).is_some_and(|from| is_local(from.ip()));
+            message.datagrams().map(move |bytes| Incoming {
+                bytes,
+                sender: sender as u32,
+                is_local: from_here,
+            })
+        });
+        let peer = |number: u32| Some(peers[number as usize]);
+        let mut reply =
+            |bytes: &[u8], ends: &[(u32, usize)]| listener.socket.send(bytes, ends, peer);
+        server.serve(endpoint, incoming, &mut reply, serving);
     }
 
-    /// Looks at what waits in the sockets and what they have lost.
+    /// Adds what waits in the sockets and what they have lost.
     pub fn sample(&self, state: &mut State) {
         let counters = &mut state.counters.datagrams;
-        counters.backlog_bytes = 0;
-        counters.queue_bytes = 0;
-        counters.dropped = 0;
         for listener in &self.sockets {
             let memory = listener.socket.memory();
             counters.backlog_bytes += memory.backlog_bytes;
             counters.queue_bytes += memory.queue_bytes;
             counters.dropped += memory.dropped;
         }
-        counters.backlog_max_bytes = counters.backlog_max_bytes.max(counters.backlog_bytes);
     }
 }

@@ -26,7 +26,7 @@ impl Driver {
     /// For the calling thread.
     pub fn new(kind: DriverKind) -> io::Result<Self> {
         Ok(match kind {
-            DriverKind::Epoll => Self::Epoll(Epoll::new()?),
+            DriverKind::Epoll | DriverKind::Dpdk => Self::Epoll(Epoll::new()?),
             DriverKind::IoUring => Self::IoUring(Box::new(IoUring::new()?)),
         })
     }
@@ -34,7 +34,7 @@ impl Driver {
     /// Whether the system has it.
     pub fn check(kind: DriverKind) -> Result<(), IoUringError> {
         match kind {
-            DriverKind::Epoll => Ok(()),
+            DriverKind::Epoll | DriverKind::Dpdk => Ok(()),
             DriverKind::IoUring => IoUring::new().map(drop),
         }
     }

@@ -59,9 +59,16 @@ pub fn info(
             datagrams(name, &value);
         }
     }
+    if let Some(port) = &state.settings.port {
+        let mut ethernet = |name: &str, value: &dyn Display| field("Ethernet", name, value);
+        ethernet("dpdk_port", &port.device);
+        ethernet("dpdk_address", &port.address);
+        for (name, _, value) in figures.counters.ethernet.fields() {
+            ethernet(name, &value);
+        }
+    }
     let mut own = |name: &str, value: &dyn Display| field("Overside", name, value);
     own("design", &state.settings.design.name());
-    own("driver", &"epoll");
     own("steering", &state.settings.steering.name());
     own("partitions", &backing.partitions());
     own("requests_at_owner", &figures.partition_work.own);

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::datagrams::DatagramListener;
+use super::ethernet::PortQueue;
 use crate::herd::RegionInbox;
 use rustix::io::Errno;
 use rustix::net::{
@@ -56,6 +57,8 @@ impl std::fmt::Display for Peer {
 pub struct Sockets {
     pub listeners: Vec<Listener>,
     pub datagrams: Vec<DatagramListener>,
+    /// Of the port that DPDK drives.
+    pub port: Option<PortQueue>,
     /// Clients that write into request regions.
     pub regions: Option<RegionInbox>,
 }

@@ -92,6 +92,14 @@ pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64
             }
         }
     }
+    if state.settings.port.is_some() {
+        for (name, help, value) in counters.ethernet.fields() {
+            match name {
+                "frames_links" => out.gauge(name, help, value),
+                _ => out.counter(&format!("{name}_total"), help, value),
+            }
+        }
+    }
     let batches = "Batches of commands executed.";
     out.counter("batches_total", batches, figures.batches);
     let stages = "Time of the threads that serve, by stage.";

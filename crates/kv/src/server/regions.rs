@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use slab::Slab;
 
+use super::idle::Idle;
 use super::replies::{ReceivedPackets, Replies, Serving};
 use crate::herd::{RegionInbox, RequestRegion, SLOT_BYTES, SLOTS};
-use crate::offload::{IDLE_SLEEP, IDLE_YIELD, PAUSE};
 use crate::protocol::datagram::DatagramEngine;
 use crate::stages::Stage;
 use crate::udp::Peer;
@@ -29,8 +29,7 @@ pub struct Regions {
     ends: Vec<(usize, usize)>,
     /// The region that is looked at first.
     first: usize,
-    /// Turns without a request.
-    idle: u32,
+    idle: Idle,
     turns: u32,
 }
 
@@ -51,7 +50,7 @@ impl Regions {
             bytes: Vec::new(),
             ends: Vec::new(),
             first: 0,
-            idle: 0,
+            idle: Idle::default(),
             turns: 0,
         }
     }
@@ -61,7 +60,7 @@ impl Regions {
         while let Some(region) = self.inbox.next() {
             tracing::debug!(?region, "a client has a request region");
             self.regions.insert(region);
-            self.idle = 0;
+            self.idle.end();
         }
     }
 
@@ -77,11 +76,7 @@ impl Regions {
 
     /// How long the worker may sleep: nobody wakes it for what is written. `None`: there is nobody.
     pub fn sleep_max(&self) -> Option<Duration> {
-        match self.idle {
-            _ if self.regions.is_empty() => None,
-            0..IDLE_SLEEP => Some(Duration::ZERO),
-            _ => Some(PAUSE),
-        }
+        (!self.regions.is_empty()).then(|| self.idle.sleep_max())
     }
 
     /// Serves what has been written; whether there was something.
@@ -95,13 +90,10 @@ impl Regions {
         }
         self.collect();
         if self.ends.is_empty() {
-            self.idle = self.idle.saturating_add(1);
-            if self.idle >= IDLE_YIELD {
-                std::thread::yield_now();
-            }
+            self.idle.spend();
             return false;
         }
-        self.idle = 0;
+        self.idle.end();
         let counters = &mut serving.state.counters.datagrams;
         counters.received += self.ends.len() as u64;
         counters.received_bytes += self.bytes.len() as u64;
@@ -117,11 +109,11 @@ impl Regions {
             senders.push(peers.len() as u32 - 1);
             begin = *end;
         }
+        let socket = &self.inbox.socket;
         let received = ReceivedPackets {
             packets: &packets,
             senders: &senders,
-            peers: &peers,
-            socket: &self.inbox.socket,
+            reply: &mut |bytes, ends| socket.send(bytes, ends, |peer| Some(peers[peer as usize])),
             seals: None,
         };
         (self.replies).answer(&mut self.engine, received, serving);

@@ -9,7 +9,7 @@ use crate::KeyHasher;
 use crate::protocol::datagram::{AnswerDatagrams, DatagramEngine, PacketCounts};
 use crate::protocol::{MemcachedDatagramEngine, ServerContext};
 use crate::stages::Stage;
-use crate::udp::{DatagramSocket, Peer};
+use crate::udp::Sent;
 
 /// What is needed to serve.
 pub struct Serving<'t> {
@@ -20,14 +20,16 @@ pub struct Serving<'t> {
     pub hasher: &'t KeyHasher,
 }
 
+/// Sends datagrams, which are one behind the other: the number of whom each is for, and where it ends.
+pub type Reply<'r> = &'r mut dyn FnMut(&[u8], &[(u32, usize)]) -> Sent;
+
 /// What was received, and where replies go.
 pub struct ReceivedPackets<'r> {
     pub packets: &'r [&'r [u8]],
-    /// Of each packet, which of the peers has sent it.
+    /// Of each packet, the number of who has sent it.
     pub senders: &'r [u32],
-    pub peers: &'r [&'r Peer],
     /// By which replies leave.
-    pub socket: &'r DatagramSocket,
+    pub reply: Reply<'r>,
     /// How replies are sealed, and which packets want that; `None`: none does.
     pub seals: Option<(Admission<'r>, &'r [bool])>,
 }
@@ -97,16 +99,17 @@ pub struct Replies {
 }
 
 impl Replies {
-    /// Whether what is answered from now on came by a port that steers.
-    pub fn set_steered(&mut self, is_steered: bool) {
+    /// Whether what is answered from now on came by a port that steers, and how long datagrams may be there.
+    pub fn set_transport(&mut self, is_steered: bool, datagram_max_bytes: usize) {
         self.answers.set_steered(is_steered);
+        self.answers.set_longest(datagram_max_bytes);
     }
 
     /// Executes packets, and answers those whose changes are kept.
     pub fn answer(
         &mut self,
         engine: &mut impl PacketEngine,
-        received: ReceivedPackets<'_>,
+        mut received: ReceivedPackets<'_>,
         serving: &mut Serving<'_>,
     ) {
         let before = engine.counts();
@@ -124,7 +127,7 @@ impl Replies {
             let kept = serving.backing.before_replies();
             serving.state.stages.end(Stage::Persist);
             match kept {
-                Ok(()) => self.send(&received, done, serving),
+                Ok(()) => self.send(&mut received, done, serving),
                 // Nobody is told that something was kept.
                 Err(_) => {
                     let unsent = self.answers.ends().len() as u64;
@@ -142,7 +145,12 @@ impl Replies {
     }
 
     /// Sends the answers to the packets from number `first` on.
-    fn send(&mut self, received: &ReceivedPackets<'_>, first: usize, serving: &mut Serving<'_>) {
+    fn send(
+        &mut self,
+        received: &mut ReceivedPackets<'_>,
+        first: usize,
+        serving: &mut Serving<'_>,
+    ) {
         let (mut bytes, mut ends) = (self.answers.bytes(), self.answers.ends());
         if let Some((admission, is_sealed)) = received.seals {
             let (sealed, sealed_ends) = &mut self.sealed;
@@ -153,8 +161,7 @@ impl Replies {
         let to = |(packet, end): &(u32, usize)| (received.senders[first + *packet as usize], *end);
         self.ends.clear();
         self.ends.extend(ends.iter().map(to));
-        let peer = |number: u32| Some(received.peers[number as usize]);
-        let sent = received.socket.send(bytes, &self.ends, peer);
+        let sent = (received.reply)(bytes, &self.ends);
         serving.state.counters.datagrams.add_sent(sent);
     }
 }

@@ -1,6 +1,6 @@
 //! What a server is started with.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Password;
 use crate::Design;
 use crate::directory::RegistrationStatus;
+use crate::ethernet::PortSettings;
 use crate::herd::Place;
 
 /// How a server serves.
@@ -28,7 +29,11 @@ pub struct Settings {
     pub herd: Option<Place>,
     /// Where clients of memcached send datagrams, without a password: clients of this machine.
     pub memcached_udp: Vec<SocketAddr>,
-    /// Receive descriptors of each socket for datagrams; 0: as many as the system allows.
+    /// A port that DPDK drives: addresses of datagrams that are its own are served there.
+    pub port: Option<PortSettings>,
+    /// Whoever can send frames to the port may use the store without a password.
+    pub trusts_port: bool,
+    /// Receive descriptors of each socket for datagrams, and each queue of the port; 0: as many as the system allows.
     pub rx_queue: usize,
     /// How datagrams arrive at the worker of their partition; [`Steering::Ports`] asks for that alone. A
     /// server that listens says what it does.
@@ -69,6 +74,12 @@ impl Settings {
     pub fn has_datagrams(&self) -> bool {
         !(self.datagram.is_empty() && self.memcached_udp.is_empty()) || self.herd.is_some()
     }
+
+    /// Whether an address is that of the port which DPDK drives.
+    #[must_use]
+    pub fn is_of_port(&self, address: &SocketAddr) -> bool {
+        (self.port.as_ref()).is_some_and(|port| address.ip() == IpAddr::V4(port.address))
+    }
 }
 
 /// How sockets are waited for, received from and sent to.
@@ -80,6 +91,8 @@ pub enum DriverKind {
     Epoll,
     /// One call to wait and receive, and one to send: io_uring(7) of Linux 6.1 or later.
     IoUring,
+    /// Datagrams by a port that DPDK polls, without the kernel; sockets as [`DriverKind::Epoll`].
+    Dpdk,
 }
 
 impl DriverKind {
@@ -89,6 +102,7 @@ impl DriverKind {
         match self {
             Self::Epoll => "epoll",
             Self::IoUring => "io_uring",
+            Self::Dpdk => "dpdk",
         }
     }
 }
@@ -103,6 +117,10 @@ pub enum Steering {
     Bpf,
     /// By ports: each worker has one.
     Ports,
+    /// By rules of the network card (rte_flow): each worker has a port.
+    RteFlow,
+    /// By the workers themselves: whoever receives a datagram hands it to the one that has its partition.
+    Software,
 }
 
 impl Steering {
@@ -113,6 +131,8 @@ impl Steering {
             Self::None => "none",
             Self::Bpf => "bpf",
             Self::Ports => "ports",
+            Self::RteFlow => "rte_flow",
+            Self::Software => "software",
         }
     }
 }

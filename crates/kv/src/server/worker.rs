@@ -38,7 +38,9 @@ use super::context::Context;
 use super::counters::CloseReason;
 use super::datagrams::Datagrams;
 use super::driver::{Driver, EventFlags};
+use super::ethernet::PortQueue;
 use super::listeners::{Listener, Sockets};
+use super::packets::PacketServer;
 use super::regions::Regions;
 use super::replies::Serving;
 use super::scrape::Scrape;
@@ -74,8 +76,10 @@ pub struct Worker<'b> {
     buffers: Buffers,
     engine: CommunicationEngine,
     memcached: MemcachedEngine,
-    /// Where there are sockets for them.
+    /// Where there are sockets for datagrams, and where there is a port.
     datagrams: Option<Box<Datagrams>>,
+    port: Option<Box<PortQueue>>,
+    packets: Box<PacketServer>,
     /// Where clients may write requests.
     regions: Option<Box<Regions>>,
     hasher: KeyHasher,
@@ -124,18 +128,22 @@ impl<'b> Worker<'b> {
         let Sockets {
             listeners,
             datagrams,
+            port,
             regions,
         } = sockets;
         for (number, listener) in listeners.iter().enumerate() {
             driver.add(listener, LISTENER | number as u64, EventFlags::IN)?;
         }
-        let datagrams = Datagrams::new(datagrams, &state).map(Box::new);
+        let datagrams = Datagrams::new(datagrams).map(Box::new);
         for (number, socket) in datagrams.iter().flat_map(|all| all.sockets()).enumerate() {
             driver.add(socket, DATAGRAMS | number as u64, EventFlags::IN)?;
         }
         let regions = regions.map(|inbox| Box::new(Regions::new(inbox)));
         if let Some(regions) = &regions {
             driver.add(&**regions, REGIONS, EventFlags::IN)?;
+        }
+        if let Some(port) = &port {
+            port.enter();
         }
         driver.add(stop, STOP, EventFlags::IN)?;
         let bell = backing.bell();
@@ -145,6 +153,7 @@ impl<'b> Worker<'b> {
         let clients = Clients::new(state.worker, Arc::clone(&state.shared));
         Ok(Self {
             now_ms: clock.now_ms(),
+            packets: Box::new(PacketServer::new(&state)),
             state,
             clock,
             driver,
@@ -155,6 +164,7 @@ impl<'b> Worker<'b> {
             engine: CommunicationEngine::new(),
             memcached: MemcachedEngine::default(),
             datagrams,
+            port: port.map(Box::new),
             regions,
             hasher,
             backing,
@@ -239,7 +249,7 @@ impl<'b> Worker<'b> {
             self.serve_datagrams();
             self.state.counters.turns.record(begin.elapsed());
         }
-        self.serve_regions(begin);
+        self.serve_polled(begin);
         if accepting {
             self.accept();
         }
@@ -262,7 +272,9 @@ impl<'b> Worker<'b> {
                 let next_ms = self.next_tick_ms.min(self.next_wait_ms);
                 let tick = Duration::from_millis(next_ms.saturating_sub(self.now_ms));
                 let regions = self.regions.as_ref().and_then(|all| all.sleep_max());
-                let most = self.backing.sleep_max().into_iter().chain(regions);
+                let port = self.port.as_ref().map(|port| port.sleep_max());
+                let polled = regions.into_iter().chain(port);
+                let most = self.backing.sleep_max().into_iter().chain(polled);
                 most.fold(tick, Duration::min)
             }
         }
@@ -349,7 +361,7 @@ impl<'b> Worker<'b> {
 
     /// Brings up to date what engines and backing count.
     fn count(&mut self) {
-        let datagrams = self.datagrams.as_ref().map_or(0, |all| all.commands());
+        let datagrams = self.packets.commands();
         let regions = self.regions.as_ref().map_or(0, |all| all.commands());
         self.state.region_clients = self.regions.as_ref().map_or(0, |all| all.len());
         self.state.commands =
@@ -368,29 +380,33 @@ impl<'b> Worker<'b> {
                 hasher: &self.hasher,
             };
             for number in self.readable.drain(..) {
-                datagrams.serve(number, &mut serving);
+                datagrams.serve(number, &mut self.packets, &mut serving);
             }
             self.count();
         }
     }
 
-    /// Serves what clients have written into their regions.
-    fn serve_regions(&mut self, begin: Instant) {
-        if let Some(regions) = &mut self.regions {
-            let mut serving = Serving {
-                now_ms: self.now_ms,
-                state: &mut self.state,
-                clients: &mut self.clients,
-                backing: self.backing,
-                hasher: &self.hasher,
-            };
-            if regions.serve(&mut serving) {
-                self.state.counters.turns.record(begin.elapsed());
-            } else {
-                self.state.stages.end(Stage::Poll);
-            }
-            self.count();
+    /// Serves what nobody says has come: at a port that DPDK drives, and in regions of clients.
+    fn serve_polled(&mut self, begin: Instant) {
+        if self.port.is_none() && self.regions.is_none() {
+            return;
         }
+        let mut serving = Serving {
+            now_ms: self.now_ms,
+            state: &mut self.state,
+            clients: &mut self.clients,
+            backing: self.backing,
+            hasher: &self.hasher,
+        };
+        let port = self.port.as_mut();
+        let mut is_busy = port.is_some_and(|port| port.serve(&mut self.packets, &mut serving));
+        let regions = self.regions.as_mut();
+        is_busy |= regions.is_some_and(|regions| regions.serve(&mut serving));
+        match is_busy {
+            true => self.state.counters.turns.record(begin.elapsed()),
+            false => self.state.stages.end(Stage::Poll),
+        }
+        self.count();
     }
 
     fn execute(&mut self, group: &mut [Active], protocol: Protocol) {
@@ -491,6 +507,7 @@ impl<'b> Worker<'b> {
         for (number, _) in datagrams.iter().flat_map(|all| all.sockets()).enumerate() {
             self.driver.forget(DATAGRAMS | number as u64);
         }
+        self.port = None;
         if self.regions.take().is_some() {
             self.driver.forget(REGIONS);
         }

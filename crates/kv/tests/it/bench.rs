@@ -18,6 +18,7 @@ fn settings(address: SocketAddr, protocol: ProtocolKind, letter: char) -> Settin
     Settings {
         address: Address::Tcp(address),
         further: Vec::new(),
+        port: None,
         protocol,
         password: None,
         workload: Workload::ycsb(letter).unwrap(),

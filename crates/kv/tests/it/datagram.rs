@@ -18,11 +18,14 @@ struct Peer {
     engine: DatagramEngine,
     server: TestServer,
     requests: Requests,
+    /// Longest datagram of the transport.
+    longest: usize,
 }
 
 impl Peer {
     fn new() -> Self {
         Self {
+            longest: DATAGRAM_MAX_BYTES,
             engine: DatagramEngine::default(),
             server: TestServer::new(Box::<Oracle>::default()),
             requests: Requests::new(7),
@@ -33,6 +36,7 @@ impl Peer {
     fn send(&mut self, packets: &[Vec<u8>]) -> Vec<(usize, Vec<u8>)> {
         let mut all = Vec::new();
         let mut answers = AnswerDatagrams::default();
+        answers.set_longest(self.longest);
         let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
         let mut done = 0;
         while done < packets.len() {
@@ -154,6 +158,32 @@ fn long_answers_are_divided_and_the_longest_are_named() {
     let texts = peer.ask(&packet(&header(4, 60_000), &gets));
     assert!(texts.iter().all(|text| text.starts_with("Answer(Value")));
     assert_eq!(peer.ask(&packet(&header(5, 0), &gets))[3], "TooLong");
+}
+
+#[test]
+fn answers_are_as_long_as_the_transport_carries_whatever_clients_would_take() {
+    let mut peer = Peer::new();
+    let values = [vec![1; 700], vec![2; 2_000]];
+    let sets: Vec<_> = values.iter().map(|value| set(&value[..1], value)).collect();
+    peer.ask(&packet(&header(1, 60_000), &sets));
+    peer.longest = 1_472;
+    let gets = [get(&[1]), get(&[1]), get(&[1]), get(&[2])];
+    let datagrams = peer.send(&[packet(&header(2, 60_000), &gets)]);
+    assert_eq!(datagrams.len(), 2);
+    assert!(
+        datagrams
+            .iter()
+            .all(|(_, datagram)| datagram.len() <= 1_472)
+    );
+    let texts = peer.ask(&packet(&header(3, 60_000), &gets));
+    assert_eq!(texts[3], "TooLong");
+    assert!(texts[2].starts_with("Answer(Value"));
+    // None is so short that nothing can be said.
+    peer.longest = 0;
+    assert_eq!(
+        peer.ask(&packet(&header(4, 60_000), &[get(b"none")])),
+        ["Answer(Missing)"]
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod codec;
 mod datagram;
 mod designs;
 mod directory;
+mod ethernet;
 mod linearizability;
 mod memcached;
 mod offload;

@@ -7,6 +7,8 @@ use overside_kv::herd::Place;
 use overside_kv::server::{Password, Settings};
 use overside_link::agent::keys;
 
+use super::dpdk::DpdkArguments;
+
 /// Redis's port, and memcached's.
 const PORT: u16 = 6379;
 const MEMCACHED_PORT: u16 = 11211;
@@ -15,7 +17,7 @@ const MEMCACHED_PORT: u16 = 11211;
 #[command(next_help_heading = "Access")]
 pub struct Access {
     /// Address to listen at, with or without a port; may be repeated [default: 127.0.0.1:6379, unless
-    /// --unix, --tls-listen, --memcached, --memcached-udp, --datagram or --herd is given]
+    /// --unix, --tls-listen, --memcached, --memcached-udp, --datagram, --herd or --dpdk-port is given]
     #[arg(long = "listen", value_name = "ADDRESS", value_parser = address)]
     listen: Vec<SocketAddr>,
     /// Listen at a Unix socket too, for this user only
@@ -65,6 +67,8 @@ pub struct Access {
     /// connect
     #[arg(long, value_name = "ADDRESS", value_parser = full_address)]
     metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    pub dpdk: DpdkArguments,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -112,13 +116,16 @@ impl Access {
                  --memcached an address of this machine only, such as 127.0.0.1"
             ));
         }
+        let is_private = |ip: IpAddr| ip.is_loopback() || self.dpdk.trusted() == Some(ip);
         let mut memcached = self.memcached_udp.iter();
-        if let Some(address) = memcached.find(|address| !address.ip().is_loopback()) {
+        if let Some(address) = memcached.find(|address| !is_private(address.ip())) {
             return Err(format!(
                 "other machines can reach {address}, and memcached's protocol has no password: give \
-                 --memcached-udp an address of this machine only, such as 127.0.0.1"
+                 --memcached-udp an address of this machine only, such as 127.0.0.1, or that of a port with \
+                 --dpdk-trusted"
             ));
         }
+        self.dpdk.check(self.password_file.is_some())?;
         if self.password_file.is_some() {
             return Ok(());
         }
@@ -129,7 +136,7 @@ impl Access {
             ));
         }
         let mut datagram = self.datagram.iter();
-        if let Some(address) = datagram.find(|address| !address.ip().is_loopback()) {
+        if let Some(address) = datagram.find(|address| !is_private(address.ip())) {
             return Err(format!(
                 "other machines can reach {address}, so --password-file FILE is required: datagrams are sealed \
                  with the password; create one with `(umask 077; openssl rand -base64 24 > FILE)`"
@@ -170,6 +177,7 @@ impl Access {
             || !self.memcached_udp.is_empty()
             || !self.datagram.is_empty()
             || self.herd.is_some()
+            || self.dpdk.device().is_some()
             || self.metrics.is_some();
         match is_more {
             true => Err("a DPU listens at TCP addresses (--listen) only".into()),
@@ -182,6 +190,7 @@ impl Access {
         let mut addresses = self.plain();
         let others = self.tls_listen.iter().chain(&self.memcached);
         addresses.extend(others.chain(&self.datagram));
+        addresses.extend(self.dpdk.address());
         addresses
     }
 
@@ -192,7 +201,8 @@ impl Access {
             || !self.memcached.is_empty()
             || !self.memcached_udp.is_empty()
             || !self.datagram.is_empty()
-            || self.herd.is_some();
+            || self.herd.is_some()
+            || self.dpdk.device().is_some();
         match self.listen.is_empty() && !is_elsewhere {
             true => vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT)],
             false => self.listen.clone(),
@@ -212,7 +222,11 @@ impl Access {
             tls: config.map(|config| (self.tls_listen.clone(), config)),
             memcached: self.memcached.clone(),
             memcached_udp: self.memcached_udp.clone(),
-            datagram: self.datagram.clone(),
+            datagram: (self.datagram.iter().copied())
+                .chain(self.dpdk.address())
+                .collect(),
+            port: self.dpdk.settings(),
+            trusts_port: self.dpdk.trusted().is_some(),
             herd: self.herd.clone(),
             unix: self.unix.clone(),
             metrics: self.metrics,

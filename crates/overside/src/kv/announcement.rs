@@ -58,6 +58,7 @@ pub fn endpoints(settings: &Settings) -> Value {
         "memcached": texts(&settings.memcached),
         "memcached_udp": texts(&settings.memcached_udp),
         "datagram": texts(&settings.datagram),
+        "dpdk_port": settings.port.as_ref().map(|port| &port.device),
         "herd": settings.herd.as_ref().map(ToString::to_string),
         "unix": settings.unix,
         "metrics": settings.metrics.map(|address| address.to_string()),

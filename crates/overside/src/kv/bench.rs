@@ -17,6 +17,7 @@ use overside_kv::server::Password;
 use overside_log::LevelFilter;
 
 use self::generators::Generators;
+use super::dpdk::LoadPortArguments;
 use crate::exit;
 use crate::logging::Verbosity;
 use crate::options::size_within;
@@ -49,6 +50,8 @@ pub struct Arguments {
     run: RunArguments,
     #[command(flatten)]
     cores: CoreArguments,
+    #[command(flatten)]
+    dpdk: LoadPortArguments,
     #[command(flatten)]
     verbosity: Verbosity,
 }
@@ -221,6 +224,7 @@ impl Arguments {
         let mut servers = self.servers.iter().cloned();
         let first = servers.next().ok_or("no server was named")?;
         let mut settings = settings(first, &self.work, &self.load, &self.run)?;
+        settings.port = self.dpdk.settings();
         for server in servers {
             if server.protocol != settings.protocol {
                 return Err("all endpoints of a server speak the same".into());
@@ -325,6 +329,7 @@ pub(super) fn settings(
     Ok(Settings {
         address: server.address,
         further: Vec::new(),
+        port: None,
         protocol: server.protocol,
         password: password.map_err(|error| error.to_string())?,
         workload,

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use overside_kv::design::{Layout, SideMemory};
 use overside_kv::offload::agent::{ClientLimits, Opening, StoreLimits};
 use overside_kv::offload::{Batching, Optimizations};
-use overside_kv::server::Settings;
+use overside_kv::server::{DriverKind, Settings};
 use overside_kv::store::MEMORY_MAX_BYTES;
 use overside_link::verbs::Side;
 use overside_probe::dma::Link;
@@ -255,7 +255,11 @@ impl DesignArguments {
                 memory_bytes: settings.limits.memory_bytes as u64,
             },
             store,
-            driver: settings.driver,
+            // A port is the host's.
+            driver: match settings.driver {
+                DriverKind::Dpdk => DriverKind::Epoll,
+                driver => driver,
+            },
             busy_poll: settings.busy_poll,
             optimizations: self.optimizations(),
             name: settings.name.clone(),

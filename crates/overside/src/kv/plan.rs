@@ -40,7 +40,8 @@ impl Plan<'_> {
                 "links": memory.links,
                 "channels": memory.channels,
                 "replica_backlog": self.backlog(side),
-                "total": memory.total() + self.backlog(side),
+                "dpdk_port": self.port_bytes(side),
+                "total": memory.total() + self.backlog(side) + self.port_bytes(side),
             })
         };
         let mut plan = endpoints(self.settings);
@@ -98,6 +99,15 @@ impl Plan<'_> {
         text
     }
 
+    /// Of the port that DPDK drives, and its frames.
+    fn port_bytes(&self, side: Side) -> u64 {
+        let settings = self.settings;
+        let port = settings.port.as_ref().filter(|_| side == Side::Host);
+        port.map_or(0, |port| {
+            port.memory_bytes(self.layout.host.serving(), settings.rx_queue)
+        })
+    }
+
     /// What a side keeps for replicas.
     fn backlog(&self, side: Side) -> u64 {
         match side {
@@ -108,11 +118,11 @@ impl Plan<'_> {
 
     fn memory_text(&self, text: &mut String, name: &str, side: Side) {
         let memory = self.memory(side);
-        let backlog = self.backlog(side);
+        let (backlog, port) = (self.backlog(side), self.port_bytes(side));
         line!(
             text,
             "memory of the {name}, at most: {}",
-            mib(memory.total() + backlog)
+            mib(memory.total() + backlog + port)
         );
         let SideMemory {
             store,
@@ -126,6 +136,7 @@ impl Plan<'_> {
             ("links", links),
             ("channels between cores", channels),
             ("changes for replicas", backlog),
+            ("DPDK and its port", port),
         ] {
             if bytes > 0 {
                 line!(text, "  {what}: {}", mib(bytes));

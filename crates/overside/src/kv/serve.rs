@@ -107,19 +107,21 @@ struct ServingArguments {
     #[arg(long, value_name = "N|LIST", default_value = "1", value_parser = cores::parse)]
     cores: Cores,
     /// How clients' sockets are served, also on the DPU where that has clients: `io_uring` needs Linux 6.1 or
-    /// later
-    #[arg(long, value_enum, default_value_t = DriverName::Epoll)]
-    driver: DriverName,
+    /// later. `dpdk` answers datagrams at --dpdk-port, and serves sockets as `epoll` [default: epoll, or dpdk
+    /// with --dpdk-port]
+    #[arg(long, value_enum)]
+    driver: Option<DriverName>,
     /// Never sleep: keeps a core busy, and answers sooner
     #[arg(long)]
     busy_poll: bool,
-    /// Receive descriptors of each socket for datagrams: about so many datagrams wait before more are dropped.
-    /// Of a UDP socket this is its receive buffer (SO_RCVBUF), 2 KiB a descriptor
+    /// Receive descriptors of each socket for datagrams, and of each queue of --dpdk-port: about so many datagrams
+    /// wait before more are dropped. Of a UDP socket this is its receive buffer (SO_RCVBUF), 2 KiB a descriptor
     #[arg(long, value_name = "N", default_value_t = RX_QUEUE_DEFAULT as u32,
           value_parser = value_parser!(u32).range(8..=1 << 16),)]
     rx_queue: u32,
     /// With several cores, how datagrams arrive at the core that has their keys: `bpf` by a program in the kernel
-    /// where it can, and by ports; `ports` by ports alone
+    /// where it can, and by ports; `ports` by ports alone. At --dpdk-port by rules of the card where it has some
+    /// (rte_flow), else the core that receives one hands it over
     #[arg(long, value_enum, default_value_t = SteeringName::Bpf)]
     steering: SteeringName,
     /// On shutdown, wait this long for clients to take their replies
@@ -139,6 +141,7 @@ enum DriverName {
     Epoll,
     #[value(name = "io_uring")]
     IoUring,
+    Dpdk,
 }
 
 impl From<DriverName> for DriverKind {
@@ -146,6 +149,7 @@ impl From<DriverName> for DriverKind {
         match name {
             DriverName::Epoll => Self::Epoll,
             DriverName::IoUring => Self::IoUring,
+            DriverName::Dpdk => Self::Dpdk,
         }
     }
 }
@@ -205,6 +209,7 @@ impl Arguments {
     /// Refuses what contradicts itself. Which threads there are otherwise.
     fn check(&self) -> Result<Layout, String> {
         self.access.check()?;
+        self.driver()?;
         self.directory.check(&self.access)?;
         let layout = self.design.check(&self.access, self.host_cores())?;
         let is_cache = self.store.semantics == Semantics::Cache;
@@ -220,6 +225,21 @@ impl Arguments {
                 "--memory is too little for {count} cores: each needs {} MiB at least",
                 MEMORY_MIN_BYTES >> 20
             )),
+        }
+    }
+
+    /// How sockets and the port are served.
+    fn driver(&self) -> Result<DriverKind, String> {
+        let has_port = self.access.dpdk.device().is_some();
+        match (self.serving.driver, has_port) {
+            (Some(DriverName::Dpdk), false) => Err(
+                "--driver dpdk needs a port: --dpdk-port DEVICE and --dpdk-address ADDRESS".into(),
+            ),
+            (Some(DriverName::Epoll | DriverName::IoUring), true) => Err(
+                "--dpdk-port goes with --driver dpdk, which serves sockets as epoll does".into(),
+            ),
+            (None, true) => Ok(DriverKind::Dpdk),
+            (driver, _) => Ok(driver.map_or(DriverKind::Epoll, DriverKind::from)),
         }
     }
 
@@ -458,7 +478,7 @@ impl Arguments {
                 idle: Duration::from_secs(limits.timeout),
                 ..Limits::default()
             },
-            driver: serving.driver.into(),
+            driver: all.driver()?,
             busy_poll: serving.busy_poll,
             rx_queue: serving.rx_queue as usize,
             steering: match serving.steering {

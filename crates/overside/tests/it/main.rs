@@ -9,6 +9,7 @@ mod flow_tree;
 mod kv;
 mod kv_bench;
 mod kv_designs;
+mod kv_dpdk;
 mod kv_profile;
 mod logging;
 mod matching;

@@ -4,4 +4,5 @@ mod buffers;
 mod cards;
 mod common;
 mod conformance;
+mod ethernet;
 mod regex;

@@ -1,7 +1,10 @@
 //! A thread's connections, and what it measures with them.
 
+use std::cell::RefCell;
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,7 +19,8 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{LOAD_PIPELINE, system};
 use crate::bench::connection::Counts;
 use crate::bench::datagram::Client;
-use crate::bench::{BenchError, LoadMode, Settings};
+use crate::bench::port::{PortChannel, PortHub};
+use crate::bench::{Address, BenchError, LoadMode, Settings};
 
 /// How long a server may be silent.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -56,6 +60,8 @@ pub(super) struct Driver<'s> {
     connections: Vec<Client>,
     /// Of those with unsent bytes, whether the set tells when they can be sent.
     is_waiting_to_send: Vec<bool>,
+    /// The port by which they go, if that is not the kernel.
+    port: Option<Rc<RefCell<PortHub>>>,
     ready: Vec<usize>,
     last_answer: Instant,
     last_look: Instant,
@@ -68,11 +74,15 @@ impl<'s> Driver<'s> {
         cancelled: &'s CancellationToken,
     ) -> Result<Self, BenchError> {
         let set = epoll::create(CreateFlags::CLOEXEC).map_err(|e| system("epoll")(e.into()))?;
-        let connections = numbers.iter().map(|number| Client::open(settings, *number));
+        let port = open_port(settings, numbers.len())?;
+        let channel = |index| port.as_ref().map(|hub| PortChannel::new(hub, index));
+        let connections = (numbers.iter().enumerate())
+            .map(|(index, number)| Client::open(settings, *number, channel(index)));
         let connections: Vec<Client> = connections.collect::<Result<_, _>>()?;
         for (index, connection) in connections.iter().enumerate() {
+            let Some(fd) = connection.fd() else { continue };
             let data = EventData::new_u64(index as u64);
-            let added = epoll::add(&set, connection.fd(), data, EventFlags::IN);
+            let added = epoll::add(&set, fd, data, EventFlags::IN);
             added.map_err(|error| system("epoll")(error.into()))?;
         }
         Ok(Self {
@@ -81,6 +91,7 @@ impl<'s> Driver<'s> {
             set,
             is_waiting_to_send: vec![false; connections.len()],
             connections,
+            port,
             ready: Vec::new(),
             last_answer: Instant::now(),
             last_look: Instant::now(),
@@ -280,8 +291,11 @@ impl<'s> Driver<'s> {
                 true => EventFlags::IN | EventFlags::OUT,
                 false => EventFlags::IN,
             };
+            let Some(fd) = connection.fd() else {
+                return Ok(());
+            };
             let data = EventData::new_u64(index as u64);
-            let changed = epoll::modify(&self.set, connection.fd(), data, interest);
+            let changed = epoll::modify(&self.set, fd, data, interest);
             changed.map_err(|error| system("epoll")(error.into()))?;
         }
         Ok(())
@@ -297,6 +311,17 @@ impl<'s> Driver<'s> {
             protocol if protocol.is_datagram() => LATE_LOOK,
             _ => Duration::from_millis(200),
         });
+        match &self.port {
+            Some(port) => port.borrow_mut().wait(most, &mut self.ready),
+            None => self.wait_for_sockets(most)?,
+        }
+        if self.ready.is_empty() {
+            self.check_silence()?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_sockets(&mut self, most: Duration) -> Result<(), BenchError> {
         let timeout = Timespec {
             tv_sec: most.as_secs() as _,
             tv_nsec: most.subsec_nanos() as _,
@@ -309,9 +334,6 @@ impl<'s> Driver<'s> {
             }
             Err(Errno::INTR) => {}
             Err(error) => return Err(system("epoll")(error.into())),
-        }
-        if self.ready.is_empty() {
-            self.check_silence()?;
         }
         Ok(())
     }
@@ -338,6 +360,23 @@ impl<'s> Driver<'s> {
             false => Ok(()),
         }
     }
+}
+
+/// The port, if the load goes by one.
+fn open_port(
+    settings: &Settings,
+    connections: usize,
+) -> Result<Option<Rc<RefCell<PortHub>>>, BenchError> {
+    let (Some(port), Address::Tcp(SocketAddr::V4(server))) = (&settings.port, &settings.address)
+    else {
+        return Ok(None);
+    };
+    let hub = PortHub::open(port, *server, connections);
+    let hub = hub.map_err(|source| BenchError::Connection {
+        address: settings.address.to_string(),
+        source,
+    })?;
+    Ok(Some(Rc::new(RefCell::new(hub))))
 }
 
 /// Requests at random times.

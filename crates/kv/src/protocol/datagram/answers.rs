@@ -52,7 +52,7 @@ fn reply<'a>(rest: &mut &'a [u8]) -> Result<Reply<'a>, DecodeError> {
 }
 
 /// Answer datagrams, one behind the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct AnswerDatagrams {
     bytes: Vec<u8>,
     /// Of each: the packet that it answers, and where it ends.
@@ -61,6 +61,20 @@ pub struct AnswerDatagrams {
     is_steered: bool,
     /// How many partitions it has.
     partitions: u16,
+    /// Longest datagram that can be sent.
+    longest: usize,
+}
+
+impl Default for AnswerDatagrams {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            is_steered: false,
+            partitions: 0,
+            longest: DATAGRAM_MAX_BYTES,
+        }
+    }
 }
 
 /// The answers to one packet, while they are written.
@@ -77,6 +91,12 @@ impl AnswerDatagrams {
     /// Whether the port that packets came to steers datagrams by the partition in their header.
     pub fn set_steered(&mut self, is_steered: bool) {
         self.is_steered = is_steered;
+    }
+
+    /// How long a datagram may be where packets came, whatever their senders would take; at least
+    /// [`ANSWER_LIMIT_MIN_BYTES`].
+    pub fn set_longest(&mut self, bytes: usize) {
+        self.longest = bytes.clamp(ANSWER_LIMIT_MIN_BYTES, DATAGRAM_MAX_BYTES);
     }
 
     pub(super) fn set_partitions(&mut self, partitions: usize) {
@@ -145,7 +165,7 @@ impl AnswerDatagrams {
                 ..*header
             },
             packet,
-            limit: limit.clamp(ANSWER_LIMIT_MIN_BYTES, DATAGRAM_MAX_BYTES),
+            limit: limit.clamp(ANSWER_LIMIT_MIN_BYTES, self.longest),
             begin: self.bytes.len(),
         };
         open.header.write(&mut self.bytes);

@@ -23,14 +23,30 @@ impl Worker<'_> {
         if self.is_backing_busy || self.now_ms >= self.next_tick_ms {
             self.is_backing_busy = self.backing.tick(self.now_ms);
             self.next_tick_ms = self.now_ms + TICK_MS;
-            if let Some(datagrams) = &self.datagrams {
-                datagrams.sample(&mut self.state);
-            }
+            self.sample();
         }
         if self.now_ms >= self.next_sweep_ms {
             self.sweep();
             self.next_sweep_ms = self.now_ms + SWEEP_MS;
         }
+    }
+
+    /// Looks at what waits to be received, and what was lost.
+    fn sample(&mut self) {
+        let counters = &mut self.state.counters.datagrams;
+        (
+            counters.backlog_bytes,
+            counters.queue_bytes,
+            counters.dropped,
+        ) = (0, 0, 0);
+        if let Some(datagrams) = &self.datagrams {
+            datagrams.sample(&mut self.state);
+        }
+        if let Some(port) = &mut self.port {
+            port.sample(&mut self.state);
+        }
+        let counters = &mut self.state.counters.datagrams;
+        counters.backlog_max_bytes = counters.backlog_max_bytes.max(counters.backlog_bytes);
     }
 
     fn sweep(&mut self) {

@@ -186,6 +186,7 @@ fn information_and_parameters_are_those_that_clients_ask_for() {
         info.push(client.hear_byte());
     }
     let info = String::from_utf8(info).unwrap();
+    let driver = format!("driver:{}", settings().driver.name());
     for line in [
         "# Server",
         "redis_mode:standalone",
@@ -202,7 +203,7 @@ fn information_and_parameters_are_those_that_clients_ask_for() {
         "# CPU",
         "# Overside",
         "design:cpu-only",
-        "driver:epoll",
+        driver.as_str(),
     ] {
         assert!(info.contains(&format!("{line}\r\n")), "{line} in {info}");
     }

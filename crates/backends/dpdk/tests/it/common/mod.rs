@@ -9,6 +9,8 @@
 // Each test uses a part.
 #![allow(dead_code)]
 
+pub mod ethernet;
+
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::{c_char, c_void};
@@ -123,6 +125,7 @@ static TABLE: Table = Table {
     slots_free,
     enqueue,
     dequeue,
+    ethernet: Some(&ethernet::TABLE),
 };
 
 unsafe extern "C" fn version() -> *const c_char {

@@ -1,0 +1,169 @@
+//! Opens the port, and says which datagrams are for which worker.
+
+use std::net::SocketAddr;
+
+use overside_backend_dpdk::DpdkError;
+use overside_backend_dpdk::ethernet::EthernetPort;
+
+use super::{Owner, PortListener, PortQueue};
+use crate::ethernet::{PortSettings, port};
+use crate::protocol::datagram::ANSWER_LIMIT_MIN_BYTES;
+use crate::server::datagrams::DatagramService;
+use crate::server::listeners::remove_stale;
+use crate::server::packets::Endpoint;
+use crate::server::{ServerError, Settings, Steering};
+
+/// Why the port cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// DPDK does not open it.
+    #[error("{0}")]
+    Dpdk(#[from] DpdkError),
+    /// Nothing would be served there.
+    #[error("no --datagram or --memcached-udp has its address")]
+    NoAddress,
+    /// Two services would have the same port, or it would be none.
+    #[error(
+        "UDP port {0} is not possible there, or taken: with several cores each has one, from that on"
+    )]
+    UdpPort(u16),
+    /// Whoever can send frames there could use the store.
+    #[error("whoever can send frames there could use the store, and there is no password")]
+    NoPassword,
+    /// memcached's protocol has no password.
+    #[error("memcached's protocol has no password, and others can send frames there")]
+    Memcached,
+    /// Frames are too short.
+    #[error("its frames carry {0} bytes; datagrams need {ANSWER_LIMIT_MIN_BYTES} at least")]
+    TooShort(usize),
+}
+
+/// Opens the port of the settings, if they have one: a queue for each worker. Says in the settings how datagrams
+/// come to the worker that has their keys.
+pub fn bind(
+    settings: &mut Settings,
+    workers: usize,
+    ports_only: bool,
+) -> Result<Option<impl Iterator<Item = PortQueue> + use<>>, ServerError> {
+    let Some(port) = settings.port.clone() else {
+        return Ok(None);
+    };
+    let failed = |error: PortError| ServerError::Port {
+        device: port.device.clone(),
+        error,
+    };
+    let own: Vec<SocketAddr> = of_port(settings, &settings.datagram);
+    let memcached: Vec<SocketAddr> = of_port(settings, &settings.memcached_udp);
+    check(settings, &own, &memcached).map_err(&failed)?;
+    if let Some(path) = port.socket() {
+        let removed = remove_stale(path);
+        removed.map_err(|error| ServerError::ListenUnix {
+            path: path.into(),
+            error,
+        })?;
+    }
+    let queues = port::open(&port, workers, settings.rx_queue);
+    let queues = queues.map_err(|error| failed(error.into()))?;
+    let payload = queues[0].payload_max_bytes();
+    if payload < ANSWER_LIMIT_MIN_BYTES {
+        return Err(failed(PortError::TooShort(payload)));
+    }
+    let dpdk = queues[0].queue.port();
+    settings.steering = steer(dpdk, &port, &own, workers, ports_only);
+    let endpoint = |service, port| Endpoint {
+        service,
+        is_steered: settings.steering == Steering::Software,
+        port,
+        is_local: settings.trusts_port,
+        datagram_max_bytes: payload,
+    };
+    let mut listeners = Vec::new();
+    for address in own {
+        listeners.push(PortListener {
+            endpoint: endpoint(DatagramService::Own, address.port()),
+            owner: Owner::OfPartition,
+        });
+        listeners.extend(
+            ports_of_workers(address, workers).map(|(port, worker)| PortListener {
+                endpoint: Endpoint {
+                    is_steered: false,
+                    ..endpoint(DatagramService::Own, port)
+                },
+                owner: Owner::Worker(usize::from(worker)),
+            }),
+        );
+    }
+    for address in memcached {
+        listeners.push(PortListener {
+            endpoint: endpoint(DatagramService::Memcached, address.port()),
+            owner: Owner::Receiver,
+        });
+    }
+    Ok(Some(PortQueue::all(queues, listeners, settings.rx_queue)))
+}
+
+fn of_port(settings: &Settings, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let of_port = addresses.iter().filter(|one| settings.is_of_port(one));
+    of_port.copied().collect()
+}
+
+/// Where there are several workers each has a port of its own, the next ones after that of all.
+fn ports_of_workers(address: SocketAddr, workers: usize) -> impl Iterator<Item = (u16, u16)> {
+    let count = if workers > 1 { workers as u16 } else { 0 };
+    (0..count).map(move |worker| (address.port().wrapping_add(worker + 1), worker))
+}
+
+fn check(
+    settings: &Settings,
+    own: &[SocketAddr],
+    memcached: &[SocketAddr],
+) -> Result<(), PortError> {
+    if own.is_empty() && memcached.is_empty() {
+        return Err(PortError::NoAddress);
+    }
+    if !settings.trusts_port && !memcached.is_empty() {
+        return Err(PortError::Memcached);
+    }
+    if !settings.trusts_port && settings.password.is_none() {
+        return Err(PortError::NoPassword);
+    }
+    let mut taken: Vec<u16> = memcached.iter().map(SocketAddr::port).collect();
+    for address in own {
+        taken.push(address.port());
+        taken.extend(ports_of_workers(*address, settings.workers).map(|(port, _)| port));
+    }
+    taken.sort_unstable();
+    let twice = taken.windows(2).find(|pair| pair[0] == pair[1]);
+    let impossible = taken.first().filter(|port| **port == 0);
+    match impossible.or(twice.map(|pair| &pair[0])) {
+        Some(port) => Err(PortError::UdpPort(*port)),
+        None => Ok(()),
+    }
+}
+
+/// Has the device bring datagrams to the worker that has their keys, if it can.
+fn steer(
+    dpdk: &EthernetPort,
+    port: &PortSettings,
+    own: &[SocketAddr],
+    workers: usize,
+    ports_only: bool,
+) -> Steering {
+    if workers == 1 {
+        return Steering::None;
+    }
+    let rules = own
+        .iter()
+        .flat_map(|address| ports_of_workers(*address, workers));
+    match dpdk.steer(port.address, rules) {
+        Ok(()) => Steering::RteFlow,
+        Err(reason) => {
+            let driver = &dpdk.info().driver;
+            tracing::info!(driver, reason, "the driver has no rules for datagrams");
+            match ports_only {
+                true => Steering::Ports,
+                false => Steering::Software,
+            }
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! `overside kv serve --dpdk-port`: over shared memory between two processes, and by packet sockets at one end of a pair
+//! of network interfaces, whose other end is the kernel's.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use overside_testkit::assert_contains;
+use serde_json::Value;
+
+use crate::agent::{User, err};
+use crate::kv::{PATIENCE, Serving, refused};
+
+const SERVER: &str = "datagram://10.9.0.2:6379";
+
+/// Why there can be no test here; `None`: there can.
+fn missing(user: &User, device: &str) -> Option<String> {
+    let nobody = [
+        "kv",
+        "bench",
+        SERVER,
+        "--dpdk-port",
+        device,
+        "--dpdk-address",
+    ];
+    let output = user
+        .command(&[&nobody[..], &["224.0.0.1"]].concat())
+        .output()
+        .unwrap();
+    assert_contains(err(&output), "no address of a host");
+    let devices = user.command(&["devices"]).output().unwrap();
+    let all = String::from_utf8_lossy(&devices.stdout).into_owned() + &err(&devices);
+    let has_dpdk = all.contains("dpdk:") && !all.contains("without DPDK");
+    (!has_dpdk).then(|| "skipped: there is no DPDK".into())
+}
+
+/// The fields of `INFO` of a server that is reached by `stream`.
+fn info(mut stream: impl Read + Write) -> impl Fn(&str) -> String {
+    stream.write_all(b"*1\r\n$4\r\nINFO\r\n").unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    let len: usize = line[1..].trim().parse().unwrap();
+    let mut text = vec![0; len];
+    reader.read_exact(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    move |name| {
+        let mut fields = text.lines().filter_map(|line| line.split_once(':'));
+        let found = fields.find(|(field, _)| *field == name);
+        found.unwrap_or_else(|| panic!("no {name}")).1.to_owned()
+    }
+}
+
+fn count(field: &impl Fn(&str) -> String, name: &str) -> u64 {
+    field(name).parse().unwrap()
+}
+
+/// Requests that came to the core that has their keys, of a hundred.
+fn percent_at_owner(field: &impl Fn(&str) -> String) -> f64 {
+    let (own, others) = (
+        count(field, "requests_at_owner"),
+        count(field, "requests_forwarded"),
+    );
+    assert!(own > 0);
+    100.0 * own as f64 / (own + others) as f64
+}
+
+const SHORT: [&str; 13] = [
+    "--json",
+    "--records",
+    "5000",
+    "--seconds",
+    "0.5",
+    "--warm-up",
+    "0.1",
+    "-c",
+    "4",
+    "-P",
+    "64",
+    "--workload",
+    "a",
+];
+
+#[test]
+fn two_processes_over_shared_memory() {
+    let user = User::new();
+    if let Some(reason) = missing(&user, "net_memif0") {
+        return println!("{reason}");
+    }
+    let socket = user.path("port");
+    let port = |role: &str| format!("net_memif0,role={role},socket={}", socket.display());
+    for (cores, queues, steering) in [("1", "1", "none"), ("2", "2", "software")] {
+        let (server, client) = (port("server"), port("client"));
+        let serve = [
+            "--listen",
+            "127.0.0.1:0",
+            "--dpdk-port",
+            &server,
+            "--dpdk-address",
+            "10.9.0.2",
+        ];
+        let serve = [&serve[..], &["--dpdk-trusted", "--cores", cores]].concat();
+        let mut serving = Serving::start(&user, &serve);
+        assert_eq!(serving.said["datagram"][0], "10.9.0.2:6379");
+        let bench = [
+            "kv",
+            "bench",
+            SERVER,
+            "--dpdk-port",
+            &client,
+            "--dpdk-address",
+            "10.9.0.1",
+        ];
+        let bench = [&bench[..], &["--dpdk-queues", queues], &SHORT].concat();
+        // Who comes again is served as well.
+        for _ in 0..2 {
+            let found: Value = serde_json::from_str(&user.done(&bench)).unwrap();
+            assert_eq!(found["points"][0]["misses"], 0);
+            assert!(found["points"][0]["hits"].as_u64().unwrap() > 0);
+        }
+        let stream = TcpStream::connect(serving.said["listen"][0].as_str().unwrap()).unwrap();
+        let field = info(stream);
+        assert_eq!(field("driver"), "dpdk");
+        assert_eq!(field("steering"), steering);
+        assert_eq!(field("datagrams_invalid"), "0");
+        assert!(count(&field, "datagrams_received") > 0);
+        if cores == "2" {
+            // Each queue of the client is one of the server's: there is nothing to hand over.
+            assert!(percent_at_owner(&field) >= 99.0);
+            assert_eq!(field("frames_handed_over"), "0");
+        }
+        assert_eq!(serving.end("-TERM"), Some(0));
+        assert!(!socket.exists());
+    }
+    // A server that is killed leaves its socket; the next one takes its place.
+    let server = port("server");
+    let serve = [
+        "--dpdk-port",
+        &server,
+        "--dpdk-address",
+        "10.9.0.2",
+        "--dpdk-trusted",
+    ];
+    assert_eq!(Serving::start(&user, &serve).end("-KILL"), None);
+    assert!(socket.exists());
+    let mut again = Serving::start(&user, &serve);
+    assert_eq!(again.end("-TERM"), Some(0));
+}
+
+/// A server in a network of its own, at one of two interfaces; the kernel has the other, 10.9.0.1.
+struct Network {
+    process: Child,
+    id: String,
+    said: Value,
+}
+
+impl Network {
+    /// `None`: networks cannot be made here.
+    fn serve(user: &User, arguments: &[&str]) -> Option<Self> {
+        let script = "ip link set lo up && ip link add kv0 type veth peer name kv1 && \
+                      ip link set kv0 gso_max_segs 1 && ip addr add 10.9.0.1/24 dev kv0 && \
+                      ip link set kv0 up && ip link set kv1 up && echo made && exec \"$0\" \"$@\"";
+        let server = user.command(&[]);
+        let serve = [
+            "kv",
+            "serve",
+            "--json",
+            "--memory",
+            "16MiB",
+            "--listen",
+            "127.0.0.1:7379",
+            "--dpdk-port",
+            "net_af_packet0,iface=kv1",
+            "--dpdk-address",
+            "10.9.0.2",
+        ];
+        let mut process = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--net", "sh", "-c", script])
+            .arg(server.get_program())
+            .args(serve)
+            .args(arguments)
+            .current_dir(user.path(""))
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()?;
+        let mut out = BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        if line.trim() != "made" {
+            process.wait().unwrap();
+            return None;
+        }
+        line.clear();
+        out.read_line(&mut line).unwrap();
+        let said = serde_json::from_str(&line).unwrap_or_else(|_| panic!("it does not serve"));
+        let id = process.id().to_string();
+        Some(Self { process, id, said })
+    }
+
+    /// A command in that network, on the kernel's side.
+    fn command(&self, program: &std::ffi::OsStr, arguments: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .args([
+                "--target",
+                &self.id,
+                "--user",
+                "--net",
+                "--preserve-credentials",
+            ])
+            .arg(program)
+            .args(arguments);
+        command
+    }
+
+    fn overside(&self, user: &User, arguments: &[&str]) -> Output {
+        let command = user.command(arguments);
+        self.command(command.get_program(), arguments)
+            .output()
+            .unwrap()
+    }
+
+    /// The fields of `INFO`, with that password if there is one.
+    fn info(&self, password: &str) -> impl Fn(&str) -> String + use<> {
+        let ask = "exec 3<>/dev/tcp/127.0.0.1/7379; \
+                   [ -z \"$0\" ] || { printf 'AUTH %s\\r\\n' \"$0\" >&3; read -r -u 3 said; }; \
+                   printf 'INFO\\r\\n' >&3; \
+                   IFS= read -r -u 3 head; head -c \"$(printf %s \"${head#$}\" | tr -d '\\r')\" <&3";
+        let output = self
+            .command("bash".as_ref(), &["-c", ask, password])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("redis_version"), "{text}{}", err(&output));
+        move |name| {
+            let mut fields = text.lines().filter_map(|line| line.split_once(':'));
+            let found = fields.find(|(field, _)| *field == name);
+            found.unwrap_or_else(|| panic!("no {name}")).1.to_owned()
+        }
+    }
+
+    fn signal(&self, signal: &str) {
+        let kill = Command::new("kill")
+            .args([signal, &self.id])
+            .status()
+            .unwrap();
+        assert!(kill.success());
+    }
+
+    fn end(&mut self) -> Option<i32> {
+        self.signal("-TERM");
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begin.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        // It may have ended; then there is nothing to do.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn clients_of_the_kernel_reach_it_by_an_interface() {
+    let user = User::new();
+    if let Some(reason) = missing(&user, "net_af_packet0") {
+        return println!("{reason}");
+    }
+    let Some(mut network) = Network::serve(&user, &["--cores", "2", "--dpdk-trusted"]) else {
+        return println!("skipped: networks cannot be made here");
+    };
+    assert_eq!(network.said["dpdk_port"], "net_af_packet0,iface=kv1");
+    let output = network.overside(&user, &[&["kv", "bench", SERVER][..], &SHORT].concat());
+    assert!(output.status.success(), "{}", err(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["points"][0]["misses"], 0);
+    let field = network.info("");
+    // Packet sockets have no rules; the kernel divides senders, and the cores hand over.
+    assert_eq!(field("steering"), "software");
+    assert!(percent_at_owner(&field) >= 99.0);
+    assert!(count(&field, "frames_handed_over") > 0);
+    assert_eq!(field("frames_handover_dropped"), "0");
+    assert_eq!(field("frames_links"), "1");
+    assert!(
+        count(&field, "frames_questions") > 0,
+        "the kernel asks for the address"
+    );
+    assert_eq!(field("frames_malformed"), "0");
+    assert_eq!(field("frames_checksum_errors"), "0");
+    assert_eq!(network.end(), Some(0));
+}
+
+const PASSWORD: &str = "a-long-and-random-one";
+
+#[test]
+fn where_others_can_send_frames_datagrams_are_sealed() {
+    let user = User::new();
+    if let Some(reason) = missing(&user, "net_af_packet0") {
+        return println!("{reason}");
+    }
+    let password = user.path("password");
+    std::fs::write(&password, PASSWORD).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&password, private).unwrap();
+    let file = password.to_str().unwrap();
+    let sealed = ["--cores", "2", "--password-file", file];
+    let Some(network) = Network::serve(&user, &sealed) else {
+        return println!("skipped: networks cannot be made here");
+    };
+    let bench = [&["kv", "bench", SERVER][..], &SHORT].concat();
+    let output = network.overside(&user, &[&bench[..], &["--password-file", file]].concat());
+    assert!(output.status.success(), "{}", err(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["points"][0]["misses"], 0);
+    let sent = count(&network.info(PASSWORD), "datagrams_sent");
+    assert!(sent > 0);
+    let other = user.path("other");
+    std::fs::write(&other, "another one").unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&other, private).unwrap();
+    for wrong in [&[][..], &["--password-file", other.to_str().unwrap()]] {
+        // One that is not answered would ask for half a minute.
+        let mut process = network
+            .command(
+                user.command(&[]).get_program(),
+                &[&bench[..], wrong].concat(),
+            )
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+    let field = network.info(PASSWORD);
+    assert!(count(&field, "datagrams_refused") >= 2);
+    assert_eq!(count(&field, "datagrams_sent"), sent);
+}
+
+#[test]
+fn what_finds_no_descriptor_is_dropped_and_counted() {
+    let user = User::new();
+    if let Some(reason) = missing(&user, "net_af_packet0") {
+        return println!("{reason}");
+    }
+    const SENT: u64 = 1000;
+    let mut answered = Vec::new();
+    for descriptors in [128, 256] {
+        let rx_queue = descriptors.to_string();
+        let Some(network) = Network::serve(&user, &["--dpdk-trusted", "--rx-queue", &rx_queue])
+        else {
+            return println!("skipped: networks cannot be made here");
+        };
+        // One request, so that the kernel knows the hardware address; then many that nobody receives.
+        let send = |count: u64| {
+            let header = "KV\\x01\\x00\\x00\\x00\\x01\\x00AAAAAAAA\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00BBBBBBBB\\xac\\x05";
+            let script = format!(
+                "exec 3<>/dev/udp/10.9.0.2/6379; for i in $(seq {count}); do printf '{header}\\x00\\x01a' >&3; done"
+            );
+            let output = network
+                .command("bash".as_ref(), &["-c", &script])
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", err(&output));
+        };
+        let received = || {
+            // The figures of a worker are those of its last tick.
+            std::thread::sleep(Duration::from_millis(300));
+            let field = network.info("");
+            (
+                count(&field, "datagrams_received"),
+                count(&field, "datagrams_dropped"),
+            )
+        };
+        send(1);
+        assert_eq!(received(), (1, 0));
+        network.signal("-STOP");
+        send(SENT);
+        network.signal("-CONT");
+        let begin = Instant::now();
+        let (mut found, mut dropped) = received();
+        while found + dropped < SENT + 1 && begin.elapsed() < PATIENCE {
+            (found, dropped) = received();
+        }
+        // A few other frames may have taken descriptors too.
+        assert!(found + dropped > SENT, "{found} and {dropped}");
+        assert!(dropped >= SENT - descriptors, "{found} and {dropped}");
+        answered.push(found);
+        let field = network.info("");
+        assert_eq!(count(&field, "rx_queue_descriptors"), descriptors);
+        assert_eq!(count(&field, "frames_missed"), dropped);
+        assert!(count(&field, "datagrams_backlog_max_bytes") > 0);
+    }
+    assert!(
+        answered[0] <= 129 && answered[1] <= 257 && answered[0] < answered[1],
+        "{answered:?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_remedy() {
+    let user = User::new();
+    let port = ["--dpdk-port", "net_memif0", "--dpdk-address", "10.9.0.2"];
+    let with = |more: &[&'static str]| refused(&user, &[&port[..], more].concat());
+    assert_contains(with(&[]), "--dpdk-trusted");
+    assert_contains(
+        with(&["--dpdk-trusted", "--driver", "io_uring"]),
+        "--driver dpdk",
+    );
+    assert_contains(with(&["--memcached-udp", "10.9.0.2"]), "--dpdk-trusted");
+    assert_contains(refused(&user, &["--driver", "dpdk"]), "--dpdk-port DEVICE");
+    assert_contains(
+        refused(
+            &user,
+            &["--dpdk-port", "net_memif0", "--dpdk-address", "127.0.0.1"],
+        ),
+        "no address of a host",
+    );
+    let bench = [
+        "kv",
+        "bench",
+        "redis://10.9.0.2",
+        "--dpdk-port",
+        "net_memif0",
+    ];
+    let bench = [&bench[..], &["--dpdk-address", "10.9.0.1"]].concat();
+    assert_contains(user.fails(2, &bench), "datagram://");
+    let twice = ["--dpdk-trusted", "--memcached-udp", "10.9.0.2:6379"];
+    let twice = [&["kv", "serve"], &port[..], &twice].concat();
+    assert_contains(user.fails(3, &twice), "UDP port 6379");
+    if let Some(reason) = missing(&user, "net_nothing0") {
+        return println!("{reason}");
+    }
+    let unknown = [
+        "kv",
+        "serve",
+        "--dpdk-port",
+        "net_nothing0",
+        "--dpdk-address",
+        "10.9.0.2",
+    ];
+    let unknown = [&unknown[..], &["--dpdk-trusted"]].concat();
+    assert_contains(user.fails(3, &unknown), "is its driver installed?");
+    let nobody = ["kv", "serve", "--dpdk-port", "net_af_packet0,iface=none9"];
+    let nobody = [
+        &nobody[..],
+        &["--dpdk-address", "10.9.0.2", "--dpdk-trusted"],
+    ]
+    .concat();
+    assert_contains(user.fails(3, &nobody), "CAP_NET_RAW");
+}
