@@ -237,6 +237,8 @@ def newest(out: Path) -> Path | None:
         except UserError:
             continue
         rounds = about.get("rounds")
+        if "fleet" in about:
+            continue  # of several machines
         if isinstance(rounds, Mapping) and rounds.get("done"):
             runs.append((str(about.get("started")), manifest.parent))
     return max(runs)[1] if runs else None

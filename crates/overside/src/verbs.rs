@@ -47,6 +47,10 @@ const PYTHON: &[(&str, &str)] = &[
         "calibrate",
         "Measure what the model needs to know of a device, and write its profile",
     ),
+    (
+        "fleet",
+        "Run a box on the machines of a Ray cluster at once",
+    ),
 ];
 
 /// Measure, plan and run data-processing offload to a DPU

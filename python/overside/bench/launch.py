@@ -95,6 +95,11 @@ def resume(path: Path, box_name: str | None, here: Machine) -> Launch:
 def _resume(run: RunStore, box_name: str | None, here: Machine) -> Launch:
     manifest = run.manifest
     store.check_manifest(run.path, manifest, needed=True)
+    if "fleet" in manifest:
+        raise UserError(
+            f"{run.path} was merged from runs of several machines",
+            "run the box on them again: overside fleet run",
+        )
     if box_name is not None:
         found = boxes.find(box_name)
         _, digest = boxes.read(found)

@@ -147,6 +147,8 @@ class RunView:
     #: nodes/local.json; empty if it is missing.
     environment: Json
     tests: list[TestSummary]
+    #: The same of each machine of a merged run (`overside fleet run`); empty otherwise.
+    nodes: Json = field(default_factory=dict)
 
     def metric(self, task: str, name: str) -> Json:
         """`{"unit", "better", "description"}` of a task's metric."""
@@ -161,6 +163,7 @@ class RunView:
             "schema": "run-view/1",
             "manifest": self.manifest,
             "environment": self.environment,
+            **({"nodes": self.nodes} if self.nodes else {}),
             "tests": [asdict(test) for test in self.tests],
         }
 
@@ -451,6 +454,7 @@ def load_run(path: Path) -> RunView:
         manifest=manifest,
         environment=store.read_environment(path),
         tests=load_tests(path, manifest),
+        nodes=store.read_nodes(path),
     )
 
 

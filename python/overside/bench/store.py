@@ -107,6 +107,20 @@ def read_environment(path: Path) -> Json:
     return environment if isinstance(environment, dict) else {}
 
 
+def read_nodes(path: Path) -> Json:
+    """What was recorded of the machines of a merged run, by name; empty for a run of one."""
+    found = {}
+    for file in sorted((path / ENVIRONMENT).parent.glob("*.json")):
+        if file.name != ENVIRONMENT.name:
+            try:
+                environment = strict_json.loads(file.read_bytes())
+            except (OSError, ValueError):
+                continue
+            if isinstance(environment, dict):
+                found[file.stem] = environment
+    return found
+
+
 def read_samples(path: Path) -> Iterator[Json]:
     """The samples in the order they were written.
 

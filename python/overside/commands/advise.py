@@ -24,6 +24,11 @@ def main(args: argparse.Namespace) -> int:
     query = _query(args)
     path = _run(args, query)
     view = load_run(path)
+    if view.nodes:
+        raise UserError(
+            f"{path} was merged from runs of several machines",
+            f"advise by the run of one of them: --run {path}/runs/{min(view.nodes)}",
+        )
     question = advise.question(view)
     if not question["measured"]:
         raise UserError(

@@ -351,6 +351,29 @@ def _flow(parser: Parser) -> None:
     _json(serve, "print the address as JSON")
 
 
+def _fleet(parser: Parser) -> None:
+    run = _actions(parser).add_parser(
+        "run",
+        help="run a box on machines of a Ray cluster at once",
+        description="Run a box on machines of a Ray cluster at once, and merge what they measured.",
+    )
+    _word(run, "box", "BOX", "a box's path, or the name of a ready-made one")
+    text = "only machines with this resource of Ray's, or with this label, as KEY=VALUE"
+    _word(run, "--label", "LABEL", text)
+    text = "the cluster: HOST:PORT, or auto for the one this machine is part of (%(default)s)"
+    _word(run, "--ray-address", "ADDRESS", text, default="auto")
+    _selection(run)
+    text = "make the run's directory in DIR (default: %(default)s)"
+    _path(run, "--out", "DIR", text, default=RESULTS)
+    _json(run, "print the run as JSON to stdout")
+    _word(run, "--seed", "N", "in place of the box's", type=_seed)
+    text = "each machine measures for S seconds at most, in place of the box's max_s"
+    seconds = _number("a number of seconds, above 0 and at most 604800", 0, 604_800)
+    _word(run, "--timeout", "S", text, type=seconds)
+    text = "run scripts and plug-ins that may change the machines"
+    _flag(run, "--allow-scripts", text)
+
+
 def _table(text: str) -> tuple[str, Path]:
     """`name=path`."""
     name, equals, path = text.partition("=")
@@ -415,4 +438,5 @@ VERBS: Mapping[str, tuple[str, Callable[[Parser], None]]] = {
         _calibrate,
     ),
     "flow": ("Partition, repack, make and serve Arrow tables", _flow),
+    "fleet": ("Run a box on the machines of a Ray cluster at once", _fleet),
 }

@@ -181,7 +181,7 @@ def _start(
             stderr=subprocess.PIPE,
             start_new_session=True,
             # Dies with us, even if we are killed. Only a system call is made in the child.
-            preexec_fn=_die_with_parent,  # noqa: PLW1509
+            preexec_fn=die_with_parent,  # noqa: PLW1509
         )
 
 
@@ -260,7 +260,8 @@ def _reap(pid: int, deadline: float) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """In a child that is about to become a program: has the kernel end it with its parent."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -67,6 +67,8 @@ def _cards(view: RunView) -> tuple[list[CardOutlook], str]:
     """What DPUs would change, and why there is nothing to say where there is not."""
     from overside.report import best, formatting, outlook  # noqa: PLC0415
 
+    if view.nodes:
+        return [], "These are several machines: the report of each run says it for one of them."
     advice = [one for one in best.advise(view) if one.group.task in outlook.TASKS]
     if not advice:
         text = "Nothing to compare with: no operation that a DPU could take over was measured."

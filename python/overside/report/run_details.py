@@ -109,13 +109,24 @@ def elapsed(view: RunView) -> str:
 
 
 def machine(view: RunView) -> list[tuple[str, list[tuple[str, str]]]]:
-    """What was recorded of the machine, by topic; what could not be read says why."""
+    """What was recorded of the machine, by topic; what could not be read says why. In a merged run
+    topics begin with the machine's name."""
+    if not view.nodes:
+        return _topics(view.environment, FACTS_MAX)
+    share = max(1, FACTS_MAX // len(view.nodes))
+    return [
+        (f"{formatting.clean(node, 60)}: {topic}", facts)
+        for node, environment in view.nodes.items()
+        for topic, facts in _topics(environment, share)
+    ]
+
+
+def _topics(environment: Mapping[str, Any], left: int) -> list[tuple[str, list[tuple[str, str]]]]:
     topics: dict[str, list[tuple[str, str]]] = {}
-    left = FACTS_MAX
-    for name, value in view.environment.items():
+    for name, value in environment.items():
         if name == "schema" or name.endswith("_reason") or left <= 0:
             continue
-        facts = list(_facts(name, value, view.environment.get(f"{name}_reason")))[:left]
+        facts = list(_facts(name, value, environment.get(f"{name}_reason")))[:left]
         left -= len(facts)
         nested = isinstance(value, dict)
         topic = _words(name) if nested else "General"
@@ -172,6 +183,8 @@ def _words(name: str) -> str:
 
 def cpu(view: RunView) -> str:
     """The machine in a few words: its CPU's model and cores; empty if nothing was recorded."""
+    if view.nodes:
+        return formatting.plural(len(view.nodes), "machine")
     about = view.environment.get("cpu")
     if not isinstance(about, Mapping):
         return formatting.clean(about or "", 120)

@@ -1,0 +1,162 @@
+"""One run of those that several machines made of the same box.
+
+A test of the merged run is a test on one machine: its parameters have `node` beside those of the
+box, so machines stand in groups of their own and nothing is computed across them. The runs
+themselves are kept below `runs/`, a directory each; everything else is made of them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from overside.bench import statistics, store
+from overside.bench.plan import test_id
+from overside.bench.store import RunStore
+from overside.errors import Exit, UserError
+from overside.tasks.common import Json
+
+#: Of a merged run: where those of the machines are.
+RUNS = "runs"
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """What became of a box on a machine."""
+
+    #: What reports call the machine.
+    node: str
+    #: What it has, as Ray was told.
+    resources: Mapping[str, float]
+    #: The exit code of `overside run`; `None` where nobody knows.
+    code: int | None
+    #: Why there is no run, or no whole one; empty if there is.
+    problem: str = ""
+
+
+def merge(store_: RunStore, box: Json, results: Sequence[NodeResult]) -> Exit:
+    """Completes a run that has been begun (`begin`) of what is below `runs/`; its exit code."""
+    manifest, about = store_.manifest, []
+    rounds: list[Json] = []
+    for result in results:
+        entry: Json = {
+            "node": result.node,
+            "resources": dict(result.resources),
+            "exit_code": result.code,
+        }
+        path = store_.path / RUNS / result.node
+        problem = result.problem
+        if path.is_dir():
+            try:
+                one = _add(store_, path, result.node)
+                entry |= {"run": one["id"], "version": one["version"], "state": one["state"]}
+                rounds.append(one["rounds"])
+            except UserError as error:
+                problem = problem or str(error)
+        if problem:
+            entry["problem"] = problem
+            message = f"{result.node}: {problem}"
+            remedy = "the results of the others are kept; run the box again when it is back"
+            manifest["warnings"].append({"kind": "node", "message": message, "remedy": remedy})
+        about.append(entry)
+    code = _code(results, about)
+    manifest |= {"fleet": about, "box": box, "ended": store.now(), "exit_code": int(code)}
+    manifest["state"] = "interrupted" if code == Exit.INTERRUPTED else "complete"
+    if any(entry.get("state") != "complete" for entry in about) and code != Exit.INTERRUPTED:
+        manifest["state"] = "incomplete"
+    if rounds:
+        manifest["rounds"] = _rounds(rounds)
+    manifest["counts"] = statistics.counts(statistics.load_tests(store_.path, manifest))
+    store_.write_manifest()
+    return code
+
+
+def begin(out: Path, name: str, about: Json) -> RunStore:
+    """Makes the directory of a merged run. `about` is what is known of it beforehand.
+
+    Raises `UserError`.
+    """
+    manifest: Json = {
+        "schema": store.SCHEMA,
+        "id": store.new_id(name),
+        "started": store.now(),
+        "ended": None,
+        "state": "running",
+        "exit_code": None,
+        "rounds": {"done": 0, "planned": 0, "most": 0, "reason": None},
+        "data": [],
+        "metrics": {},
+        "tests": [],
+        "warnings": [],
+        "late_limit": statistics.LATE_LIMIT,
+        **about,
+    }
+    return RunStore.create(out, manifest)
+
+
+def _add(into: RunStore, path: Path, node: str) -> Json:
+    """Adds a machine's run to the merged one; its manifest. Raises `UserError` if it is damaged."""
+    one = store.read_manifest(path)
+    store.check_manifest(path, one, needed=True)
+    ids = {}
+    tests = []
+    block = 1 + max((test["block"] for test in into.manifest["tests"]), default=-1)
+    for test in one["tests"]:
+        parameters = {"node": node} | test["parameters"]
+        ids[test["id"]] = test_id(test["task"], parameters)
+        changed = {"id": ids[test["id"]], "parameters": parameters, "node": node}
+        tests.append(test | changed | {"block": block + test["block"]})
+    for sample in store.read_samples(path):
+        if sample["test"] in ids:
+            into.append(sample | {"test": ids[sample["test"]], "node": node})
+    into.manifest["tests"] += tests
+    for name, metric in one["metrics"].items():
+        into.manifest["metrics"].setdefault(name, metric)
+    known = {(entry.get("name"), entry.get("digest")) for entry in into.manifest["data"]}
+    into.manifest["data"] += [
+        entry for entry in one["data"] if (entry.get("name"), entry.get("digest")) not in known
+    ]
+    for warning in one["warnings"]:
+        message = f"{node}: {warning.get('message', '')}"
+        into.manifest["warnings"].append(warning | {"message": message})
+    environment = store.read_environment(path) | {"name": node}
+    text = json.dumps(environment, indent=1, ensure_ascii=False)
+    store.write_atomically(into.path / "nodes" / f"{node}.json", f"{text}\n")
+    if (path / "logs").is_dir():
+        shutil.copytree(path / "logs", into.path / "logs" / node, dirs_exist_ok=True)
+    return one
+
+
+def _rounds(rounds: Sequence[Json]) -> Json:
+    """Of all machines: the fewest that are done, the most that one has."""
+    reasons = list(dict.fromkeys(str(one.get("reason")) for one in rounds))
+    return {
+        "done": min(one.get("done") or 0 for one in rounds),
+        "planned": max(one.get("planned") or 0 for one in rounds),
+        "most": max(one.get("most") or 0 for one in rounds),
+        "reason": "; ".join(reasons),
+    }
+
+
+#: What weighs most first.
+_CODES = (
+    Exit.INTERRUPTED,
+    Exit.VERIFICATION_FAILED,
+    Exit.TEST_FAILED,
+    Exit.INCOMPLETE,
+    Exit.INVALID_TIMING,
+)
+
+
+def _code(results: Sequence[NodeResult], about: Sequence[Json]) -> Exit:
+    """The gravest of the machines' codes; a machine that has no run makes the run incomplete."""
+    codes = {result.code for result in results}
+    if all("run" not in entry for entry in about):
+        known = sorted(code for code in codes if code in set(Exit))
+        return Exit(known[0]) if known else Exit.ABSENT
+    if any("problem" in entry or "run" not in entry for entry in about):
+        codes.add(int(Exit.INCOMPLETE))
+    return next((code for code in _CODES if code in codes), Exit.OK)
