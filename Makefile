@@ -97,8 +97,7 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(BIN)/python benches/compression.py
 	$(BIN)/python benches/memory.py
 	$(BIN)/python benches/network.py
-	$(CARGO) build --release --locked -p overside-flow --example repack
-	$(BIN)/python benches/flow_pack.py target/release/examples/repack
+	$(BIN)/python benches/flow_pack.py $(BIN)/overside
 
 .PHONY: model-figures
 model-figures: ## compute the widths of the model's intervals and what it gets wrong, for docs/model.md

@@ -9,12 +9,14 @@ use arrow_schema::SchemaRef;
 
 use crate::Error;
 use crate::files::{FileWriter, WriteOptions};
-use crate::operators::{PartitionKey, PartitionOptions, Partitioner, Piece, SkewReport};
+use crate::operators::{
+    PartitionKey, PartitionOptions, Partitioner, Piece, SkewReport, values_bytes,
+};
 use crate::pack::{CodecPool, StageTime, StageTimes};
 
 /// Splits batches into one table for each partition. `create` makes the output of a partition when
 /// its first rows come; the index is that of [`Piece`].
-pub struct Repartition<W: Write + Send, F> {
+pub struct Repartition<W: Write + Send + 'static, F> {
     partitioner: Partitioner,
     time: StageTime,
     tables: Tables<W, F>,
@@ -31,7 +33,7 @@ pub struct Repartitioned<W> {
 }
 
 /// The tables that are being written.
-struct Tables<W: Write + Send, F> {
+struct Tables<W: Write + Send + 'static, F> {
     writers: Vec<Option<FileWriter<W>>>,
     create: F,
     schema: SchemaRef,
@@ -39,7 +41,7 @@ struct Tables<W: Write + Send, F> {
     pool: Arc<CodecPool>,
 }
 
-impl<W: Write + Send, F: FnMut(usize) -> Result<W, Error>> Repartition<W, F> {
+impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Repartition<W, F> {
     /// Begins with tables of that schema.
     ///
     /// # Errors
@@ -73,7 +75,7 @@ impl<W: Write + Send, F: FnMut(usize) -> Result<W, Error>> Repartition<W, F> {
     /// [`Error`]; a batch of another schema is one.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         let pieces = self.time.measure(|| self.partitioner.push(batch))?;
-        self.time.bytes_in += batch.get_array_memory_size() as u64;
+        self.time.bytes_in += values_bytes(batch) as u64;
         self.tables.write(pieces)
     }
 
@@ -99,7 +101,7 @@ impl<W: Write + Send, F: FnMut(usize) -> Result<W, Error>> Repartition<W, F> {
     }
 }
 
-impl<W: Write + Send, F: FnMut(usize) -> Result<W, Error>> Tables<W, F> {
+impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Tables<W, F> {
     fn write(&mut self, pieces: Vec<Piece>) -> Result<(), Error> {
         for (partition, batch) in pieces {
             let writer = match &mut self.writers[partition] {

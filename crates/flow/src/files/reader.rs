@@ -9,6 +9,7 @@ use arrow_schema::{Schema, SchemaRef};
 use overside_tables::{Between, Columns, CsvOptions, Format, Strings, Table};
 
 use crate::Error;
+use crate::operators::values_bytes;
 use crate::pack::{CodecPool, StageTime, UnpackOptions, Unpacker};
 
 /// How a file is read.
@@ -107,7 +108,7 @@ impl Iterator for FileReader {
             Batches::Table(table) => {
                 let batch = self.time.measure(|| table.next())?;
                 if let Ok(batch) = &batch {
-                    self.time.bytes_out += batch.get_array_memory_size() as u64;
+                    self.time.bytes_out += values_bytes(batch) as u64;
                 }
                 Some(batch.map_err(Error::from))
             }

@@ -12,6 +12,7 @@ use parquet::file::properties::WriterProperties;
 
 use super::FileFormat;
 use crate::Error;
+use crate::operators::values_bytes;
 use crate::pack::{Codec, CodecPool, Layout, Outer, PackOptions, Packer, StageTime};
 
 /// Rows of a group of Parquet: a reader leaves out whole groups, and about as many are common.
@@ -59,19 +60,19 @@ impl WriteOptions {
 }
 
 /// A table that is being written.
-pub struct FileWriter<W: Write + Send> {
+pub struct FileWriter<W: Write + Send + 'static> {
     batches: Batches<W>,
     time: StageTime,
 }
 
-enum Batches<W: Write + Send> {
+enum Batches<W: Write + Send + 'static> {
     /// Arrow IPC, which counts its time itself.
     Ipc(Box<Packer<W>>),
     Parquet(Box<ArrowWriter<Counted<W>>>),
     Csv(Box<CsvWriter<Counted<W>>>),
 }
 
-impl<W: Write + Send> FileWriter<W> {
+impl<W: Write + Send + 'static> FileWriter<W> {
     /// Begins a table.
     ///
     /// # Errors
@@ -130,7 +131,7 @@ impl<W: Write + Send> FileWriter<W> {
             Batches::Csv(writer) => Ok(writer.write(batch)?),
         };
         self.time.measure(work)?;
-        self.time.bytes_in += batch.get_array_memory_size() as u64;
+        self.time.bytes_in += values_bytes(batch) as u64;
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //! | question | module |
 //! |---|---|
 //! | who computes? | `pool`: `threads` of the budget, or a device through `executors` (`placed`) |
-//! | how is a batch written? | `packer`: `message`, `buffers`, `footer`, `compact` |
+//! | how is a batch written? | `packer`: `message`, `buffers`, `footer`, `compact`, `sink` |
 //! | how is one read? | `unpacker`: `input`, `messages`, `schema`, `arrays`, `dictionaries` |
 //! | what if messages are compressed as a whole? | `outer` |
 //! | where does the time go? | `stages` |
@@ -28,6 +28,7 @@ mod packer;
 mod placed;
 mod pool;
 mod schema;
+mod sink;
 mod stages;
 mod threads;
 mod unpacker;

@@ -3,10 +3,10 @@
 //! 1. Arrow's own encoder lays out the message without compression and without copying.
 //! 2. Its buffers are compressed on the pool, each for itself, and the header is written again with
 //!    where they are then.
-//! 3. Messages are written in order. While the next ones are compressed, the caller goes on.
+//! 3. Messages are written in order (`sink`). While that and compressing go on, so does the caller.
 
 use std::collections::{HashSet, VecDeque};
-use std::io::{ErrorKind, IoSlice, Write};
+use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -24,6 +24,7 @@ use super::message::{self, Compression, PREFIX_BYTES, Pieces};
 use super::outer::{self, Outer};
 use super::placed;
 use super::pool::CodecPool;
+use super::sink::Sink;
 use super::stages::StageTime;
 use super::threads::Pending;
 use crate::Error;
@@ -63,8 +64,8 @@ pub struct PackOptions {
 /// assert_eq!(back.collect::<Result<Vec<_>, _>>()?, [batch]);
 /// # Ok::<(), overside_flow::Error>(())
 /// ```
-pub struct Packer<W: Write> {
-    writer: W,
+pub struct Packer<W> {
+    sink: Sink<W>,
     options: PackOptions,
     schema: SchemaRef,
     encoder: StreamEncoder,
@@ -92,7 +93,7 @@ enum Body {
     Outer(outer::Compressing),
 }
 
-impl<W: Write> Packer<W> {
+impl<W: Write + Send + 'static> Packer<W> {
     /// Writes what comes before the first batch.
     ///
     /// # Errors
@@ -119,7 +120,7 @@ impl<W: Write> Packer<W> {
             footer.position = MAGIC.len() as u64;
         }
         Ok(Self {
-            writer,
+            sink: Sink::new(writer, pool),
             options,
             schema,
             encoder,
@@ -162,22 +163,22 @@ impl<W: Write> Packer<W> {
         let empty = StreamEncoder::try_new(&Schema::empty())?;
         let encoder = std::mem::replace(&mut self.encoder, empty);
         time.measure(|| {
-            let end = encoder.finish()?;
+            let mut end = encoder.finish()?;
             while let Some(outgoing) = self.pending.pop_front() {
                 self.put(outgoing)?;
             }
-            write_all(&mut self.writer, &end)?;
             self.footer.position += end.iter().map(|piece| piece.len() as u64).sum::<u64>();
             if self.options.layout == Layout::File {
                 let footer = self.footer.write(&schema)?;
-                self.writer.write_all(&footer)?;
                 self.footer.position += footer.len() as u64;
+                end.push(footer.into());
             }
-            Ok::<_, Error>(self.writer.flush()?)
+            self.time.cpu_ns += self.sink.put(&self.pool, end)?;
+            Ok::<_, Error>(self.get_mut()?.flush()?)
         })?;
         time += self.time;
         time.bytes_out = self.footer.position;
-        Ok((self.writer, time))
+        Ok((self.sink.into_writer()?, time))
     }
 
     /// What it took so far.
@@ -189,8 +190,13 @@ impl<W: Write> Packer<W> {
     }
 
     /// The writer. What was taken last need not be in it.
-    pub fn get_mut(&mut self) -> &mut W {
-        &mut self.writer
+    ///
+    /// # Errors
+    /// [`Error`]: what came before could not be written.
+    pub fn get_mut(&mut self) -> Result<&mut W, Error> {
+        let (writer, cpu_ns) = self.sink.writer(&self.pool)?;
+        self.time.cpu_ns += cpu_ns;
+        Ok(writer)
     }
 
     fn pack(&mut self, batch: &RecordBatch) -> Result<(), Error> {
@@ -305,10 +311,11 @@ impl<W: Write> Packer<W> {
                 (header.len(), [vec![Buffer::from(header)], pieces].concat())
             }
         };
-        write_all(&mut self.writer, &pieces)?;
         let len = pieces.iter().map(Buffer::len).sum::<usize>();
         self.footer
-            .wrote(message.header_type(), head_len, len - head_len)
+            .wrote(message.header_type(), head_len, len - head_len)?;
+        self.time.cpu_ns += self.sink.put(&self.pool, pieces)?;
+        Ok(())
     }
 
     /// The message that compressed buffers make, with the length of its header.
@@ -349,22 +356,4 @@ impl<W: Write> Packer<W> {
         pieces[0] = Buffer::from(header);
         Ok((len, pieces))
     }
-}
-
-/// Writes pieces with as few calls as the writer needs.
-fn write_all(writer: &mut impl Write, pieces: &[Buffer]) -> Result<(), Error> {
-    let mut slices: Vec<IoSlice<'_>> = (pieces.iter())
-        .filter(|piece| !piece.is_empty())
-        .map(|piece| IoSlice::new(piece))
-        .collect();
-    let mut left = &mut slices[..];
-    while !left.is_empty() {
-        match writer.write_vectored(left) {
-            Ok(0) => return Err(std::io::Error::from(ErrorKind::WriteZero).into()),
-            Ok(written) => IoSlice::advance_slices(&mut left, written),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
 }

@@ -3,6 +3,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use overside_device::Operation;
 use overside_placement::{ChunkResult, Policy, Report, Target};
@@ -20,6 +21,8 @@ use crate::Error;
 pub struct CodecPool {
     pub(super) threads: Threads,
     pub(super) memory: Arc<Recycler>,
+    /// What waits for the writers of packers.
+    pub(super) waiting_bytes: Arc<AtomicUsize>,
     executors: Option<Arc<Executors>>,
 }
 
@@ -32,6 +35,7 @@ impl CodecPool {
         Ok(Self {
             threads: Threads::new(threads)?,
             memory: Arc::default(),
+            waiting_bytes: Arc::default(),
             executors: None,
         })
     }

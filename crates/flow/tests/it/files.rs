@@ -50,7 +50,9 @@ fn what_is_written_is_read_in_every_format() {
         ] {
             let file = tempfile::tempfile().unwrap();
             let options = options(format, codec, outer);
-            let mut writer = FileWriter::new(&file, &what.schema(), options, &pool()).unwrap();
+            let mut writer =
+                FileWriter::new(file.try_clone().unwrap(), &what.schema(), options, &pool())
+                    .unwrap();
             for batch in &batches {
                 writer.write(batch).unwrap();
             }
@@ -73,7 +75,8 @@ fn csv_has_the_values() {
     let whole = concat_batches(&batches[0].schema(), &batches).unwrap();
     let file = tempfile::tempfile().unwrap();
     let csv = options("csv", "none", None);
-    let mut writer = FileWriter::new(&file, &whole.schema(), csv, &pool()).unwrap();
+    let mut writer =
+        FileWriter::new(file.try_clone().unwrap(), &whole.schema(), csv, &pool()).unwrap();
     writer.write(&whole).unwrap();
     writer.finish().unwrap();
     assert_eq!(read(file).unwrap().columns(), whole.columns());

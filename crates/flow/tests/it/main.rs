@@ -7,6 +7,7 @@ mod pack;
 mod pack_checks;
 mod pack_hostile;
 mod pack_placement;
+mod pack_writers;
 mod partition;
 mod pipeline;
 mod pipeline_checks;

@@ -72,6 +72,10 @@ fn reports_speak_of_parameters_that_there_are() {
             let is_there = task.parameters.iter().any(|one| one.name == name);
             assert!(is_there, "{} has no parameter {name}", task.name);
         }
+        for stage in &report.stages {
+            let is_there = task.metrics.iter().any(|one| one.name == stage.name);
+            assert!(is_there, "{} has no metric {}", task.name, stage.name);
+        }
     }
 }
 

@@ -112,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
 }
 
-fn write<W: Write + Send>(
+fn write<W: Write + Send + 'static>(
     output: W,
     format: FileFormat,
     schema: &SchemaRef,
