@@ -5,7 +5,7 @@ mod lossy;
 use overside_base::Random;
 use overside_kv::protocol::datagram::{
     ANSWER, AnswerDatagrams, CLIENTS_MAX, DATAGRAM_MAX_BYTES, DatagramEngine, HEADER_BYTES, Header,
-    REQUESTS_MAX, Reply, RequestDatagram, replies,
+    REQUESTS_MAX, Reply, RequestDatagram, SealKey, Sender, replies,
 };
 use overside_kv::{Answer, Expiry, Operation, ProcessingEngine, Refusal, Request};
 use proptest::prelude::{ProptestConfig, any, proptest};
@@ -349,6 +349,24 @@ proptest! {
             assert!(header.count <= question.count);
         }
     }
+}
+
+#[test]
+fn seals_of_the_corpus_are_right_for_those_who_made_them() {
+    let key = SealKey::new(&[7; 32]);
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/kv_seal");
+    let mut files = 0;
+    for file in std::fs::read_dir(corpus).unwrap() {
+        let file = file.unwrap();
+        let bytes = std::fs::read(file.path()).unwrap();
+        let name = file.file_name().into_string().unwrap();
+        let is_of = |sender| key.open(sender, 6379, &bytes).is_some();
+        let expected = name.split('_').next().unwrap();
+        assert_eq!(is_of(Sender::Client), expected == "client", "{name}");
+        assert_eq!(is_of(Sender::Server), expected == "server", "{name}");
+        files += 1;
+    }
+    assert!(files > 5);
 }
 
 #[test]
