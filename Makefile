@@ -92,7 +92,7 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(CARGO) bench --locked -p overside-kv --bench store --bench server
 	$(BIN)/python benches/harness.py
 	$(BIN)/pip install --quiet --disable-pip-version-check -r benches/requirements.txt
-	$(CARGO) bench --locked -p overside-flow --bench partition
+	$(CARGO) bench --locked -p overside-flow --bench partition --bench pipeline
 	$(BIN)/python benches/partition.py
 	$(BIN)/python benches/compression.py
 	$(BIN)/python benches/memory.py

@@ -7,6 +7,7 @@ pub mod enlarge;
 mod error;
 pub mod files;
 pub mod generate;
+pub mod object_store;
 pub mod operators;
 pub mod pack;
 pub mod pipeline;

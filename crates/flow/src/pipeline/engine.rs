@@ -182,14 +182,16 @@ impl Engine {
             pieces,
             bytes,
             compiled,
-            function,
+            mut function,
         } = task;
-        let mut function = function.map_or_else(|| (compiled.make)(), Ok);
-        let result = match &mut function {
-            Ok(function) => quietly(|| apply(&mut **function, pieces))
-                .unwrap_or_else(|panic| Err(Error::Damaged(panic))),
-            Err(error) => Err(std::mem::replace(error, Error::Spent)),
-        };
+        let result = quietly(|| {
+            let function = match &mut function {
+                Some(function) => function,
+                none => none.insert((compiled.make)()?),
+            };
+            apply(&mut **function, pieces)
+        });
+        let result = result.unwrap_or_else(|panic| Err(Error::Damaged(panic)));
         let result = result.map_err(|error| in_stage(&name, error));
         let (took, cpu_ns) = (begin.elapsed(), thread_cpu_ns().saturating_sub(cpu_ns));
         let mut state = self.lock();

@@ -1,8 +1,10 @@
-//! An output that is files in a directory: one a partition, each named when it is whole.
+//! An output that is files in a directory, or objects in a bucket: one a partition, each named when it
+//! is whole.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -12,6 +14,7 @@ use super::outputs::{Destination, Output, Partition};
 use super::stage::Piece;
 use crate::Error;
 use crate::files::{FileWriter, OutputFile, WriteOptions};
+use crate::object_store::{ObjectFile, ObjectStore, ObjectStoreSettings};
 use crate::operators::{RechunkOptions, Rechunker};
 use crate::pack::CodecPool;
 
@@ -20,10 +23,10 @@ const ROWS: usize = 64 << 10;
 /// Bytes that are gathered for a batch at the most.
 const BATCH_BYTES_MAX: usize = 64 << 20;
 
-/// Writes what goes to a directory. Nothing has a name before [`FileOutput::finish`], and dropped
+/// Writes what goes to a directory or a bucket. Nothing has a name before [`FileOutput::finish`], and dropped
 /// before it leaves nothing.
 pub struct FileOutput {
-    directory: PathBuf,
+    place: Place,
     options: WriteOptions,
     rechunk: RechunkOptions,
     schema: SchemaRef,
@@ -36,8 +39,19 @@ pub struct FileOutput {
     files: BTreeMap<Partition, OpenFile>,
 }
 
+enum Place {
+    Directory(PathBuf),
+    Bucket(Arc<ObjectStore>),
+}
+
+/// A file or an object that is being written.
+enum PartFile {
+    File(OutputFile),
+    Object(Box<ObjectFile>),
+}
+
 struct OpenFile {
-    writer: FileWriter<OutputFile>,
+    writer: FileWriter<PartFile>,
     waiting: Rechunker,
     rows: u64,
 }
@@ -67,10 +81,12 @@ pub struct FileOutputOptions {
 }
 
 impl FileOutput {
-    /// Makes the directory. Files are begun with their first rows.
+    /// Makes the directory. Files are begun with their first rows. What a bucket needs beside its
+    /// address comes from the environment ([`ObjectStoreSettings`]).
     ///
     /// # Errors
-    /// [`Error::Refused`] for an output that is no directory; [`Error::File`].
+    /// [`Error::Refused`] for an output without files, or a bucket without credentials;
+    /// [`Error::File`].
     pub fn new(
         output: &Output,
         schema: &SchemaRef,
@@ -78,14 +94,21 @@ impl FileOutput {
         options: FileOutputOptions,
         pool: &Arc<CodecPool>,
     ) -> Result<Self, Error> {
-        let Destination::Directory(directory) = &output.to else {
-            return Err(Error::Refused(format!("{} is no directory", output.to)));
+        let place = match &output.to {
+            Destination::Directory(directory) => {
+                fs::create_dir_all(directory).map_err(|error| Error::file(directory, error))?;
+                Place::Directory(directory.clone())
+            }
+            Destination::ObjectStore(address) => {
+                let settings = ObjectStoreSettings::from_environment();
+                Place::Bucket(Arc::new(ObjectStore::new(address, &settings)?))
+            }
+            other => return Err(Error::Refused(format!("{other} has no files"))),
         };
-        fs::create_dir_all(directory).map_err(|error| Error::file(directory, error))?;
         let files = u64::from(partitions.unwrap_or(0)) + 1;
         let bytes = usize::try_from(options.gathered_bytes / files).unwrap_or(BATCH_BYTES_MAX);
         Ok(Self {
-            directory: directory.clone(),
+            place,
             options: output.write_options(),
             rechunk: RechunkOptions {
                 rows: output.rows.unwrap_or(ROWS),
@@ -125,11 +148,10 @@ impl FileOutput {
             let rest = file.waiting.finish()?;
             write_all(&mut file.writer, &rest)?;
             let (output, _) = file.writer.finish()?;
-            let path = output.path().to_owned();
-            written.push((partition, path, file.rows, output));
+            written.push((partition, output.path(), file.rows, output));
         }
         // Whatever can fail in writing has been done: now they get their names.
-        let name = |(partition, path, rows, output): (Partition, PathBuf, u64, OutputFile)| {
+        let name = |(partition, path, rows, output): (Partition, PathBuf, u64, PartFile)| {
             let bytes = output.finish(durable)?;
             Ok(WrittenFile {
                 partition,
@@ -142,11 +164,19 @@ impl FileOutput {
     }
 
     fn file(&mut self, partition: Partition) -> Result<&mut OpenFile, Error> {
-        let path = self.directory.join(self.file_name(partition));
+        let name = self.file_name(partition);
         match self.files.entry(partition) {
             std::collections::btree_map::Entry::Occupied(file) => Ok(file.into_mut()),
             std::collections::btree_map::Entry::Vacant(place) => {
-                let output = OutputFile::create(Path::new(&path), self.replace)?;
+                let output = match &self.place {
+                    Place::Directory(directory) => {
+                        PartFile::File(OutputFile::create(&directory.join(name), self.replace)?)
+                    }
+                    Place::Bucket(store) => {
+                        let object = ObjectFile::create(store, name, self.replace)?;
+                        PartFile::Object(Box::new(object))
+                    }
+                };
                 let writer = FileWriter::new(output, &self.schema, self.options, &self.pool)?;
                 Ok(place.insert(OpenFile {
                     writer,
@@ -177,6 +207,39 @@ pub fn partition_name(prefix: &str, partition: u32, partitions: u32) -> String {
     }
 }
 
-fn write_all(writer: &mut FileWriter<OutputFile>, batches: &[RecordBatch]) -> Result<(), Error> {
+fn write_all(writer: &mut FileWriter<PartFile>, batches: &[RecordBatch]) -> Result<(), Error> {
     batches.iter().try_for_each(|batch| writer.write(batch))
+}
+
+impl PartFile {
+    /// What it is going to be called.
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::File(file) => file.path().into(),
+            Self::Object(object) => object.address().into(),
+        }
+    }
+
+    fn finish(self, durable: bool) -> Result<u64, Error> {
+        match self {
+            Self::File(file) => file.finish(durable),
+            Self::Object(object) => object.finish(),
+        }
+    }
+}
+
+impl Write for PartFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Object(object) => object.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.flush(),
+            Self::Object(object) => object.flush(),
+        }
+    }
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod enlarge;
 mod files;
+mod object_store;
 mod pack;
 mod pack_checks;
 mod pack_hostile;

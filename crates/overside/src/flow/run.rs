@@ -148,10 +148,11 @@ impl Run<'_> {
         let count = self.definition.outputs.len() as u64;
         outputs
             .map(|(name, output)| {
-                if !matches!(output.to, Destination::Directory(_)) {
+                if let Destination::Subscribers | Destination::Flight(_) = output.to {
+                    let to = shown(output.to.to_string());
                     return Err(format!(
-                        "output {name:?} goes to {}: only `overside flow serve` does that; here outputs are directories",
-                        shown(output.to.to_string())
+                        "output {name:?} goes to {to}: only `overside flow serve` does that; here \
+                         outputs are directories and s3://BUCKET/PREFIX"
                     ));
                 }
                 let options = FileOutputOptions {
