@@ -160,12 +160,14 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
     """The label in two parts: what runs it, and how."""
     parameters = test.parameters
     device = str(parameters.get("device") or "")
-    who = library(test)
+    who, work = library(test), ""
     if not presentation(test.task)["variants"] and (labelled := _labelled(test)):
-        who = ", ".join(formatting.choice(test.task, name, parameters) for name in labelled)
+        work = ", ".join(formatting.choice(test.task, name, parameters) for name in labelled)
+        who = work
     is_cpu = device in {"cpu", ""}
     if device.startswith("emulated:"):
-        who = formatting.card(device.removeprefix("emulated:"))
+        card = formatting.card(device.removeprefix("emulated:"))
+        who = f"{card}, {work}" if work else card
     elif not is_cpu:
         who = f"{formatting.device(device)}, {who}" if who else formatting.device(device)
     if test.task == "network" and len({formatting.ends(t.parameters) for t in (test, *beside)}) > 1:
@@ -186,6 +188,8 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
             continue
         if name == "threads" and isinstance(mine, int) and (differs or is_cpu):
             how.append(formatting.plural(mine, "thread"))
+        elif name == "threads" and isinstance(mine, str):
+            how.append(f"threads: {formatting.choice(test.task, name, parameters)}")
         elif differs and mine is not None:
             how.append(f"{name} {formatting.value(mine)}")
     return who or formatting.clean(test.task, 60), ", ".join(how)

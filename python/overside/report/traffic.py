@@ -108,12 +108,19 @@ def _lines(tests: Sequence[TestSummary], axis: str) -> list[list[TestSummary]]:
     return [sorted(line, key=lambda test: float(test.parameters[axis])) for line in found.values()]
 
 
-def _who(test: TestSummary) -> str:
+def _who(test: TestSummary, beside: Sequence[TestSummary]) -> str:
+    """What a label begins with; of several parameters those that tell it from the others."""
     first = presentation(test.task)["labels"]["parameters"]
-    parts = [formatting.choice(test.task, name, test.parameters) for name in first]
-    if test.parameters.get("mode"):
-        parts.append(formatting.clean(test.parameters["mode"], 60))
-    return ", ".join(parts) or formatting.ends(test.parameters)
+    mine = test.parameters
+    telling = [
+        name
+        for name in first
+        if any(other.parameters.get(name) != mine.get(name) for other in beside)
+    ]
+    parts = [formatting.choice(test.task, name, mine) for name in telling or first]
+    if mine.get("mode"):
+        parts.append(formatting.clean(mine["mode"], 60))
+    return ", ".join(parts) or formatting.ends(mine)
 
 
 def _how(test: TestSummary, beside: Sequence[TestSummary], axis: str | None) -> str:
@@ -135,21 +142,14 @@ def _how(test: TestSummary, beside: Sequence[TestSummary], axis: str | None) -> 
     return ", ".join(parts)
 
 
-def _differences(test: TestSummary, beside: Sequence[TestSummary]) -> str:
-    """What tells it from the others, or its name where nothing does."""
-    first = presentation(test.task)["labels"]["parameters"]
-    parts = [
-        formatting.choice(test.task, name, test.parameters)
-        for name in first
-        if any(other.parameters.get(name) != test.parameters.get(name) for other in beside)
-    ]
-    return ", ".join(filter(None, (*parts, _how(test, beside, None)))) or _who(test)
+def _label(test: TestSummary, beside: Sequence[TestSummary]) -> str:
+    return ", ".join(filter(None, (_who(test, beside), _how(test, beside, None))))
 
 
 def _point(
     test: TestSummary, metric: str, beside: Sequence[TestSummary], axis: str | None
 ) -> Point:
-    return vega.point(test.metrics[metric], _who(test), _how(test, beside, axis), buffer="")
+    return vega.point(test.metrics[metric], _who(test, beside), _how(test, beside, axis), buffer="")
 
 
 def _sweep(
@@ -211,7 +211,7 @@ def _breakdown(tests: Sequence[TestSummary], provenance: str) -> Iterator[Chart]
     points, rows = [], []
     for test in told:
         estimates = {name: test.metrics[name] for name in stages if name in test.metrics}
-        label = _differences(test, told)
+        label = _label(test, told)
         rows.append((label, *(cells(estimates.get(name))[0] for name in stages)))
         if len(rows) <= BARS_MAX:
             times_s = {stages[name]: one.median / 1e3 for name, one in estimates.items()}
@@ -246,7 +246,7 @@ def _over_time(tests: Sequence[TestSummary], provenance: str) -> Iterator[Chart]
     for jobs, told in by_jobs.items():
         points, rows = [], []
         for test in told[:SERIES_MAX]:
-            label = ", ".join(filter(None, (_who(test), _how(test, told, None))))
+            label = _label(test, told)
             for end_s, value in _slices(test.series or {}):
                 points.append({"who": label, "s": end_s, "value": value})
             rows.append((label, *(_phase(test, when) for when in ("before", "during", "after"))))

@@ -105,7 +105,7 @@ pub(super) fn spec() -> TaskSpec {
             charts: Charts::Traffic,
             axes: vec![axis("partitions", "Partitions"), axis("rows", "Rows")],
             stages: STAGES.map(|(name, title)| Choice { name, title }).into(),
-            ..Report::new("Partition {table}", &HOW)
+            ..Report::new("Unpack and pack {table}", &HOW).titled_when("partitions", "Partition {table}")
         },
     }
 }
