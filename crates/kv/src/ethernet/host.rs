@@ -135,8 +135,8 @@ impl Host {
         match ip.protocol {
             PROTOCOL_UDP => {
                 let udp = Udp::parse(&ip, checked)?;
-                // Nothing can be sent there.
-                if udp.source == 0 {
+                // Port 0 is nobody's.
+                if udp.source == 0 || udp.destination == 0 {
                     return Err(Ignored::NotForUs);
                 }
                 (path.port, path.local_port) = (udp.source, udp.destination);
