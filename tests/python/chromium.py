@@ -1,6 +1,7 @@
 """Drives a headless Chromium over its debugging pipe, with nothing but the standard library.
 
-The browser runs in a network namespace of its own: a page that tried to load something could not.
+Unless it is to reach a server here, the browser runs in a network namespace of its own: a page that
+tried to load something could not.
 """
 
 from __future__ import annotations
@@ -115,6 +116,11 @@ class Page:
 
     def show(self, path: Path, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         """Opens a file and waits until its charts are drawn."""
+        self.visit(path.resolve().as_uri(), width, height, dark)
+        self.evaluate(_UNTIL_DRAWN)
+
+    def visit(self, url: str, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+        """Opens a page and waits until it is loaded."""
         self.console.clear()
         self.requests.clear()
         self.call(
@@ -126,10 +132,9 @@ class Page:
         )
         self.theme(dark)
         self._loaded = False
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=url)
         while not self._loaded:
             self._note(self._receive())
-        self.evaluate(_UNTIL_DRAWN)
 
     def theme(self, dark: bool, media: str = "") -> None:
         """What `prefers-color-scheme` answers, and whether the page is being printed."""
@@ -151,8 +156,8 @@ class Page:
 
 
 @contextlib.contextmanager
-def browser(home: Path) -> Iterator[Page]:
-    """A browser with one tab; `home` holds its profile."""
+def browser(home: Path, *, with_network: bool = False) -> Iterator[Page]:
+    """A browser with one tab; `home` holds its profile. Unless with network, it reaches nothing."""
     to_read, to_write = os.pipe()
     from_read, from_write = os.pipe()
 
@@ -162,7 +167,7 @@ def browser(home: Path) -> Iterator[Page]:
         "-c",
         f'exec "$@" 3<&{to_read} 4>&{from_write}',
         "bash",
-        *_isolated(),
+        *([] if with_network else _isolated()),
         "chromium",
         "--headless=new",
         "--no-sandbox",

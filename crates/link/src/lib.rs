@@ -12,6 +12,7 @@ mod doorbell;
 pub mod listing;
 #[cfg(all(test, loom))]
 mod loom;
+mod password;
 mod primitive;
 mod ring;
 mod secret;
@@ -24,5 +25,6 @@ pub mod verbs;
 mod volatile_slice;
 
 pub use doorbell::Armed;
+pub use password::{Password, PasswordError};
 pub use secret::Secret;
 pub use volatile_slice::VolatileSlice;

@@ -10,6 +10,7 @@ mod output;
 mod partition;
 mod run;
 mod run_text;
+mod serve;
 mod suggest_key;
 mod text;
 mod tree;
@@ -36,6 +37,7 @@ enum FlowCommand {
     Generate(Box<generate::Arguments>),
     Partition(Box<partition::Arguments>),
     Run(Box<run::Arguments>),
+    Serve(Box<serve::Arguments>),
     SuggestKey(Box<suggest_key::Arguments>),
     Tree(Box<tree::Arguments>),
     /// Serve tables with projection and predicate pushed down
@@ -65,6 +67,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             partition::run(arguments)
         }),
         FlowCommand::Run(arguments) => started("run", &arguments.verbosity, || run::run(arguments)),
+        FlowCommand::Serve(arguments) => serve::run(arguments),
         FlowCommand::SuggestKey(arguments) => started("suggest-key", &arguments.verbosity, || {
             suggest_key::run(arguments)
         }),

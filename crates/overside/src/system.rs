@@ -23,13 +23,12 @@ const TERMINATING: [c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc
 static TEMP_FILE: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 
 /// From now on the unfinished file is removed when a signal ends the process. A signal that was
-/// ignored when the process began stays ignored, as `nohup` wants it. A file that grows beyond the
-/// limit of the process is an error of `write`, and no signal.
+/// ignored when the process began stays ignored, as `nohup` wants it.
 pub fn install_signal_cleanup() {
+    fail_writes_beyond_limits();
     // SAFETY: `action` is a valid sigaction, made of zeroes as C programs make it; the handler
     // calls only what is safe in a handler.
     unsafe {
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         for signal in TERMINATING {
             let mut before: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &mut before);
@@ -45,6 +44,12 @@ pub fn install_signal_cleanup() {
             libc::sigaction(signal, &action, null_mut());
         }
     }
+}
+
+/// From now on a file that grows beyond the limit of the process is an error of `write`, and no signal.
+pub fn fail_writes_beyond_limits() {
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Removes the unfinished file and ends the process by the signal that came.

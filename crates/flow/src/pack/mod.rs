@@ -4,7 +4,8 @@
 //! |---|---|
 //! | who computes? | `pool`: `threads` of the budget, or a device through `executors` (`placed`) |
 //! | how is a batch written? | `packer`: `message`, `buffers`, `footer`, `compact`, `sink` |
-//! | how is one read? | `unpacker`: `input`, `messages`, `schema`, `arrays`, `dictionaries` |
+//! | how is one read? | `unpacker`: `input`, `messages`, `decoder`, `schema`, `arrays`, `dictionaries` |
+//! | and single messages, for Arrow Flight? | `flight` |
 //! | what if messages are compressed as a whole? | `outer` |
 //! | where does the time go? | `stages` |
 //!
@@ -16,8 +17,10 @@ mod arrays;
 mod buffers;
 mod codec;
 mod compact;
+mod decoder;
 mod dictionaries;
 mod executors;
+mod flight;
 mod footer;
 mod input;
 mod memory;
@@ -36,6 +39,7 @@ mod unpacker;
 pub use codec::{Codec, Layout};
 pub(crate) use executors::Job;
 pub use executors::Placement;
+pub use flight::{Message, MessagePacker, MessageUnpacker};
 pub use outer::{OUTER_FORMAT_KEY, Outer};
 pub use packer::{PackOptions, Packer};
 pub use pool::CodecPool;

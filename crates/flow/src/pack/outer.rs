@@ -241,8 +241,8 @@ impl Compressing {
 /// By how much a byte can become longer at most.
 fn ratio_max(format: Format) -> u64 {
     match format {
-        Format::Lz4 | Format::Lz4Block => super::unpacker::LZ4_RATIO_MAX,
-        Format::Zstd => super::unpacker::ZSTD_RATIO_MAX,
+        Format::Lz4 | Format::Lz4Block => super::decoder::LZ4_RATIO_MAX,
+        Format::Zstd => super::decoder::ZSTD_RATIO_MAX,
         // A bit for a length and one for a distance make 258 bytes (RFC 1951).
         _ => 1032,
     }

@@ -148,6 +148,26 @@ impl<W: Write + Send + 'static> Packer<W> {
         result
     }
 
+    /// Writes all that was taken, except what ends the stream or the file.
+    ///
+    /// # Errors
+    /// As [`Packer::write`].
+    pub fn flush(&mut self) -> Result<(), Error> {
+        if self.failed {
+            return Err(Error::Spent);
+        }
+        let mut time = StageTime::default();
+        let result = time.measure(|| {
+            while let Some(outgoing) = self.pending.pop_front() {
+                self.put(outgoing)?;
+            }
+            Ok::<_, Error>(self.get_mut()?.flush()?)
+        });
+        self.time += time;
+        self.failed = result.is_err();
+        result
+    }
+
     /// Writes what is left and what ends the stream or the file. The writer back, flushed, and what
     /// it took.
     ///

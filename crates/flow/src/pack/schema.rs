@@ -6,7 +6,7 @@ use arrow_ipc::convert::fb_to_schema;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::arrays::children;
-use super::unpacker::guarded;
+use super::decoder::guarded;
 use crate::Error;
 
 /// What the values of dictionaries are, by their numbers.

@@ -312,6 +312,8 @@ impl Definition {
             if let Destination::Directory(path) = &mut output.to {
                 resolve(path);
             }
+            output.password_file.iter_mut().for_each(resolve);
+            output.tls_keys.iter_mut().for_each(resolve);
         }
     }
 

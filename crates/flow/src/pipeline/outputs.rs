@@ -36,6 +36,12 @@ pub struct Output {
     /// Bytes of batches after which a service begins another file; 256 MiB unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_bytes: Option<ByteSize>,
+    /// Of another endpoint: the first line of this file is the token that it wants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
+    /// Of another endpoint: a directory with `ca.pem`, and `host.pem` and `host.key` if it wants certificates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_keys: Option<PathBuf>,
 }
 
 /// Where an output goes.
@@ -109,6 +115,17 @@ impl Output {
             && !self.has_files()
         {
             let problem = format!("{} has no files", self.to);
+            return Err(Error::of_key(key, problem, "leave it out"));
+        }
+        let is_flight = matches!(self.to, Destination::Flight(_));
+        let flight_keys = [
+            ("password_file", self.password_file.is_some()),
+            ("tls_keys", self.tls_keys.is_some()),
+        ];
+        if let Some((key, _)) = flight_keys.iter().find(|(_, is_set)| *is_set)
+            && !is_flight
+        {
+            let problem = format!("{} is no other endpoint", self.to);
             return Err(Error::of_key(key, problem, "leave it out"));
         }
         self.write_options().check().map_err(|error| {

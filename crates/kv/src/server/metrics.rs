@@ -1,7 +1,7 @@
 //! Metrics in Prometheus's text exposition format, version 0.0.4. What is counted are plain integers of
 //! each worker, added up when somebody asks; a library's registry would have shared atomics instead.
 
-use std::fmt::{Display, Write};
+use overside_http::Exposition;
 
 use super::Backing;
 use super::client::Clients;
@@ -13,8 +13,8 @@ use crate::stages::Stage;
 const PREFIX: &str = "overside_kv_";
 
 /// All metrics.
-pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64) -> String {
-    let mut out = Metrics(String::with_capacity(8 << 10));
+pub fn all(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64) -> Exposition {
+    let mut out = Exposition::new(PREFIX);
     let figures = state.total(clients);
     let counters = &figures.counters;
     let s = backing.statistics();
@@ -108,7 +108,7 @@ pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64
         let labels = format_args!("{{stage=\"{}\"}}", stage.name());
         out.sample("stage_seconds_total", &labels, ns as f64 / 1e9);
     }
-    out.turns(counters);
+    turns(&mut out, counters);
     if let Some(registration) = &state.settings.registration {
         let registered = "Endpoints that are in the directory.";
         out.gauge(
@@ -142,47 +142,21 @@ pub fn text(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64
             );
         }
     }
-    out.0
+    out
 }
 
-struct Metrics(String);
-
-impl Metrics {
-    fn head(&mut self, name: &str, help: &str, kind: &str) {
-        // Writing to a String cannot fail, here and below.
-        let _ = write!(
-            self.0,
-            "# HELP {PREFIX}{name} {help}\n# TYPE {PREFIX}{name} {kind}\n"
+fn turns(out: &mut Exposition, counters: &Counters) {
+    let turns = &counters.turns;
+    let help = "Time from the first read of a turn to its last write.";
+    out.head("turn_seconds", help, "histogram");
+    for (seconds, count) in turns.cumulative() {
+        out.sample(
+            "turn_seconds_bucket",
+            &format_args!("{{le=\"{seconds}\"}}"),
+            count,
         );
     }
-
-    fn sample(&mut self, name: &str, labels: &dyn Display, value: impl Display) {
-        let _ = writeln!(self.0, "{PREFIX}{name}{labels} {value}");
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: impl Display) {
-        self.head(name, help, "counter");
-        self.sample(name, &"", value);
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
-        self.head(name, help, "gauge");
-        self.sample(name, &"", value);
-    }
-
-    fn turns(&mut self, counters: &Counters) {
-        let turns = &counters.turns;
-        let help = "Time from the first read of a turn to its last write.";
-        self.head("turn_seconds", help, "histogram");
-        for (seconds, count) in turns.cumulative() {
-            self.sample(
-                "turn_seconds_bucket",
-                &format_args!("{{le=\"{seconds}\"}}"),
-                count,
-            );
-        }
-        self.sample("turn_seconds_bucket", &"{le=\"+Inf\"}", turns.count());
-        self.sample("turn_seconds_sum", &"", turns.sum_s());
-        self.sample("turn_seconds_count", &"", turns.count());
-    }
+    out.sample("turn_seconds_bucket", &"{le=\"+Inf\"}", turns.count());
+    out.sample("turn_seconds_sum", &"", turns.sum_s());
+    out.sample("turn_seconds_count", &"", turns.count());
 }

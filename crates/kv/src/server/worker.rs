@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_base::EventFd;
+use overside_http::Exchange;
 use slab::Slab;
 
 use super::backing::{Backing, TICK_MS};
@@ -43,7 +44,6 @@ use super::listeners::{Listener, Sockets};
 use super::packets::PacketServer;
 use super::regions::Regions;
 use super::replies::Serving;
-use super::scrape::Scrape;
 use super::state::State;
 use crate::KeyHasher;
 use crate::clock::Clock;
@@ -72,7 +72,7 @@ pub struct Worker<'b> {
     driver: Driver,
     listeners: Vec<Listener>,
     clients: Clients,
-    scrapes: Slab<Scrape>,
+    scrapes: Slab<Exchange>,
     buffers: Buffers,
     engine: CommunicationEngine,
     memcached: MemcachedEngine,

@@ -69,14 +69,30 @@ pub enum KeysError {
 /// # Errors
 /// [`KeysError`].
 pub fn host(directory: &Path) -> Result<Arc<ClientConfig>, KeysError> {
+    connecting(directory, Some(own(directory, HOST_FILES)?))
+}
+
+/// The side of a client of any server whose certificate the authority in `directory` signed. It shows the host's
+/// certificate if that is there too.
+///
+/// # Errors
+/// [`KeysError`].
+pub fn client(directory: &Path) -> Result<Arc<ClientConfig>, KeysError> {
+    let has_own = directory.join(HOST_FILES[0]).exists();
+    let own = has_own.then(|| own(directory, HOST_FILES)).transpose()?;
+    connecting(directory, own)
+}
+
+fn connecting(directory: &Path, own: Option<Own>) -> Result<Arc<ClientConfig>, KeysError> {
     let roots = roots(directory)?;
-    let (certificates, key) = own(directory, HOST_FILES)?;
     let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .and_then(|builder| {
-            builder
-                .with_root_certificates(roots)
-                .with_client_auth_cert(certificates, key)
+            let builder = builder.with_root_certificates(roots);
+            match own {
+                Some((certificates, key)) => builder.with_client_auth_cert(certificates, key),
+                None => Ok(builder.with_no_client_auth()),
+            }
         });
     let path = directory.join(HOST_FILES[0]);
     config.map(Arc::new).map_err(|error| content(path, error))

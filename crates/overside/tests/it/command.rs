@@ -131,6 +131,7 @@ fn native_verbs_list_their_options() {
         ("flow_generate", &["flow", "generate", "--help"]),
         ("flow_partition", &["flow", "partition", "--help"]),
         ("flow_run", &["flow", "run", "--help"]),
+        ("flow_serve", &["flow", "serve", "--help"]),
         ("flow_suggest_key", &["flow", "suggest-key", "--help"]),
         ("flow_tree", &["flow", "tree", "--help"]),
         ("flow_tree_add", &["flow", "tree", "add", "--help"]),

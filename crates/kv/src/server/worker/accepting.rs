@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use overside_http::Exchange;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use rustls::ServerConnection;
@@ -15,7 +16,6 @@ use crate::server::connection::{Connection, Protocol};
 use crate::server::counters::CloseReason;
 use crate::server::driver::EventFlags;
 use crate::server::listeners::{Peer, Service};
-use crate::server::scrape::Scrape;
 use crate::server::transport::Transport;
 
 /// Connections accepted a turn and listener.
@@ -134,7 +134,7 @@ impl Worker<'_> {
 
     fn admit_scrape(&mut self, socket: OwnedFd) {
         if self.scrapes.len() < SCRAPES_MAX {
-            let key = self.scrapes.insert(Scrape::new(socket, self.now_ms));
+            let key = self.scrapes.insert(Exchange::new(socket, self.now_ms));
             let token = SCRAPE | key as u64;
             if (self.driver)
                 .add(&self.scrapes[key], token, EventFlags::IN)

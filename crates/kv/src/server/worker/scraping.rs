@@ -1,9 +1,10 @@
 //! Those who collect metrics.
 
+use overside_http::Next;
+
 use super::{SCRAPE, Worker};
 use crate::server::driver::EventFlags;
 use crate::server::metrics;
-use crate::server::scrape::Next;
 
 impl Worker<'_> {
     pub(super) fn scrape(&mut self) {
@@ -12,15 +13,18 @@ impl Worker<'_> {
         for (key, scrape) in &mut self.scrapes {
             let (state, clients) = (&self.state, &self.clients);
             let backing = &*self.backing;
-            let interest =
-                match scrape.advance(|| metrics::text(state, clients, backing, self.now_ms)) {
-                    Next::Read => EventFlags::IN,
-                    Next::Write => EventFlags::OUT,
-                    Next::Close => {
-                        closed.push(key);
-                        continue;
-                    }
-                };
+            let now_ms = self.now_ms;
+            let interest = match scrape.advance(|path| {
+                let is_there = path == "/metrics";
+                is_there.then(|| metrics::all(state, clients, backing, now_ms).into_response())
+            }) {
+                Next::Read => EventFlags::IN,
+                Next::Write => EventFlags::OUT,
+                Next::Close => {
+                    closed.push(key);
+                    continue;
+                }
+            };
             if self
                 .driver
                 .change(&*scrape, SCRAPE | key as u64, interest)

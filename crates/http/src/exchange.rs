@@ -1,4 +1,4 @@
-//! One request for metrics over HTTP/1.1 (RFC 9112), which is answered and closed.
+//! One request over HTTP/1.1 (RFC 9112), which is answered and closed. Nothing blocks.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,8 +11,8 @@ const REQUEST_MAX_BYTES: usize = 8 << 10;
 /// How long a request may take.
 const TIMEOUT_MS: u64 = 5_000;
 
-/// A connection that asks for metrics.
-pub struct Scrape {
+/// A connection that asks for something.
+pub struct Exchange {
     socket: OwnedFd,
     request: Vec<u8>,
     response: Vec<u8>,
@@ -31,7 +31,17 @@ pub enum Next {
     Close,
 }
 
-impl Scrape {
+/// What is at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// Its media type.
+    pub content_type: &'static str,
+    /// The text.
+    pub body: String,
+}
+
+impl Exchange {
+    /// Begins with a socket that does not block; times are of any clock.
     pub fn new(socket: OwnedFd, now_ms: u64) -> Self {
         Self {
             socket,
@@ -42,20 +52,21 @@ impl Scrape {
         }
     }
 
+    /// Whether it takes too long.
     pub fn is_late(&self, now_ms: u64) -> bool {
         now_ms > self.deadline_ms
     }
 
-    /// Reads or writes what can be.
-    pub fn advance(&mut self, metrics: impl FnOnce() -> String) -> Next {
+    /// Reads or writes what can be. `answer`: what is at a path; `None`: nothing.
+    pub fn advance(&mut self, answer: impl FnOnce(&str) -> Option<Response>) -> Next {
         let next = match self.response.is_empty() {
-            true => self.read(metrics),
+            true => self.read(answer),
             false => self.write(),
         };
         next.unwrap_or(Next::Close)
     }
 
-    fn read(&mut self, metrics: impl FnOnce() -> String) -> io::Result<Next> {
+    fn read(&mut self, answer: impl FnOnce(&str) -> Option<Response>) -> io::Result<Next> {
         let mut bytes = [0; 1024];
         let count = match recv(&self.socket, &mut bytes, RecvFlags::empty()) {
             Ok((count, _)) => count,
@@ -68,9 +79,9 @@ impl Scrape {
         self.request.extend_from_slice(&bytes[..count]);
         let is_complete = self.request.windows(4).any(|end| end == b"\r\n\r\n");
         self.response = match is_complete {
-            true => respond(&self.request, metrics),
+            true => respond(&self.request, answer),
             false if self.request.len() < REQUEST_MAX_BYTES => return Ok(Next::Read),
-            false => response("431 Request Header Fields Too Large", "too long\n", true),
+            false => refusal("431 Request Header Fields Too Large", "too long\n", true),
         };
         self.write()
     }
@@ -92,13 +103,13 @@ impl Scrape {
     }
 }
 
-impl AsFd for Scrape {
+impl AsFd for Exchange {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-fn respond(request: &[u8], metrics: impl FnOnce() -> String) -> Vec<u8> {
+fn respond(request: &[u8], answer: impl FnOnce(&str) -> Option<Response>) -> Vec<u8> {
     let line = request
         .split(|byte| *byte == b'\r')
         .next()
@@ -106,19 +117,36 @@ fn respond(request: &[u8], metrics: impl FnOnce() -> String) -> Vec<u8> {
     let mut words = line.split(|byte| *byte == b' ');
     let (method, target) = (words.next(), words.next().unwrap_or_default());
     let path = target.split(|byte| *byte == b'?').next();
+    let path = path.and_then(|path| std::str::from_utf8(path).ok());
     let has_body = method != Some(b"HEAD");
-    match (method, path) {
-        (Some(b"GET" | b"HEAD"), Some(b"/metrics")) => response("200 OK", &metrics(), has_body),
-        (Some(b"GET" | b"HEAD"), _) => response("404 Not Found", "see /metrics\n", has_body),
-        _ => response("405 Method Not Allowed", "GET only\n", true),
+    if !matches!(method, Some(b"GET" | b"HEAD")) {
+        return refusal("405 Method Not Allowed", "GET only\n", true);
+    }
+    match path.and_then(answer) {
+        Some(found) => response("200 OK", &found, has_body),
+        None => refusal("404 Not Found", "see /metrics\n", has_body),
     }
 }
 
-fn response(status: &str, body: &str, has_body: bool) -> Vec<u8> {
+fn refusal(status: &str, text: &str, has_body: bool) -> Vec<u8> {
+    let text = Response {
+        content_type: "text/plain; charset=utf-8",
+        body: text.into(),
+    };
+    response(status, &text, has_body)
+}
+
+/// Pages run what is in them, and load nothing but what is here.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                      connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'";
+
+fn response(status: &str, response: &Response, has_body: bool) -> Vec<u8> {
+    let Response { content_type, body } = response;
     let len = body.len();
     let body = if has_body { body } else { "" };
     format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Security-Policy: {POLICY}\r\n\
+         X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n\
          Content-Length: {len}\r\nConnection: close\r\n\r\n{body}"
     )
     .into_bytes()

@@ -5,13 +5,14 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use overside_link::Secret;
 use sha2::{Digest, Sha256};
+
+use crate::Secret;
 
 /// Longest password in bytes.
 const BYTES_MAX: u64 = 1024;
 
-/// What clients say with `AUTH`. Only its digest is kept, so that a comparison takes the same time
+/// What clients of a server prove to know. Only its digest is kept, so that a comparison takes the same time
 /// whatever was said.
 #[derive(Clone)]
 pub struct Password([u8; 32]);

@@ -1,0 +1,117 @@
+//! What a client asks for: paths of descriptors, and tickets.
+
+use arrow_flight::FlightDescriptor;
+use arrow_flight::flight_descriptor::DescriptorType;
+use serde::{Deserialize, Serialize};
+use tonic::Status;
+
+use crate::hosted::Hosted;
+
+/// Longest ticket or command of a subscriber in bytes.
+const TICKET_BYTES_MAX: usize = 4 << 10;
+
+/// What a subscriber wants: JSON, or `OUTPUT` or `OUTPUT/PARTITION`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subscribe {
+    /// The output.
+    pub output: String,
+    /// The only partition that is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<u32>,
+    /// Whether to wait for more once everything that came in has been taken.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub follow: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Subscribe {
+    /// Reads a ticket.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`.
+    pub fn parse(ticket: &[u8]) -> Result<Self, Status> {
+        let wrong = |why: &str| {
+            Status::invalid_argument(format!(
+                "{why}; a ticket is OUTPUT, OUTPUT/PARTITION or {{\"output\": \"NAME\", \"partition\": N, \
+                 \"follow\": false}}"
+            ))
+        };
+        if ticket.len() > TICKET_BYTES_MAX {
+            return Err(wrong("the ticket is too long"));
+        }
+        if ticket.first() == Some(&b'{') {
+            return serde_json::from_slice(ticket).map_err(|error| wrong(&error.to_string()));
+        }
+        let text = std::str::from_utf8(ticket).map_err(|_| wrong("the ticket is no text"))?;
+        let (output, partition) = match text.rsplit_once('/') {
+            Some((output, partition)) => match partition.parse() {
+                Ok(partition) => (output, Some(partition)),
+                Err(_) => (text, None),
+            },
+            None => (text, None),
+        };
+        Ok(Self {
+            output: output.into(),
+            partition,
+            follow: true,
+        })
+    }
+
+    /// As a ticket.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// Whether a descriptor names the pipeline's input.
+///
+/// # Errors
+/// `NOT_FOUND`, with what there is.
+pub fn check_path(descriptor: Option<&FlightDescriptor>, hosted: &Hosted) -> Result<(), Status> {
+    let input = hosted.pipeline.definition().flight_path();
+    let path = descriptor.map_or(&[][..], |descriptor| &descriptor.path);
+    match path {
+        [one] if one == input => Ok(()),
+        _ => Err(Status::not_found(format!(
+            "this service takes streams under the path {input:?}; a descriptor with {path:?} came"
+        ))),
+    }
+}
+
+/// The descriptor of a path.
+pub fn path(parts: &[&str]) -> FlightDescriptor {
+    FlightDescriptor {
+        r#type: DescriptorType::Path.into(),
+        cmd: Vec::new().into(),
+        path: parts.iter().map(|&part| part.to_owned()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Subscribe;
+
+    #[test]
+    fn tickets_are_words_or_json() {
+        let ticket = |text: &str| Subscribe::parse(text.as_bytes()).unwrap();
+        let plain = Subscribe {
+            output: "near".into(),
+            partition: None,
+            follow: true,
+        };
+        assert_eq!(ticket("near"), plain);
+        assert_eq!(ticket("near/3").partition, Some(3));
+        assert_eq!(ticket("near/by").output, "near/by");
+        let whole = r#"{"output": "near", "partition": 2, "follow": false}"#;
+        let whole = ticket(whole);
+        assert_eq!((whole.partition, whole.follow), (Some(2), false));
+        assert_eq!(ticket(&String::from_utf8(whole.to_bytes()).unwrap()), whole);
+        for wrong in [&b"{\"output\": 1}"[..], b"\xff", b"{}", &[b'a'; 5000]] {
+            assert!(Subscribe::parse(wrong).is_err());
+        }
+    }
+}

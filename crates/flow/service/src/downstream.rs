@@ -1,0 +1,166 @@
+//! An output that goes to another service: sent until it is acknowledged there.
+//!
+//! A batch stays in the queue of the output until the other service has acknowledged it. After a connection is lost
+//! everything that is left is sent again, and the other service recognizes by name and number what it had.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arrow_flight::FlightData;
+use overside_base::lock;
+use overside_flow::pack::PackOptions;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use crate::client::Target;
+use crate::descriptor;
+use crate::get::{FlightEncoder, send_one};
+use crate::hosted::Hosted;
+use crate::metadata::AcknowledgementMetadata;
+use crate::outputs::Output;
+use crate::service::Service;
+
+/// Messages that wait for the transport.
+const AHEAD: usize = 2;
+/// How long to wait until a connection is tried again, at first and at most.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// How an output to another service is.
+#[derive(Debug, Default)]
+pub struct LinkStatus {
+    /// Whether there is a connection.
+    pub is_connected: AtomicBool,
+    /// Why there is none.
+    pub last_error: Mutex<Option<String>>,
+}
+
+/// Batches that were sent and not acknowledged: their numbers and positions, by producer.
+type InFlight = Mutex<HashMap<Arc<str>, VecDeque<(u64, u64)>>>;
+
+/// Sends an output for as long as the service runs.
+pub async fn run(service: Arc<Service>, output: Arc<Output>, target: Target) {
+    let mut retry = RETRY_MIN;
+    while let Some(hosted) = &service.hosted {
+        let status = match session(&service, hosted, &output, &target).await {
+            // Its end is that of the service.
+            Ok(()) => return,
+            Err(status) => status,
+        };
+        if output.link.is_connected.swap(false, Ordering::Relaxed) {
+            retry = RETRY_MIN;
+        }
+        let reason = format!("{:?}: {}", status.code(), status.message());
+        let before = lock(&output.link.last_error).replace(reason.clone());
+        if before.as_ref() != Some(&reason) {
+            tracing::warn!(
+                output = &*output.name,
+                "{} does not take batches, which wait meanwhile: {reason}",
+                output.definition.to
+            );
+        }
+        tokio::time::sleep(retry).await;
+        retry = (2 * retry).min(RETRY_MAX);
+    }
+}
+
+async fn session(
+    service: &Service,
+    hosted: &Hosted,
+    output: &Output,
+    target: &Target,
+) -> Result<(), Status> {
+    let schema = hosted.schemas.output().await;
+    let mut client = target.connect().await?;
+    let mut encoder = FlightEncoder::new(&schema, PackOptions::default(), &service.pool)?;
+    let mut first = encoder.take_first();
+    if let Some(first) = first.first_mut() {
+        first.flight_descriptor = Some(descriptor::path(&[&target.path]));
+    }
+    let (messages, receiver) = mpsc::channel(AHEAD);
+    let (to_grpc, from_queue) = mpsc::channel(AHEAD);
+    let in_flight = InFlight::default();
+    let sending = send(output, encoder, first, &in_flight, messages);
+    // The other side reads messages, and not what became of making them.
+    let passing = pass(receiver, to_grpc);
+    let receiving = async {
+        let mut results = client
+            .do_put(ReceiverStream::new(from_queue))
+            .await?
+            .into_inner();
+        while let Some(result) = results.message().await? {
+            output.link.is_connected.store(true, Ordering::Relaxed);
+            *lock(&output.link.last_error) = None;
+            if let Some(acknowledged) = AcknowledgementMetadata::parse(&result.app_metadata) {
+                release(output, &in_flight, &acknowledged);
+            }
+        }
+        Err(Status::unavailable("it ended the stream"))
+    };
+    tokio::select! {
+        sent = sending => sent,
+        received = receiving => received,
+        () = passing => std::future::pending().await,
+    }
+}
+
+async fn pass(mut from: mpsc::Receiver<Result<FlightData, Status>>, to: mpsc::Sender<FlightData>) {
+    while let Some(Ok(message)) = from.recv().await {
+        if to.send(message).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Sends everything that is in the queue, from its beginning on, and what comes; returns at the queue's end.
+async fn send(
+    output: &Output,
+    mut encoder: FlightEncoder,
+    first: Vec<FlightData>,
+    in_flight: &InFlight,
+    messages: mpsc::Sender<Result<FlightData, Status>>,
+) -> Result<(), Status> {
+    for message in first {
+        send_one(&messages, message).await?;
+    }
+    let mut cursor = output.queue.first();
+    while let Some(queued) = output.queue.next(cursor).await? {
+        cursor = queued.position + 1;
+        let batch = &queued.batch;
+        lock(in_flight)
+            .entry(Arc::clone(&batch.producer))
+            .or_default()
+            .push_back((batch.sequence, queued.position));
+        for message in encoder.batch(batch, None)? {
+            send_one(&messages, message).await?;
+        }
+    }
+    // Nothing is left that would have to be acknowledged.
+    Ok(())
+}
+
+/// Releases what was acknowledged.
+fn release(output: &Output, in_flight: &InFlight, acknowledged: &AcknowledgementMetadata) {
+    let name = acknowledged.producer.as_deref().unwrap_or_default();
+    let mut released = Vec::new();
+    let mut in_flight = lock(in_flight);
+    if let Some(sent) = in_flight.get_mut(name) {
+        while let Some((_, position)) = sent
+            .front()
+            .filter(|one| one.0 <= acknowledged.acknowledged)
+        {
+            released.push(*position);
+            sent.pop_front();
+        }
+        if sent.is_empty() {
+            in_flight.remove(name);
+        }
+    }
+    drop(in_flight);
+    for position in released {
+        output.queue.release(position);
+    }
+}

@@ -1,0 +1,155 @@
+//! DoExchange: batches go in, and what the stages make of them comes back by the same call.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_flight::FlightData;
+use overside_flow::pack::{Message, MessageUnpacker, PackOptions, UnpackOptions};
+use overside_flow::pipeline::{Done, Stream};
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
+use tonic::{Status, Streaming};
+
+use crate::error::status_of;
+use crate::get::{DataSender, FlightEncoder, send_one};
+use crate::hosted::Hosted;
+use crate::metadata::BatchMetadata;
+use crate::opening::Opening;
+use crate::service::{Counters, Service};
+
+/// Batches that are read ahead of the stages.
+const AHEAD: usize = 2;
+
+/// A batch that came in.
+struct Incoming {
+    sequence: u64,
+    data: RecordBatch,
+}
+
+/// Runs the pipeline for this call alone, until the client has sent everything.
+pub async fn serve(
+    service: Arc<Service>,
+    opening: Opening,
+    messages: Streaming<FlightData>,
+    data: DataSender,
+    permit: OwnedSemaphorePermit,
+) {
+    if let Some(hosted) = &service.hosted {
+        let served = tokio::select! {
+            served = exchange(&service, hosted, opening, messages, &data) => served,
+            () = data.closed() => Ok(()),
+        };
+        if let Err(status) = served {
+            // It may be gone.
+            let _ = data.send(Err(status)).await;
+        }
+    }
+    drop(permit);
+}
+
+async fn exchange(
+    service: &Arc<Service>,
+    hosted: &Hosted,
+    opening: Opening,
+    mut messages: Streaming<FlightData>,
+    data: &DataSender,
+) -> Result<(), Status> {
+    let options = UnpackOptions::default();
+    let pool = &service.pool;
+    let mut unpacker = opening.unpacker(&mut messages, options, pool).await?;
+    let stream = hosted.pipeline.stream(unpacker.schema());
+    let stream = Arc::new(stream.map_err(|error| status_of(&error))?);
+    let mut encoder = FlightEncoder::new(
+        stream.output_schema(),
+        PackOptions::default(),
+        &service.pool,
+    )?;
+    for message in encoder.take_first() {
+        send_one(data, message).await?;
+    }
+    let (push, mut pushed) = tokio::sync::mpsc::channel::<Incoming>(AHEAD);
+    let runtime = Handle::current();
+    let pushing = {
+        let stream = Arc::clone(&stream);
+        tokio::task::spawn_blocking(move || {
+            // The other side gets the reason of an error.
+            while let Some(next) = pushed.blocking_recv()
+                && stream.push(next.sequence, next.data).is_ok()
+            {}
+            stream.finish();
+        })
+    };
+    let pulling = {
+        let (stream, data) = (Arc::clone(&stream), data.clone());
+        tokio::task::spawn_blocking(move || send_back(&stream, &mut encoder, &data, &runtime))
+    };
+    let received = receive(service, &mut unpacker, &mut messages, push).await;
+    let (_, sent) = (pushing.await, pulling.await);
+    received?;
+    sent.unwrap_or_else(|error| Err(Status::internal(error.to_string())))
+}
+
+async fn receive(
+    service: &Service,
+    unpacker: &mut MessageUnpacker,
+    messages: &mut Streaming<FlightData>,
+    push: tokio::sync::mpsc::Sender<Incoming>,
+) -> Result<(), Status> {
+    let mut position = 0;
+    loop {
+        let message = tokio::select! {
+            message = messages.message() => message?,
+            () = service.ending() => return Err(Status::unavailable("the service is shutting down")),
+            // The stages have failed.
+            () = push.closed() => return Ok(()),
+        };
+        let Some(message) = message else {
+            return Ok(());
+        };
+        let metadata = BatchMetadata::parse(&message.app_metadata);
+        let metadata = metadata.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let batch = tokio::task::block_in_place(|| {
+            unpacker.unpack(Message {
+                header: message.data_header,
+                body: message.data_body,
+            })
+        });
+        if let Some(batch) = batch.map_err(|error| status_of(&error))? {
+            Counters::add(&service.counters.received_batches, 1);
+            Counters::add(&service.counters.received_rows, batch.num_rows() as u64);
+            let sequence = metadata.map_or(position, |metadata| metadata.sequence);
+            position = sequence + 1;
+            let incoming = Incoming {
+                sequence,
+                data: batch,
+            };
+            if push.send(incoming).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Sends what comes out, with the sequence number of the batch that it came of.
+fn send_back(
+    stream: &Stream,
+    encoder: &mut FlightEncoder,
+    data: &DataSender,
+    runtime: &Handle,
+) -> Result<(), Status> {
+    while let Some(done) = stream.pull() {
+        let Done { tag, pieces } = done.map_err(|error| status_of(&error))?;
+        for piece in pieces {
+            let metadata = BatchMetadata {
+                producer: None,
+                sequence: tag,
+                output: None,
+                partition: piece.partition,
+            };
+            for message in encoder.rows(&piece.batch, metadata.to_bytes())? {
+                runtime.block_on(send_one(data, message))?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,328 @@
+//! The calls of Arrow Flight.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use arrow_flight::flight_service_server::FlightService;
+use arrow_flight::{
+    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightEndpoint, FlightInfo,
+    HandshakeRequest, HandshakeResponse, PollInfo, PutResult, Result as ActionResult, SchemaAsIpc,
+    SchemaResult, Ticket,
+};
+use arrow_ipc::writer::IpcWriteOptions;
+use arrow_schema::{Schema, SchemaRef};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::descriptor::{Subscribe, check_path, path};
+use crate::hosted::Hosted;
+use crate::opening::Opening;
+use crate::outputs::Output;
+use crate::service::Service;
+use crate::{access, exchange, get, node, put, statistics};
+
+/// Messages that wait for the transport: the next one.
+const AHEAD: usize = 1;
+/// What the action of that name says.
+const ACTIONS: [(&str, &str); 2] = [
+    ("health", "SERVING, or DRAINING while the service ends"),
+    ("statistics", "throughput, backlog, memory and lag as JSON"),
+];
+
+/// The calls, for a service.
+pub struct Endpoint {
+    /// The service.
+    pub service: Arc<Service>,
+}
+
+type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Endpoint {
+    /// The pipeline; a node has none.
+    fn hosted(&self) -> Result<&Hosted, Status> {
+        let hosted = self.service.hosted.as_ref();
+        hosted.ok_or_else(|| {
+            Status::unimplemented("a node has no pipeline; it takes DoExchange only")
+        })
+    }
+
+    /// Refuses new streams while the service ends, and beyond `limit`.
+    fn admit(&self, limit: &Arc<Semaphore>, remedy: &str) -> Result<OwnedSemaphorePermit, Status> {
+        if self.service.is_ending() {
+            return Err(Status::unavailable("the service is shutting down"));
+        }
+        (Arc::clone(limit).try_acquire_owned())
+            .map_err(|_| Status::resource_exhausted(format!("too many streams; {remedy}")))
+    }
+
+    fn output(&self, name: &str) -> Result<Arc<Output>, Status> {
+        let hosted = self.hosted()?;
+        let known = || {
+            let all = hosted
+                .outputs
+                .iter()
+                .filter(|output| output.has_subscribers());
+            all.map(|output| &*output.name)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let found = hosted
+            .output(name)
+            .filter(|output| output.has_subscribers());
+        found.cloned().ok_or_else(|| {
+            Status::not_found(format!(
+                "no output for subscribers is called {name:?}; there are: {}",
+                known()
+            ))
+        })
+    }
+
+    /// What is known of an output, or of the input.
+    fn info(&self, descriptor: &FlightDescriptor) -> Result<FlightInfo, Status> {
+        let hosted = self.hosted()?;
+        let known = hosted.schemas.known();
+        let (schema, endpoint) = match &descriptor.path[..] {
+            [_] => {
+                check_path(Some(descriptor), hosted)?;
+                (known.input, None)
+            }
+            [_, name] => {
+                let output = self.output(name)?;
+                let ticket = Subscribe {
+                    output: output.name.to_string(),
+                    partition: None,
+                    follow: true,
+                };
+                let ticket = Ticket {
+                    ticket: ticket.to_bytes().into(),
+                };
+                let endpoint = FlightEndpoint {
+                    ticket: Some(ticket),
+                    ..FlightEndpoint::default()
+                };
+                (known.output, Some(endpoint))
+            }
+            _ => {
+                return Err(Status::not_found(
+                    "a path is PIPELINE, or PIPELINE and OUTPUT",
+                ));
+            }
+        };
+        Ok(FlightInfo {
+            schema: schema_bytes(schema.as_ref())?,
+            flight_descriptor: Some(descriptor.clone()),
+            endpoint: endpoint.into_iter().collect(),
+            // Nobody knows how many will come.
+            total_records: -1,
+            total_bytes: -1,
+            ordered: false,
+            app_metadata: Vec::new().into(),
+        })
+    }
+}
+
+/// A schema as Flight has it; that of nothing as long as it is not known.
+fn schema_bytes(schema: Option<&SchemaRef>) -> Result<bytes::Bytes, Status> {
+    let empty = Arc::new(Schema::empty());
+    let options = IpcWriteOptions::default();
+    let result: Result<SchemaResult, _> =
+        SchemaAsIpc::new(schema.unwrap_or(&empty), &options).try_into();
+    let result = result.map_err(|error| Status::internal(error.to_string()))?;
+    Ok(result.schema)
+}
+
+fn stream_of<T: Send + 'static>(items: Vec<T>) -> BoxStream<T> {
+    Box::pin(tokio_stream::iter(items.into_iter().map(Ok)))
+}
+
+#[tonic::async_trait]
+impl FlightService for Endpoint {
+    type HandshakeStream = BoxStream<HandshakeResponse>;
+    type ListFlightsStream = BoxStream<FlightInfo>;
+    type DoGetStream = BoxStream<FlightData>;
+    type DoPutStream = BoxStream<PutResult>;
+    type DoExchangeStream = BoxStream<FlightData>;
+    type DoActionStream = BoxStream<ActionResult>;
+    type ListActionsStream = BoxStream<ActionType>;
+
+    async fn handshake(
+        &self,
+        request: Request<Streaming<HandshakeRequest>>,
+    ) -> Result<Response<Self::HandshakeStream>, Status> {
+        // Whoever comes here has the password.
+        let bearer = access::bearer(request.metadata());
+        let answer = HandshakeResponse {
+            protocol_version: 0,
+            payload: Vec::new().into(),
+        };
+        let mut response = Response::new(stream_of(vec![answer]));
+        if let Some(Ok(value)) = bearer.map(|bearer| bearer.parse()) {
+            response.metadata_mut().insert("authorization", value);
+        }
+        Ok(response)
+    }
+
+    async fn list_flights(
+        &self,
+        _request: Request<Criteria>,
+    ) -> Result<Response<Self::ListFlightsStream>, Status> {
+        let Some(hosted) = &self.service.hosted else {
+            return Ok(Response::new(stream_of(Vec::new())));
+        };
+        let input = hosted.pipeline.definition().flight_path();
+        let outputs = hosted
+            .outputs
+            .iter()
+            .filter(|output| output.has_subscribers());
+        let paths = outputs.map(|output| path(&[input, &output.name]));
+        let infos = std::iter::once(path(&[input])).chain(paths);
+        let infos = infos.map(|descriptor| self.info(&descriptor));
+        Ok(Response::new(stream_of(infos.collect::<Result<_, _>>()?)))
+    }
+
+    async fn get_flight_info(
+        &self,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.info(request.get_ref()).map(Response::new)
+    }
+
+    async fn poll_flight_info(
+        &self,
+        _request: Request<FlightDescriptor>,
+    ) -> Result<Response<PollInfo>, Status> {
+        Err(Status::unimplemented("use GetFlightInfo"))
+    }
+
+    async fn get_schema(
+        &self,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<SchemaResult>, Status> {
+        let schema = self.info(request.get_ref())?.schema;
+        let known = self.hosted()?.schemas.known();
+        let is_input = request.get_ref().path.len() == 1;
+        if (if is_input { known.input } else { known.output }).is_none() {
+            return Err(Status::failed_precondition(
+                "the schema is known once the first stream has come",
+            ));
+        }
+        Ok(Response::new(SchemaResult { schema }))
+    }
+
+    async fn do_get(
+        &self,
+        request: Request<Ticket>,
+    ) -> Result<Response<Self::DoGetStream>, Status> {
+        let wanted = Subscribe::parse(&request.get_ref().ticket)?;
+        let output = self.output(&wanted.output)?;
+        let permit = self.admit(&self.service.subscribers, "--max-subscribers takes more")?;
+        let (data, receiver) = mpsc::channel(AHEAD);
+        let service = Arc::clone(&self.service);
+        tokio::spawn(get::serve(service, output, wanted, data, permit));
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn do_put(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoPutStream>, Status> {
+        self.hosted()?;
+        let permit = self.admit(
+            &self.service.streams,
+            "`streams` in the definition allows more",
+        )?;
+        let (results, receiver) = mpsc::channel(AHEAD);
+        let service = Arc::clone(&self.service);
+        tokio::spawn(put::serve(service, request.into_inner(), results, permit));
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn do_exchange(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoExchangeStream>, Status> {
+        let permit = self.admit(
+            &self.service.streams,
+            "the definition's `streams`, or --streams, allows more",
+        )?;
+        let (data, receiver) = mpsc::channel(AHEAD);
+        let service = Arc::clone(&self.service);
+        let mut messages = request.into_inner();
+        // The answer begins before the first message has come: some clients wait for it.
+        tokio::spawn(async move {
+            let refused = match Opening::read(&mut messages).await {
+                Ok(opening) => match exchange_kind(&service, opening.descriptor.as_ref()) {
+                    Ok(ExchangeKind::Stage(text)) => {
+                        return node::serve(service, text, opening, messages, data, permit).await;
+                    }
+                    Ok(ExchangeKind::Pipeline) => {
+                        return exchange::serve(service, opening, messages, data, permit).await;
+                    }
+                    Err(status) => status,
+                },
+                Err(status) => status,
+            };
+            // It may be gone.
+            let _ = data.send(Err(refused)).await;
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn do_action(
+        &self,
+        request: Request<Action>,
+    ) -> Result<Response<Self::DoActionStream>, Status> {
+        let body = match request.get_ref().r#type.as_str() {
+            "health" if self.service.is_ending() => "DRAINING".into(),
+            "health" => "SERVING".into(),
+            "statistics" => statistics::json(&self.service),
+            other => {
+                return Err(Status::invalid_argument(format!(
+                    "no action is called {other:?}; there are: health, statistics"
+                )));
+            }
+        };
+        let result = ActionResult {
+            body: body.into_bytes().into(),
+        };
+        Ok(Response::new(stream_of(vec![result])))
+    }
+
+    async fn list_actions(
+        &self,
+        _request: Request<Empty>,
+    ) -> Result<Response<Self::ListActionsStream>, Status> {
+        let actions = ACTIONS.map(|(name, description)| ActionType {
+            r#type: name.into(),
+            description: description.into(),
+        });
+        Ok(Response::new(stream_of(actions.into())))
+    }
+}
+
+/// What an exchange is for.
+enum ExchangeKind {
+    /// A stage, for another service.
+    Stage(String),
+    /// The pipeline.
+    Pipeline,
+}
+
+fn exchange_kind(
+    service: &Service,
+    descriptor: Option<&FlightDescriptor>,
+) -> Result<ExchangeKind, Status> {
+    let command = descriptor.map_or(&[][..], |descriptor| &descriptor.cmd);
+    if !command.is_empty() {
+        let stage = node::parse_command(command)?;
+        return Ok(ExchangeKind::Stage(stage));
+    }
+    match &service.hosted {
+        Some(hosted) => check_path(descriptor, hosted).map(|()| ExchangeKind::Pipeline),
+        None => Err(Status::invalid_argument(
+            "a node takes one stage, as the command of the descriptor",
+        )),
+    }
+}

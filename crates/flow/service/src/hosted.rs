@@ -1,0 +1,198 @@
+//! A pipeline that is served: its queues, and what is on its way between them.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use overside_flow::Error as FlowError;
+use overside_flow::pack::CodecPool;
+use overside_flow::pipeline::{Definition, Destination, Pipeline};
+use tokio::runtime::Handle;
+
+use crate::batch::Batch;
+use crate::client::Target;
+use crate::downstream::LinkStatus;
+use crate::error::ServiceError;
+use crate::outputs::Output;
+use crate::producers::Receipt;
+use crate::queue::{Queue, QueueStatus};
+use crate::remote_node::RemoteNode;
+use crate::schemas::Schemas;
+use crate::spill::{SpillOptions, SpillSpace};
+use crate::subscribers::Subscribers;
+
+/// A pipeline that is served.
+pub struct Hosted {
+    /// The pipeline.
+    pub pipeline: Pipeline,
+    /// What came in and is not delivered.
+    pub input: Arc<Queue<Receipt>>,
+    /// Where what comes out waits, by name.
+    pub outputs: Vec<Arc<Output>>,
+    /// The schemas of what comes in and out.
+    pub schemas: Schemas,
+    /// What is spilled.
+    pub spill: Option<Arc<SpillSpace>>,
+    /// Batches that are being processed.
+    pub processing: AtomicUsize,
+    /// The position in the input queue up to which batches have gone into the stages.
+    begun: AtomicU64,
+}
+
+/// A batch that goes into the stages.
+pub struct Beginning<'h>(&'h Hosted);
+
+impl Drop for Beginning<'_> {
+    fn drop(&mut self) {
+        self.0.processing.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Hosted {
+    /// Opens queues, with what is in the spill directory. Input batches that are there.
+    pub fn open(
+        definition: Definition,
+        pool: &Arc<CodecPool>,
+        runtime: &Handle,
+    ) -> Result<(Self, Vec<Batch>), ServiceError> {
+        // The queues hold half of the memory, and the stages the other half.
+        let queue_bytes = definition.memory_bytes() as usize / 2;
+        let input_bytes = queue_bytes / 2;
+        let output_bytes = (queue_bytes - input_bytes) / definition.outputs.len().max(1);
+        let spill = definition.spill.as_ref().map(open_spill).transpose()?;
+        let options = |name: String| {
+            let (directory, space) = spill.clone()?;
+            Some(SpillOptions {
+                directory,
+                name,
+                syncs: false,
+                space,
+            })
+        };
+        let (input, recovered) = Queue::open(input_bytes, options("input".into()))?;
+        let schemas = Schemas::default();
+        let mut outputs = Vec::new();
+        for (name, output) in &definition.outputs {
+            let spilled_name = format!("output-{}", file_name(name));
+            let (queue, waiting) = Queue::open(output_bytes, options(spilled_name))?;
+            if let Some(batch) = waiting.first() {
+                schemas.take_output(&batch.data.schema())?;
+            }
+            let target = match &output.to {
+                Destination::Flight(address) => Some(Target::with_files(
+                    address,
+                    output.tls_keys.as_deref(),
+                    output.password_file.as_deref(),
+                )?),
+                Destination::ObjectStore(address) => {
+                    return Err(ServiceError::Address {
+                        address: address.clone(),
+                        reason: "a service writes to directories; send them on from there".into(),
+                    });
+                }
+                Destination::Directory(_) | Destination::Subscribers => None,
+            };
+            outputs.push(Arc::new(Output {
+                target,
+                name: name.as_str().into(),
+                definition: output.clone(),
+                queue,
+                subscribers: Subscribers::default(),
+                link: LinkStatus::default(),
+                partitions: Mutex::default(),
+            }));
+        }
+        let hosted = Self {
+            pipeline: Pipeline::new(definition, |_, node| {
+                let target = Target::with_files(
+                    &node.address,
+                    node.tls_keys.as_deref(),
+                    node.password_file.as_deref(),
+                );
+                let target = target.map_err(|error| FlowError::Refused(error.to_string()))?;
+                let timeout = Duration::from_nanos(node.timeout().0);
+                let remote = RemoteNode::new(target, (node.window(), timeout), pool, runtime);
+                Ok(Arc::new(remote))
+            })?,
+            input: Arc::new(input),
+            outputs,
+            schemas,
+            spill: spill.map(|(_, space)| space),
+            processing: AtomicUsize::new(0),
+            begun: AtomicU64::new(0),
+        };
+        if let Some(first) = recovered.first() {
+            let definition = hosted.pipeline.definition();
+            hosted
+                .schemas
+                .take_input(definition, &first.data.schema())?;
+        }
+        Ok((hosted, recovered))
+    }
+
+    /// Whether what is accepted becomes safe without somebody asking for it.
+    pub fn delivers_by_itself(&self) -> bool {
+        let to_subscribers =
+            (self.outputs.iter()).any(|output| output.definition.to == Destination::Subscribers);
+        !to_subscribers
+    }
+
+    /// Whether nothing waits for the stages, or is in them.
+    pub fn is_idle(&self) -> bool {
+        let begun = self.begun.load(Ordering::Acquire);
+        self.input.is_drained(begun) && self.processing.load(Ordering::Acquire) == 0
+    }
+
+    /// Batches from this position on go into the stages again.
+    pub fn resume_at(&self, position: u64) {
+        self.begun.store(position, Ordering::Release);
+    }
+
+    /// The batch at this position goes into the stages.
+    pub fn begin(&self, position: u64) -> Beginning<'_> {
+        self.processing.fetch_add(1, Ordering::AcqRel);
+        self.begun.store(position + 1, Ordering::Release);
+        Beginning(self)
+    }
+
+    /// The output of that name.
+    pub fn output(&self, name: &str) -> Option<&Arc<Output>> {
+        self.outputs.iter().find(|output| &*output.name == name)
+    }
+
+    /// All queues, by what they hold.
+    pub fn queues(&self) -> Vec<(String, QueueStatus)> {
+        let input = ("input".to_owned(), self.input.status());
+        let outputs = self.outputs.iter();
+        let outputs = outputs.map(|output| (output.name.to_string(), output.queue.status()));
+        std::iter::once(input).chain(outputs).collect()
+    }
+}
+
+fn open_spill(
+    spill: &overside_flow::pipeline::Spill,
+) -> Result<(PathBuf, Arc<SpillSpace>), ServiceError> {
+    use std::os::unix::fs::DirBuilderExt;
+    let directory = spill.directory.clone();
+    // What producers send is nobody else's business.
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory);
+    made.map_err(|error| ServiceError::Directory {
+        path: directory.clone(),
+        error,
+    })?;
+    Ok((directory, Arc::new(SpillSpace::new(spill.bytes.0))))
+}
+
+/// A name as it can be in the name of a file, and no other name is.
+fn file_name(name: &str) -> String {
+    name.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
+            other => format!("%{other:02x}"),
+        })
+        .collect()
+}

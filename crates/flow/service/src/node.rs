@@ -1,0 +1,287 @@
+//! A stage that runs here for another service: DoExchange with the stage as command.
+//!
+//! - The descriptor's command is `{"stage": "..."}` with the stage as TOML; the first message has the schema of
+//!   its input.
+//! - A batch is one or several pieces, each a message. Metadata of each: `{"number": N, "partition": P, "last": true}`;
+//!   a batch without pieces is a message without data.
+//! - The same comes back, the last message with what it took: `queued_ns`, `run_ns`, `cpu_ns`; or with `failed`, why
+//!   the batch cannot be processed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_flight::FlightData;
+use arrow_schema::SchemaRef;
+use overside_device::threads::thread_cpu_ns;
+use overside_flow::Error as FlowError;
+use overside_flow::pack::{Message, MessageUnpacker, PackOptions, UnpackOptions};
+use overside_flow::pipeline::{Piece, StageRunner};
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tonic::{Status, Streaming};
+
+use crate::error::status_of;
+use crate::get::{DataSender, FlightEncoder, send_one};
+use crate::opening::Opening;
+use crate::service::{Counters, Service};
+
+/// Longest command in bytes.
+const COMMAND_BYTES_MAX: usize = 2 << 20;
+/// Longest metadata in bytes.
+const METADATA_BYTES_MAX: usize = 4 << 10;
+/// Most pieces of a batch: one a partition, in some parts.
+const PIECES_MAX: usize = 1 << 16;
+/// Batches that wait for the stage; the client has a window of its own.
+const AHEAD: usize = 8;
+
+/// The command of a stage.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageCommand {
+    /// As TOML.
+    pub stage: String,
+}
+
+/// What comes with a piece of a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PieceMetadata {
+    /// The batch.
+    pub number: u64,
+    /// The partition of the piece.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<u32>,
+    /// Whether it is the last message of the batch.
+    #[serde(default)]
+    pub last: bool,
+    /// Why the batch cannot be processed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// How long it waited here, in nanoseconds.
+    #[serde(default)]
+    pub queued_ns: u64,
+    /// How long it took here, in nanoseconds.
+    #[serde(default)]
+    pub run_ns: u64,
+    /// CPU time that it took here, in nanoseconds.
+    #[serde(default)]
+    pub cpu_ns: u64,
+}
+
+impl PieceMetadata {
+    /// What comes with a message; `None` if it is something else.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let is_short = bytes.len() <= METADATA_BYTES_MAX;
+        is_short.then(|| serde_json::from_slice(bytes).ok())?
+    }
+
+    /// As it is sent.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// The stage that a command has.
+pub fn parse_command(command: &[u8]) -> Result<String, Status> {
+    let is_short = command.len() <= COMMAND_BYTES_MAX;
+    let parsed = is_short.then(|| serde_json::from_slice::<StageCommand>(command).ok());
+    let parsed = parsed.flatten();
+    parsed.map(|command| command.stage).ok_or_else(|| {
+        Status::invalid_argument("the command of the descriptor is not {\"stage\": \"TOML\"}")
+    })
+}
+
+/// A batch that waits.
+struct Waiting {
+    number: u64,
+    pieces: Vec<Piece>,
+    since: Instant,
+}
+
+/// Runs a stage until the client has sent everything.
+pub async fn serve(
+    service: Arc<Service>,
+    stage: String,
+    opening: Opening,
+    messages: Streaming<FlightData>,
+    data: DataSender,
+    permit: OwnedSemaphorePermit,
+) {
+    let served = tokio::select! {
+        served = run(&service, &stage, opening, messages, &data) => served,
+        () = data.closed() => Ok(()),
+    };
+    if let Err(status) = served {
+        // It may be gone.
+        let _ = data.send(Err(status)).await;
+    }
+    drop(permit);
+}
+
+async fn run(
+    service: &Arc<Service>,
+    stage: &str,
+    opening: Opening,
+    mut messages: Streaming<FlightData>,
+    data: &DataSender,
+) -> Result<(), Status> {
+    let options = UnpackOptions::default();
+    let pool = &service.pool;
+    let mut unpacker = opening.unpacker(&mut messages, options, pool).await?;
+    // Its device may be one that belongs to the thread that opens it.
+    let (submit, batches) = mpsc::channel(AHEAD);
+    let worker = Worker {
+        service: Arc::clone(service),
+        stage: stage.to_owned(),
+        schema: Arc::clone(unpacker.schema()),
+        data: data.clone(),
+        runtime: Handle::current(),
+    };
+    let working = tokio::task::spawn_blocking(move || worker.run(batches));
+    let received = receive(service, &mut unpacker, &mut messages, submit).await;
+    let worked = working.await;
+    received?;
+    worked.unwrap_or_else(|error| Err(Status::internal(error.to_string())))
+}
+
+async fn receive(
+    service: &Service,
+    unpacker: &mut MessageUnpacker,
+    messages: &mut Streaming<FlightData>,
+    submit: mpsc::Sender<Waiting>,
+) -> Result<(), Status> {
+    let mut pieces = Vec::new();
+    loop {
+        let message = tokio::select! {
+            message = messages.message() => message?,
+            () = service.ending() => return Err(Status::unavailable("the node is shutting down")),
+            // The stage could not be opened.
+            () = submit.closed() => return Ok(()),
+        };
+        let Some(message) = message else {
+            return Ok(());
+        };
+        let metadata = PieceMetadata::parse(&message.app_metadata);
+        if !message.data_header.is_empty() {
+            let unpacked = tokio::task::block_in_place(|| {
+                unpacker.unpack(Message {
+                    header: message.data_header,
+                    body: message.data_body,
+                })
+            });
+            let batch = unpacked.map_err(|error| status_of(&error))?;
+            let partition = metadata.as_ref().and_then(|metadata| metadata.partition);
+            pieces.extend(batch.map(|batch| Piece { partition, batch }));
+        }
+        if pieces.len() > PIECES_MAX {
+            return Err(Status::invalid_argument("a batch has too many pieces"));
+        }
+        if let Some(metadata) = metadata.filter(|metadata| metadata.last) {
+            let waiting = Waiting {
+                number: metadata.number,
+                pieces: std::mem::take(&mut pieces),
+                since: Instant::now(),
+            };
+            if submit.send(waiting).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The thread of a stage.
+struct Worker {
+    service: Arc<Service>,
+    stage: String,
+    schema: SchemaRef,
+    data: DataSender,
+    runtime: Handle,
+}
+
+impl Worker {
+    fn run(self, mut batches: mpsc::Receiver<Waiting>) -> Result<(), Status> {
+        let runner = StageRunner::parse(&self.stage, &self.schema);
+        let mut runner = runner.map_err(|error| status_of(&error))?;
+        let schema = runner.output_schema();
+        let encoder = FlightEncoder::new(schema, PackOptions::default(), &self.service.pool);
+        let mut encoder = encoder?;
+        for message in encoder.take_first() {
+            self.send(message)?;
+        }
+        while let Some(Waiting {
+            number,
+            pieces,
+            since,
+        }) = batches.blocking_recv()
+        {
+            let (begin, cpu_ns) = (Instant::now(), thread_cpu_ns());
+            let result = runner.run(pieces);
+            self.slow_down(begin.elapsed());
+            let took = PieceMetadata {
+                number,
+                last: true,
+                queued_ns: begin.duration_since(since).as_nanos() as u64,
+                run_ns: begin.elapsed().as_nanos() as u64,
+                cpu_ns: thread_cpu_ns().saturating_sub(cpu_ns),
+                ..PieceMetadata::default()
+            };
+            self.answer(&mut encoder, took, result)?;
+            Counters::add(&self.service.counters.node_batches, 1);
+        }
+        Ok(())
+    }
+
+    /// As if this machine were slower: for tests of what a host does then.
+    fn slow_down(&self, took: Duration) {
+        let slowdown = self.service.limits.slowdown;
+        if slowdown > 1.0 {
+            std::thread::sleep(took.mul_f64(slowdown - 1.0));
+        }
+    }
+
+    fn answer(
+        &self,
+        encoder: &mut FlightEncoder,
+        took: PieceMetadata,
+        result: Result<Vec<Piece>, FlowError>,
+    ) -> Result<(), Status> {
+        let (pieces, failed) = match result {
+            Ok(pieces) => (pieces, None),
+            Err(error) => {
+                let reason: String = error.to_string().chars().take(1000).collect();
+                (Vec::new(), Some(reason))
+            }
+        };
+        let count = pieces.len();
+        for (index, piece) in pieces.into_iter().enumerate() {
+            let metadata = match index + 1 == count {
+                true => PieceMetadata {
+                    partition: piece.partition,
+                    ..took.clone()
+                },
+                false => PieceMetadata {
+                    number: took.number,
+                    partition: piece.partition,
+                    ..PieceMetadata::default()
+                },
+            };
+            for message in encoder.rows(&piece.batch, metadata.to_bytes())? {
+                self.send(message)?;
+            }
+        }
+        if count == 0 {
+            let metadata = PieceMetadata { failed, ..took };
+            self.send(FlightData {
+                app_metadata: metadata.to_bytes().into(),
+                ..FlightData::default()
+            })?;
+        }
+        Ok(())
+    }
+
+    fn send(&self, message: FlightData) -> Result<(), Status> {
+        self.runtime.block_on(send_one(&self.data, message))
+    }
+}

@@ -1,0 +1,194 @@
+//! Input batches through the stages, in the order of the input queue, and what comes out to the outputs.
+//!
+//! Two threads: one pushes into a stream of the pipeline, the other pulls. A batch that cannot be processed is
+//! taken out, and its producer told; those behind it go through another stream of the pipeline.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use overside_base::lock;
+use overside_flow::Error as FlowError;
+use overside_flow::pipeline::{Done, Piece, Stream};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+use crate::batch::Batch;
+use crate::hosted::Hosted;
+use crate::outputs::{Outcome, route};
+use crate::queue::QueueError;
+use crate::service::{Counters, Service};
+
+/// A part of an input batch that is in the stages.
+struct InStages {
+    position: u64,
+    /// The batch without its rows.
+    source: Batch,
+    is_last: bool,
+}
+
+/// Processes until the input queue is closed and empty.
+pub fn run(service: &Service, hosted: &Hosted, runtime: &Handle) {
+    let mut cursor = 0;
+    loop {
+        let end = match runtime.block_on(first(hosted, cursor)) {
+            Ok(true) => one_stream(hosted, runtime, cursor),
+            Ok(false) => return,
+            Err(error) => End::Queue(error),
+        };
+        match end {
+            End::Finished => return,
+            End::Failed(position, error) => {
+                fail(service, hosted, position, &error);
+                cursor = position + 1;
+                hosted.resume_at(cursor);
+            }
+            End::Queue(error) => {
+                // Reading what is on disk failed; it is tried again, as a disk may come back.
+                tracing::error!("batches cannot be processed: {error}");
+                std::thread::sleep(std::time::Duration::from_secs(1));
+                cursor = hosted.input.first();
+                hosted.resume_at(cursor);
+            }
+        }
+    }
+}
+
+/// Waits for a batch; `false`: none will come.
+async fn first(hosted: &Hosted, cursor: u64) -> Result<bool, QueueError> {
+    Ok(hosted.input.next(cursor).await?.is_some())
+}
+
+/// How a stream of the pipeline ends.
+enum End {
+    Finished,
+    /// The batch at this position cannot be processed.
+    Failed(u64, FlowError),
+    Queue(QueueError),
+}
+
+fn one_stream(hosted: &Hosted, runtime: &Handle, cursor: u64) -> End {
+    let schema = runtime.block_on(hosted.schemas.input());
+    let stream = match hosted.pipeline.stream(&schema) {
+        Ok(stream) => stream,
+        Err(error) => return End::Failed(cursor, error),
+    };
+    let in_stages = Mutex::new(VecDeque::new());
+    let interrupt = Notify::new();
+    std::thread::scope(|scope| {
+        let pushing = scope.spawn(|| {
+            let pushed = push(hosted, &stream, &in_stages, runtime, (cursor, &interrupt));
+            stream.finish();
+            pushed
+        });
+        let pulled = pull(hosted, &stream, &in_stages, runtime);
+        if pulled.is_some() {
+            // Keeps a permit if the other thread does not wait.
+            interrupt.notify_one();
+        }
+        let pushed = pushing.join().unwrap_or(Ok(()));
+        hosted.processing.store(0, Ordering::Release);
+        match (pulled, pushed) {
+            (Some(end), _) => end,
+            (None, Err(error)) => End::Queue(error),
+            (None, Ok(())) => End::Finished,
+        }
+    })
+}
+
+/// Pushes batches from `cursor` on until there are no more, or the stream has ended.
+fn push(
+    hosted: &Hosted,
+    stream: &Stream,
+    in_stages: &Mutex<VecDeque<InStages>>,
+    runtime: &Handle,
+    (mut cursor, interrupt): (u64, &Notify),
+) -> Result<(), QueueError> {
+    let rows_max = hosted.pipeline.definition().input_rows();
+    let next = |cursor| async move {
+        tokio::select! {
+            biased;
+            () = interrupt.notified() => Ok(None),
+            next = hosted.input.next(cursor) => next,
+        }
+    };
+    while let Some(queued) = runtime.block_on(next(cursor))? {
+        let _processing = hosted.begin(queued.position);
+        cursor = queued.position + 1;
+        let is_current = hosted
+            .input
+            .with_receipt(queued.position, |receipt| receipt.is_current());
+        if is_current == Some(false) {
+            // One before it failed: it will come again.
+            drop(hosted.input.remove(queued.position));
+            continue;
+        }
+        let batch = &queued.batch;
+        let rows = batch.data.num_rows();
+        let source = batch.without_rows();
+        let begins: Vec<usize> = (0..rows.max(1)).step_by(rows_max).collect();
+        for (index, &begin) in begins.iter().enumerate() {
+            let part = batch.data.slice(begin, rows_max.min(rows - begin));
+            lock(in_stages).push_back(InStages {
+                position: queued.position,
+                source: source.clone(),
+                is_last: index + 1 == begins.len(),
+            });
+            hosted.processing.fetch_add(1, Ordering::AcqRel);
+            if stream.push(queued.position, part).is_err() {
+                // The other thread gets the reason.
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Routes what comes out until the stream ends. How, if not as it should.
+fn pull(
+    hosted: &Hosted,
+    stream: &Stream,
+    in_stages: &Mutex<VecDeque<InStages>>,
+    runtime: &Handle,
+) -> Option<End> {
+    let partitions = hosted.pipeline.definition().partitions().unwrap_or(0);
+    let mut pieces: Vec<Piece> = Vec::new();
+    loop {
+        let done = match stream.pull()? {
+            Ok(Done { pieces, .. }) => pieces,
+            Err(error) => {
+                let failed = lock(in_stages).pop_front().map(|one| one.position);
+                return failed.map(|position| End::Failed(position, error));
+            }
+        };
+        let Some(origin) = lock(in_stages).pop_front() else {
+            return None;
+        };
+        pieces.extend(done);
+        if origin.is_last {
+            let outcome = Outcome {
+                position: origin.position,
+                source: origin.source,
+                pieces: std::mem::take(&mut pieces),
+            };
+            let routed = route(&hosted.outputs, partitions, outcome, &hosted.input);
+            if let Err(error) = runtime.block_on(routed) {
+                match error {
+                    QueueError::Closed => return Some(End::Finished),
+                    error => return Some(End::Queue(error)),
+                }
+            }
+        }
+        hosted.processing.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Takes a batch out that cannot be processed.
+fn fail(service: &Service, hosted: &Hosted, position: u64, error: &FlowError) {
+    Counters::add(&service.counters.failed_batches, 1);
+    match hosted.input.remove(position) {
+        Some(receipt) => receipt.fail(&error.to_string()),
+        // It is not known who sent it any more.
+        None => tracing::error!("a batch that was acknowledged cannot be processed: {error}"),
+    }
+}

@@ -1,0 +1,497 @@
+//! Batches that wait: in memory up to a limit, and then on disk.
+//!
+//! 1. Each batch has a position. Readers have a cursor and get what is there from it on; what a reader is done
+//!    with is released. A reader that starts again goes back to the first position that is not released.
+//! 2. When memory is full, everything that is not released is written to disk, oldest first, and so is what
+//!    comes from then on, until all that is left fits into memory. So what is on disk has no gaps, and a producer can be told
+//!    that it is safe.
+//! 3. When the disk's share is used up, or without one, whoever adds a batch waits.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use overside_base::lock;
+use tokio::sync::Notify;
+
+use crate::batch::{Batch, RecordError};
+use crate::spill::{Place, Spill, SpillError, SpillOptions};
+
+/// How long a batch that cannot be spilled waits until it is tried again.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Whoever wants to know that a batch is safe. Dropped without, it is not.
+pub trait Settle: Send + 'static {
+    /// The batch is delivered or on disk.
+    fn safe(self);
+}
+
+/// Batches that wait.
+pub struct Queue<R> {
+    memory_limit_bytes: usize,
+    state: Mutex<State<R>>,
+    readable: Notify,
+    writable: Notify,
+    /// Those that wait for room.
+    waiting: AtomicUsize,
+}
+
+struct State<R> {
+    /// The position of the first slot.
+    first: u64,
+    slots: VecDeque<Slot<R>>,
+    memory_bytes: usize,
+    spill: Option<Spill>,
+    is_spilling: bool,
+    /// Slots that are on disk only.
+    disk_only: usize,
+    is_closed: bool,
+    counts: QueueCounts,
+}
+
+struct Slot<R> {
+    /// Absent if it is on disk only.
+    batch: Option<Arc<Batch>>,
+    place: Option<Place>,
+    memory_bytes: usize,
+    receipt: Option<R>,
+    is_released: bool,
+    since: Instant,
+}
+
+/// What has gone through a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct QueueCounts {
+    /// Batches that were added.
+    pub batches: u64,
+    /// Their rows.
+    pub rows: u64,
+    /// Those that were written to disk.
+    pub spilled_batches: u64,
+    /// The most memory in bytes that it held.
+    pub memory_peak_bytes: u64,
+    /// The most batches that waited.
+    pub backlog_peak_batches: u64,
+}
+
+/// How a queue is.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct QueueStatus {
+    /// Batches that are not released.
+    pub backlog_batches: u64,
+    /// Memory that they hold in bytes.
+    pub memory_bytes: u64,
+    /// What they take on disk in bytes.
+    pub spilled_bytes: u64,
+    /// For how long the oldest has been there.
+    pub lag_ms: u64,
+    /// What has gone through.
+    #[serde(flatten)]
+    pub counts: QueueCounts,
+}
+
+/// Why a batch is not taken, or cannot be read back.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// The service ends.
+    #[error("the service is shutting down")]
+    Closed,
+    /// It cannot be spilled.
+    #[error(transparent)]
+    Spill(#[from] SpillError),
+    /// A spilled batch cannot be written or read.
+    #[error("a batch cannot be spilled or read back: {0}")]
+    Record(#[from] RecordError),
+    /// Likewise.
+    #[error("a spilled batch cannot be read: {0}")]
+    Read(#[from] std::io::Error),
+}
+
+/// Somebody that waits for room, until it is dropped.
+struct Waiting<'q>(&'q AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A batch and where it is in the queue.
+#[derive(Clone, Debug)]
+pub struct Queued {
+    /// Where it is.
+    pub position: u64,
+    /// The batch.
+    pub batch: Arc<Batch>,
+}
+
+/// What a reader finds.
+enum Found {
+    Memory(Queued),
+    Disk(u64, Place),
+    Nothing,
+    End,
+}
+
+/// What becomes of a batch that is added.
+enum Added<R> {
+    Done,
+    /// There is no room.
+    Full(Arc<Batch>, R),
+    /// It cannot be spilled.
+    Failed(Arc<Batch>, R, QueueError),
+}
+
+impl<R: Settle> Queue<R> {
+    /// A queue with so much memory, and perhaps a place on disk. What is there already, in order, without rows.
+    ///
+    /// # Errors
+    /// [`QueueError`]: what is on disk cannot be read.
+    pub fn open(
+        memory_limit_bytes: usize,
+        spill: Option<SpillOptions>,
+    ) -> Result<(Self, Vec<Batch>), QueueError> {
+        let mut slots = VecDeque::new();
+        let mut recovered = Vec::new();
+        let spill = match spill {
+            None => None,
+            Some(options) => {
+                let (spill, places) = Spill::open(options)?;
+                for place in places {
+                    recovered.push(Batch::from_record(&place.read()?)?.without_rows());
+                    slots.push_back(Slot {
+                        batch: None,
+                        place: Some(place),
+                        memory_bytes: 0,
+                        receipt: None,
+                        is_released: false,
+                        since: Instant::now(),
+                    });
+                }
+                Some(spill)
+            }
+        };
+        let counts = QueueCounts {
+            batches: slots.len() as u64,
+            ..QueueCounts::default()
+        };
+        let state = State {
+            first: 0,
+            is_spilling: !slots.is_empty(),
+            disk_only: slots.len(),
+            slots,
+            memory_bytes: 0,
+            spill,
+            is_closed: false,
+            counts,
+        };
+        let queue = Self {
+            memory_limit_bytes,
+            state: Mutex::new(state),
+            readable: Notify::new(),
+            writable: Notify::new(),
+            waiting: AtomicUsize::new(0),
+        };
+        Ok((queue, recovered))
+    }
+
+    /// Adds a batch; waits for room.
+    ///
+    /// # Errors
+    /// [`QueueError`]; the batch is not taken.
+    pub async fn push(&self, batch: Batch, receipt: R) -> Result<(), QueueError> {
+        let (mut batch, mut receipt) = (Arc::new(batch), receipt);
+        loop {
+            let writable = self.writable.notified();
+            tokio::pin!(writable);
+            writable.as_mut().enable();
+            match self.try_push(batch, receipt)? {
+                Added::Done => return Ok(()),
+                Added::Failed(_, _, error) => return Err(error),
+                Added::Full(back, its_receipt) => (batch, receipt) = (back, its_receipt),
+            }
+            let _waiting = self.wait();
+            writable.await;
+        }
+    }
+
+    /// Adds a batch; waits for room, also while it cannot be spilled.
+    ///
+    /// # Errors
+    /// [`QueueError::Closed`].
+    pub async fn push_patiently(&self, batch: Batch, receipt: R) -> Result<(), QueueError> {
+        let (mut batch, mut receipt) = (Arc::new(batch), receipt);
+        let mut is_said = false;
+        loop {
+            let writable = self.writable.notified();
+            tokio::pin!(writable);
+            writable.as_mut().enable();
+            match self.try_push(batch, receipt)? {
+                Added::Done => return Ok(()),
+                Added::Full(back, its_receipt) => (batch, receipt) = (back, its_receipt),
+                Added::Failed(back, its_receipt, error) => {
+                    (batch, receipt) = (back, its_receipt);
+                    if !std::mem::replace(&mut is_said, true) {
+                        tracing::error!("batches wait, since they cannot be spilled: {error}");
+                    }
+                }
+            }
+            let _waiting = self.wait();
+            // A disk may have room again without anybody saying so.
+            let _ = tokio::time::timeout(RETRY, writable).await;
+        }
+    }
+
+    fn wait(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(&self.waiting)
+    }
+
+    /// The most memory of batches in bytes.
+    pub fn memory_limit_bytes(&self) -> usize {
+        self.memory_limit_bytes
+    }
+
+    /// Whether somebody waits for room.
+    pub fn is_full(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    fn try_push(&self, batch: Arc<Batch>, receipt: R) -> Result<Added<R>, QueueError> {
+        let mut state = lock(&self.state);
+        if state.is_closed {
+            return Err(QueueError::Closed);
+        }
+        let bytes = batch.memory_bytes();
+        let fits = state.memory_bytes + bytes <= self.memory_limit_bytes || state.slots.is_empty();
+        if !fits && !state.is_spilling {
+            match state.start_spilling() {
+                Ok(true) => {}
+                Ok(false) | Err(QueueError::Spill(SpillError::Full(_))) => {
+                    return Ok(Added::Full(batch, receipt));
+                }
+                Err(error) => return Ok(Added::Failed(batch, receipt, error)),
+            }
+        }
+        let rows = batch.data.num_rows() as u64;
+        let mut slot = Slot {
+            batch: Some(batch),
+            place: None,
+            memory_bytes: bytes,
+            receipt: Some(receipt),
+            is_released: false,
+            since: Instant::now(),
+        };
+        if state.is_spilling {
+            if let Err(error) = state.write(&mut slot) {
+                let (Some(batch), Some(receipt)) = (slot.batch, slot.receipt) else {
+                    return Ok(Added::Done);
+                };
+                return Ok(match error {
+                    QueueError::Spill(SpillError::Full(_)) => Added::Full(batch, receipt),
+                    error => Added::Failed(batch, receipt, error),
+                });
+            }
+            if !fits {
+                (slot.batch, slot.memory_bytes) = (None, 0);
+                state.disk_only += 1;
+            }
+        }
+        state.memory_bytes += slot.memory_bytes;
+        state.slots.push_back(slot);
+        let backlog = state.slots.len() as u64;
+        let counts = &mut state.counts;
+        counts.batches += 1;
+        counts.rows += rows;
+        counts.backlog_peak_batches = counts.backlog_peak_batches.max(backlog);
+        state.counts.memory_peak_bytes =
+            (state.counts.memory_peak_bytes).max(state.memory_bytes as u64);
+        drop(state);
+        self.readable.notify_waiters();
+        Ok(Added::Done)
+    }
+
+    /// The first batch at `cursor` or behind it; waits for one. `None`: none will come.
+    ///
+    /// # Errors
+    /// [`QueueError`]: it is on disk, and cannot be read.
+    pub async fn next(&self, cursor: u64) -> Result<Option<Queued>, QueueError> {
+        loop {
+            let readable = self.readable.notified();
+            tokio::pin!(readable);
+            readable.as_mut().enable();
+            match self.find(cursor) {
+                Found::Memory(queued) => return Ok(Some(queued)),
+                Found::Disk(position, place) => {
+                    let batch = tokio::task::block_in_place(|| {
+                        Ok::<_, QueueError>(Batch::from_record(&place.read()?)?)
+                    })?;
+                    return Ok(Some(Queued {
+                        position,
+                        batch: Arc::new(batch),
+                    }));
+                }
+                Found::End => return Ok(None),
+                Found::Nothing => readable.await,
+            }
+        }
+    }
+
+    fn find(&self, cursor: u64) -> Found {
+        let state = lock(&self.state);
+        let skipped = cursor.saturating_sub(state.first) as usize;
+        let mut slots =
+            (state.slots.iter().enumerate().skip(skipped)).filter(|(_, slot)| !slot.is_released);
+        let Some((index, slot)) = slots.next() else {
+            return match state.is_closed {
+                true => Found::End,
+                false => Found::Nothing,
+            };
+        };
+        let position = state.first + index as u64;
+        match (&slot.batch, &slot.place) {
+            (Some(batch), _) => Found::Memory(Queued {
+                position,
+                batch: Arc::clone(batch),
+            }),
+            (None, Some(place)) => Found::Disk(position, place.clone()),
+            (None, None) => Found::Nothing,
+        }
+    }
+
+    /// Whether there is nothing at `cursor` or behind it.
+    pub fn is_drained(&self, cursor: u64) -> bool {
+        matches!(self.find(cursor), Found::Nothing | Found::End)
+    }
+
+    /// The batch at `position` is delivered: it is not needed any more.
+    pub fn release(&self, position: u64) {
+        if let Some(receipt) = self.remove(position) {
+            receipt.safe();
+        }
+    }
+
+    /// The batch at `position` is not wanted any more, although it was not delivered. Who waits for it, if it
+    /// is not on disk.
+    pub fn remove(&self, position: u64) -> Option<R> {
+        let mut state = lock(&self.state);
+        let index = position.checked_sub(state.first)? as usize;
+        let slot = state
+            .slots
+            .get_mut(index)
+            .filter(|slot| !slot.is_released)?;
+        slot.is_released = true;
+        let was_on_disk_only = slot.batch.take().is_none();
+        let receipt = slot.receipt.take();
+        let bytes = std::mem::take(&mut slot.memory_bytes);
+        state.memory_bytes -= bytes;
+        state.disk_only -= usize::from(was_on_disk_only);
+        state.drop_released(self.memory_limit_bytes);
+        drop(state);
+        self.writable.notify_waiters();
+        receipt
+    }
+
+    /// Looks at who waits for the batch at `position`, if it is not on disk.
+    pub fn with_receipt<T>(&self, position: u64, look: impl FnOnce(&R) -> T) -> Option<T> {
+        let state = lock(&self.state);
+        let index = position.checked_sub(state.first)? as usize;
+        state.slots.get(index)?.receipt.as_ref().map(look)
+    }
+
+    /// The position of the first batch that is not released, or of the next one.
+    pub fn first(&self) -> u64 {
+        lock(&self.state).first
+    }
+
+    /// Takes no more batches. Readers come to an end.
+    pub fn close(&self) {
+        lock(&self.state).is_closed = true;
+        self.readable.notify_waiters();
+        self.writable.notify_waiters();
+    }
+
+    /// Writes what is not released to disk, if there is a place, so that the next start finds it.
+    ///
+    /// # Errors
+    /// [`QueueError`].
+    pub fn save(&self) -> Result<(), QueueError> {
+        let mut state = lock(&self.state);
+        state.start_spilling().map(|_| ())
+    }
+
+    /// Batches that are neither delivered nor on disk.
+    pub fn unsafe_batches(&self) -> usize {
+        let state = lock(&self.state);
+        let slots = state.slots.iter();
+        slots
+            .filter(|slot| !slot.is_released && slot.place.is_none())
+            .count()
+    }
+
+    /// How it is.
+    pub fn status(&self) -> QueueStatus {
+        let state = lock(&self.state);
+        let oldest = state
+            .slots
+            .front()
+            .map_or(Duration::ZERO, |slot| slot.since.elapsed());
+        QueueStatus {
+            backlog_batches: state.slots.len() as u64,
+            memory_bytes: state.memory_bytes as u64,
+            spilled_bytes: state.spill.as_ref().map_or(0, Spill::bytes),
+            lag_ms: oldest.as_millis() as u64,
+            counts: state.counts,
+        }
+    }
+}
+
+impl<R: Settle> State<R> {
+    /// Writes everything to disk that is not there; `false` if there is no disk.
+    fn start_spilling(&mut self) -> Result<bool, QueueError> {
+        if self.spill.is_none() {
+            return Ok(false);
+        }
+        let mut slots = std::mem::take(&mut self.slots);
+        let mut missing = slots
+            .iter_mut()
+            .filter(|slot| !slot.is_released && slot.place.is_none());
+        let written = tokio::task::block_in_place(|| missing.try_for_each(|slot| self.write(slot)));
+        self.slots = slots;
+        self.is_spilling = written.is_ok();
+        written.map(|()| true)
+    }
+
+    /// Writes a batch to disk, where it is safe.
+    fn write(&mut self, slot: &mut Slot<R>) -> Result<(), QueueError> {
+        let (Some(spill), Some(batch)) = (&mut self.spill, &slot.batch) else {
+            return Ok(());
+        };
+        let mut record = Vec::with_capacity(batch.memory_bytes());
+        batch.write_record(&mut record).map_err(RecordError::from)?;
+        slot.place = Some(spill.append(&record)?);
+        self.counts.spilled_batches += 1;
+        if let Some(receipt) = slot.receipt.take() {
+            receipt.safe();
+        }
+        Ok(())
+    }
+
+    /// Forgets released batches at the front, and goes back to memory once everything is there.
+    fn drop_released(&mut self, memory_limit_bytes: usize) {
+        let mut spilled = 0;
+        while let Some(slot) = self.slots.front().filter(|slot| slot.is_released) {
+            spilled += u64::from(slot.place.is_some());
+            self.slots.pop_front();
+            self.first += 1;
+        }
+        if let Some(spill) = self.spill.as_mut().filter(|_| spilled > 0) {
+            spill.release(spilled);
+        }
+        let is_in_memory = self.disk_only == 0 && self.memory_bytes < memory_limit_bytes / 2;
+        if self.is_spilling && is_in_memory {
+            self.is_spilling = false;
+        }
+    }
+}

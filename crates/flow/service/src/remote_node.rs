@@ -1,0 +1,265 @@
+//! A node that is another service: a stage runs there by one DoExchange.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arrow_flight::flight_descriptor::DescriptorType;
+use arrow_flight::{FlightData, FlightDescriptor};
+use arrow_schema::SchemaRef;
+use overside_base::lock;
+use overside_device::threads::thread_cpu_ns;
+use overside_flow::pack::{CodecPool, Message, MessageUnpacker, PackOptions, UnpackOptions};
+use overside_flow::pipeline::{
+    Completions, Node, NodeError, NodeResult, NodeStage, Piece, StageDefinition,
+};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use crate::client::Target;
+use crate::error::status_of;
+use crate::get::FlightEncoder;
+use crate::node::{PieceMetadata, StageCommand};
+
+/// Messages that wait for the transport.
+const AHEAD: usize = 2;
+
+/// Another service, as a node.
+pub struct RemoteNode {
+    target: Target,
+    window: usize,
+    timeout: Duration,
+    pool: Arc<CodecPool>,
+    runtime: Handle,
+}
+
+impl RemoteNode {
+    /// The node at an address, with at most `window` batches of a stage at a time, which counts as lost if it does
+    /// not answer for `timeout`.
+    pub fn new(
+        target: Target,
+        (window, timeout): (usize, Duration),
+        pool: &Arc<CodecPool>,
+        runtime: &Handle,
+    ) -> Self {
+        Self {
+            target,
+            window,
+            timeout,
+            pool: Arc::clone(pool),
+            runtime: runtime.clone(),
+        }
+    }
+}
+
+impl Node for RemoteNode {
+    fn open(
+        &self,
+        stage: &StageDefinition,
+        schema: &SchemaRef,
+        completions: Completions,
+    ) -> Result<Box<dyn NodeStage>, NodeError> {
+        let (submit, batches) = mpsc::channel(self.window);
+        let session = Session {
+            target: self.target.clone(),
+            stage: stage.to_toml(),
+            schema: Arc::clone(schema),
+            timeout: self.timeout,
+            pool: Arc::clone(&self.pool),
+            cpu_ns: Mutex::default(),
+        };
+        self.runtime.spawn(async move {
+            let lost = match session.run(batches, &completions).await {
+                Ok(()) => return,
+                Err(status) => status,
+            };
+            completions.lost(NodeError::new(lost.message()));
+        });
+        Ok(Box::new(RemoteStage(submit)))
+    }
+}
+
+/// A stage that is open there.
+struct RemoteStage(mpsc::Sender<Submitted>);
+
+/// A batch that was handed over.
+struct Submitted {
+    number: u64,
+    pieces: Vec<Piece>,
+}
+
+impl NodeStage for RemoteStage {
+    fn submit(&mut self, number: u64, pieces: Vec<Piece>) -> Result<(), NodeError> {
+        let sent = self.0.try_send(Submitted { number, pieces });
+        sent.map_err(|_| NodeError::new("the connection is lost, or it has too many batches"))
+    }
+}
+
+/// One connection.
+struct Session {
+    target: Target,
+    stage: String,
+    schema: SchemaRef,
+    timeout: Duration,
+    pool: Arc<CodecPool>,
+    /// CPU time that sending each batch took here.
+    cpu_ns: Mutex<BTreeMap<u64, u64>>,
+}
+
+impl Session {
+    /// Serves until the stage is closed here.
+    async fn run(
+        &self,
+        batches: mpsc::Receiver<Submitted>,
+        completions: &Completions,
+    ) -> Result<(), Status> {
+        let connected = tokio::time::timeout(self.timeout, self.target.connect()).await;
+        let mut client = connected.map_err(|_| late())??;
+        let (messages, receiver) = mpsc::channel(AHEAD);
+        let receiving = async {
+            let answers = client.do_exchange(ReceiverStream::new(receiver)).await;
+            self.receive(answers?.into_inner(), completions).await
+        };
+        tokio::select! {
+            sent = self.send(batches, messages) => sent,
+            received = receiving => received,
+        }
+    }
+
+    async fn send(
+        &self,
+        mut batches: mpsc::Receiver<Submitted>,
+        messages: mpsc::Sender<FlightData>,
+    ) -> Result<(), Status> {
+        let gone = |_| Status::unavailable("the connection is lost");
+        let mut encoder = FlightEncoder::new(&self.schema, PackOptions::default(), &self.pool)?;
+        let mut first = encoder.take_first();
+        let command = StageCommand {
+            stage: self.stage.clone(),
+        };
+        let command = serde_json::to_vec(&command);
+        let command = command.map_err(|error| Status::internal(error.to_string()))?;
+        if let Some(first) = first.first_mut() {
+            first.flight_descriptor = Some(FlightDescriptor {
+                r#type: DescriptorType::Cmd.into(),
+                cmd: command.into(),
+                path: Vec::new(),
+            });
+        }
+        for message in first {
+            messages.send(message).await.map_err(gone)?;
+        }
+        while let Some(Submitted { number, pieces }) = batches.recv().await {
+            for message in self.encode(&mut encoder, number, pieces)? {
+                messages.send(message).await.map_err(gone)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode(
+        &self,
+        encoder: &mut FlightEncoder,
+        number: u64,
+        pieces: Vec<Piece>,
+    ) -> Result<Vec<FlightData>, Status> {
+        let cpu_ns = thread_cpu_ns();
+        let mut messages = Vec::new();
+        let count = pieces.len();
+        for (index, piece) in pieces.into_iter().enumerate() {
+            let metadata = PieceMetadata {
+                number,
+                partition: piece.partition,
+                last: index + 1 == count,
+                ..PieceMetadata::default()
+            };
+            messages.extend(encoder.rows(&piece.batch, metadata.to_bytes())?);
+        }
+        if count == 0 {
+            let metadata = PieceMetadata {
+                number,
+                last: true,
+                ..PieceMetadata::default()
+            };
+            messages.push(FlightData {
+                app_metadata: metadata.to_bytes().into(),
+                ..FlightData::default()
+            });
+        }
+        lock(&self.cpu_ns).insert(number, thread_cpu_ns().saturating_sub(cpu_ns));
+        Ok(messages)
+    }
+
+    async fn receive(
+        &self,
+        mut answers: tonic::Streaming<FlightData>,
+        completions: &Completions,
+    ) -> Result<(), Status> {
+        let mut unpacker: Option<MessageUnpacker> = None;
+        let (mut pieces, mut cpu_ns) = (Vec::new(), 0);
+        loop {
+            let waits = !lock(&self.cpu_ns).is_empty();
+            let answer = match tokio::time::timeout(self.timeout, answers.message()).await {
+                Ok(answer) => answer?,
+                Err(_) if waits && !lock(&self.cpu_ns).is_empty() => return Err(late()),
+                Err(_) => continue,
+            };
+            let answer = answer.ok_or_else(|| Status::unavailable("it ended the stream"))?;
+            let begin = thread_cpu_ns();
+            let metadata = PieceMetadata::parse(&answer.app_metadata);
+            if !answer.data_header.is_empty() {
+                let partition = metadata.as_ref().and_then(|metadata| metadata.partition);
+                let batch = self.unpack(&mut unpacker, answer)?;
+                pieces.extend(batch.map(|batch| Piece { partition, batch }));
+            }
+            cpu_ns += thread_cpu_ns().saturating_sub(begin);
+            let Some(metadata) = metadata.filter(|metadata| metadata.last) else {
+                continue;
+            };
+            let sending_ns = lock(&self.cpu_ns)
+                .remove(&metadata.number)
+                .unwrap_or_default();
+            let result = match metadata.failed {
+                Some(reason) => Err(NodeError::new(reason)),
+                None => Ok(NodeResult {
+                    pieces: std::mem::take(&mut pieces),
+                    queued_ns: metadata.queued_ns,
+                    run_ns: metadata.run_ns,
+                    cpu_ns: metadata.cpu_ns,
+                    host_cpu_ns: sending_ns + std::mem::take(&mut cpu_ns),
+                }),
+            };
+            pieces.clear();
+            completions.done(metadata.number, result);
+        }
+    }
+
+    fn unpack(
+        &self,
+        unpacker: &mut Option<MessageUnpacker>,
+        answer: FlightData,
+    ) -> Result<Option<arrow_array::RecordBatch>, Status> {
+        let failed = |error| status_of(&error);
+        let message = Message {
+            header: answer.data_header,
+            body: answer.data_body,
+        };
+        match unpacker {
+            Some(unpacker) => {
+                tokio::task::block_in_place(|| unpacker.unpack(message)).map_err(failed)
+            }
+            None => {
+                let options = UnpackOptions::default();
+                let new = MessageUnpacker::new(&message.header, options, &self.pool);
+                *unpacker = Some(new.map_err(failed)?);
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn late() -> Status {
+    Status::deadline_exceeded("it does not answer")
+}

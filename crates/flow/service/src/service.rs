@@ -1,0 +1,185 @@
+//! What a service consists of, whoever talks to it.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use overside_flow::pack::CodecPool;
+use overside_flow::pipeline::Definition;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::error::ServiceError;
+use crate::hosted::Hosted;
+use crate::producers::Producers;
+
+/// How much a service takes, and from whom.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Longest message in bytes.
+    pub message_bytes: usize,
+    /// Connections at a time.
+    pub connections: usize,
+    /// Calls at a time on one connection.
+    pub calls_per_connection: u32,
+    /// Subscribers at a time.
+    pub subscribers: usize,
+    /// How long a subscriber may take nothing while its output is full.
+    pub stall: Duration,
+    /// How long the end waits for what is on its way.
+    pub drain: Duration,
+    /// How many times slower than it is a stage that runs here for others is to be: for tests of what they do
+    /// then.
+    pub slowdown: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message_bytes: 64 << 20,
+            connections: 1024,
+            calls_per_connection: 64,
+            subscribers: 256,
+            stall: Duration::from_secs(60),
+            drain: Duration::from_secs(10),
+            slowdown: 1.0,
+        }
+    }
+}
+
+/// A service.
+pub struct Service {
+    /// The pipeline; a node has none.
+    pub hosted: Option<Hosted>,
+    /// Who sends.
+    pub producers: Producers,
+    /// Who unpacks and packs messages.
+    pub pool: Arc<CodecPool>,
+    /// What is taken.
+    pub limits: Limits,
+    /// Streams of producers at a time.
+    pub streams: Arc<Semaphore>,
+    /// Subscribers at a time.
+    pub subscribers: Arc<Semaphore>,
+    /// What has happened.
+    pub counters: Counters,
+    /// When it began.
+    pub started: Instant,
+    ending: AtomicBool,
+    ends: Notify,
+}
+
+/// What has happened since the start.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Connections that were accepted.
+    pub connections: AtomicU64,
+    /// Those that are open.
+    pub open_connections: AtomicUsize,
+    /// Those beyond the limit.
+    pub rejected_connections: AtomicU64,
+    /// Calls without the password.
+    pub unauthenticated: AtomicU64,
+    /// Streams of producers.
+    pub put_streams: AtomicU64,
+    /// Those that are open.
+    pub open_put_streams: AtomicUsize,
+    /// Batches received, with duplicates.
+    pub received_batches: AtomicU64,
+    /// Their rows.
+    pub received_rows: AtomicU64,
+    /// Bytes of their messages.
+    pub received_bytes: AtomicU64,
+    /// Batches that were there before.
+    pub duplicates: AtomicU64,
+    /// Batches that could not be processed.
+    pub failed_batches: AtomicU64,
+    /// Batches sent to subscribers.
+    pub sent_batches: AtomicU64,
+    /// Their rows.
+    pub sent_rows: AtomicU64,
+    /// Bytes of their messages.
+    pub sent_bytes: AtomicU64,
+    /// Batches of stages that ran here for other services.
+    pub node_batches: AtomicU64,
+}
+
+impl Counters {
+    /// Adds to a count.
+    pub fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+/// What a service does.
+pub enum Work {
+    /// Runs a pipeline.
+    Pipeline(Box<Definition>),
+    /// Runs stages for others, so many streams at a time.
+    Node {
+        /// Streams at a time.
+        streams: usize,
+    },
+}
+
+impl Service {
+    /// A service that does this; its connections are on `runtime`.
+    ///
+    /// # Errors
+    /// [`ServiceError`]: a stage, a node or the spill directory cannot be used.
+    pub fn new(work: Work, limits: Limits, runtime: &Handle) -> Result<Self, ServiceError> {
+        let (streams, threads) = match &work {
+            Work::Pipeline(definition) => (definition.streams(), definition.threads()),
+            Work::Node { streams } => (*streams, NonZeroUsize::MIN),
+        };
+        let pool = Arc::new(CodecPool::new(threads)?);
+        let producers = Producers::default();
+        let hosted = match work {
+            Work::Pipeline(definition) => {
+                let (hosted, recovered) = Hosted::open(*definition, &pool, runtime)?;
+                for batch in recovered {
+                    producers.get(&batch.producer).recover(batch.sequence);
+                }
+                Some(hosted)
+            }
+            Work::Node { .. } => None,
+        };
+        Ok(Self {
+            hosted,
+            producers,
+            pool,
+            streams: Arc::new(Semaphore::new(streams)),
+            subscribers: Arc::new(Semaphore::new(limits.subscribers)),
+            limits,
+            counters: Counters::default(),
+            started: Instant::now(),
+            ending: AtomicBool::new(false),
+            ends: Notify::new(),
+        })
+    }
+
+    /// Takes no more batches; those that are there are delivered.
+    pub fn end(&self) {
+        self.ending.store(true, Ordering::Release);
+        self.ends.notify_waiters();
+    }
+
+    /// Whether it takes no more batches.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
+    }
+
+    /// Waits until it takes no more batches.
+    pub async fn ending(&self) {
+        loop {
+            let ends = self.ends.notified();
+            tokio::pin!(ends);
+            ends.as_mut().enable();
+            if self.is_ending() {
+                return;
+            }
+            ends.await;
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Subscribers of an output: each has its own place in the queue.
+//!
+//! A batch waits until one subscriber has taken it and all that there are have passed it. A subscriber begins with
+//! the oldest batch that waits. When the queue is full, one that is behind another is let go, and so is one that has
+//! taken nothing for a while: it does not hold up the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use overside_base::lock;
+use tokio::sync::Notify;
+
+/// All subscribers of an output.
+#[derive(Default)]
+pub struct Subscribers {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next_id: u64,
+    cursors: BTreeMap<u64, Cursor>,
+    /// Positions that a subscriber has taken and others have not passed.
+    taken: BTreeSet<u64>,
+    dropped: u64,
+}
+
+struct Cursor {
+    /// The first position that it has not passed.
+    position: u64,
+    since: Instant,
+    dropped: Arc<Notify>,
+}
+
+/// A subscriber; it leaves when it is dropped.
+pub struct Subscription<'s> {
+    subscribers: &'s Subscribers,
+    id: u64,
+    dropped: Arc<Notify>,
+}
+
+impl Subscribers {
+    /// Begins at `position`.
+    pub fn join(&self, position: u64) -> Subscription<'_> {
+        let mut state = lock(&self.state);
+        let id = state.next_id;
+        state.next_id += 1;
+        let dropped = Arc::new(Notify::new());
+        let cursor = Cursor {
+            position,
+            since: Instant::now(),
+            dropped: Arc::clone(&dropped),
+        };
+        state.cursors.insert(id, cursor);
+        Subscription {
+            subscribers: self,
+            id,
+            dropped,
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        lock(&self.state).cursors.len()
+    }
+
+    /// How many were let go.
+    pub fn dropped(&self) -> u64 {
+        lock(&self.state).dropped
+    }
+
+    /// Lets go of whoever holds up the others, or has taken nothing for so long. The positions that are not
+    /// needed any more.
+    pub fn drop_slowest(&self, stall: Duration) -> Vec<u64> {
+        let mut state = lock(&self.state);
+        let Some(fastest) = state.cursors.values().map(|one| one.position).max() else {
+            return Vec::new();
+        };
+        let slowest = state.cursors.iter().min_by_key(|(_, one)| one.position);
+        let Some((&id, cursor)) = slowest else {
+            return Vec::new();
+        };
+        if cursor.position < fastest || cursor.since.elapsed() > stall {
+            cursor.dropped.notify_one();
+            state.cursors.remove(&id);
+            state.dropped += 1;
+        }
+        state.passed()
+    }
+}
+
+impl Subscription<'_> {
+    /// It has passed everything before `position`; `taken`: it took the batch before it. The positions that are
+    /// not needed any more.
+    pub fn advance(&self, position: u64, taken: bool) -> Vec<u64> {
+        let mut state = lock(&self.subscribers.state);
+        if let Some(cursor) = state.cursors.get_mut(&self.id) {
+            cursor.position = position;
+            cursor.since = Instant::now();
+        }
+        if taken {
+            state.taken.insert(position - 1);
+        }
+        state.passed()
+    }
+
+    /// Waits until it is let go.
+    pub async fn dropped(&self) {
+        self.dropped.notified().await;
+    }
+
+    /// Leaves. The positions that nobody needs any more.
+    pub fn leave(&self) -> Vec<u64> {
+        let mut state = lock(&self.subscribers.state);
+        state.cursors.remove(&self.id);
+        state.passed()
+    }
+}
+
+impl Drop for Subscription<'_> {
+    fn drop(&mut self) {
+        lock(&self.subscribers.state).cursors.remove(&self.id);
+    }
+}
+
+impl State {
+    /// Positions that were taken, and that all have passed.
+    fn passed(&mut self) -> Vec<u64> {
+        let slowest = self.cursors.values().map(|one| one.position).min();
+        let waiting = match slowest {
+            Some(slowest) => self.taken.split_off(&slowest),
+            None => BTreeSet::new(),
+        };
+        std::mem::replace(&mut self.taken, waiting)
+            .into_iter()
+            .collect()
+    }
+}

@@ -1,0 +1,35 @@
+//! What must hold for any bytes that come from clients, or lie on disk.
+
+use overside_flow_service::batch::Batch;
+use overside_flow_service::descriptor::Subscribe;
+use overside_flow_service::metadata::{AcknowledgementMetadata, BatchMetadata};
+use overside_flow_service::node::{PieceMetadata, parse_command};
+
+/// Metadata, tickets, commands and spilled batches are read as they were written, or refused.
+pub fn service(data: &[u8]) {
+    if let Ok(Some(metadata)) = BatchMetadata::parse(data) {
+        let again = BatchMetadata::parse(&metadata.to_bytes());
+        assert_eq!(again, Ok(Some(metadata)));
+    }
+    if let Some(metadata) = AcknowledgementMetadata::parse(data) {
+        let again = AcknowledgementMetadata::parse(&metadata.to_bytes());
+        assert_eq!(again, Some(metadata));
+    }
+    if let Some(metadata) = PieceMetadata::parse(data) {
+        let again = PieceMetadata::parse(&metadata.to_bytes());
+        assert_eq!(again, Some(metadata));
+    }
+    // Refused or not, it returns.
+    let _ = parse_command(data);
+    if let Ok(wanted) = Subscribe::parse(data) {
+        assert_eq!(Subscribe::parse(&wanted.to_bytes()).ok(), Some(wanted));
+    }
+    if let Ok(batch) = Batch::from_record(data) {
+        let mut record = Vec::new();
+        if batch.write_record(&mut record).is_ok() {
+            let again = Batch::from_record(&record).expect("what was written can be read");
+            assert_eq!(again.sequence, batch.sequence);
+            assert_eq!(again.data.num_rows(), batch.data.num_rows());
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! What the service promises of batches that wait, through its public interface.
+
+mod checks;
+mod hostile;
+mod metadata;
+mod queue;
+mod spill;

@@ -1,0 +1,163 @@
+"""Runs `overside flow serve`, and talks to it as any client of Arrow Flight does."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as fl
+from command import PATIENCE_S, native, wait_for
+
+Json = dict[str, Any]
+
+SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.float64()), ("name", pa.string())])
+#: The path that streams are put under.
+INPUT = fl.FlightDescriptor.for_path("flow")
+
+
+def batch(first: int, rows: int = 100) -> pa.RecordBatch:
+    """Rows whose ids go on from `first`."""
+    ids = range(first, first + rows)
+    columns = [list(ids), [n / 8 for n in ids], [f"row {n}" for n in ids]]
+    return pa.record_batch(columns, schema=SCHEMA)
+
+
+def definition(directory: Path, text: str, name: str = "flow") -> Path:
+    """A pipeline's file with these outputs, and perhaps stages."""
+    path = directory / f"{name}.toml"
+    path.write_text(f'schema = "flow-pipeline/1"\nname = "{name}"\n{text}')
+    return path
+
+
+class Service:
+    """A service that runs, and where."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        said: dict[str, str] = json.loads(process.stdout.readline() or "null")
+        self.address, self.metrics = said["address"], said.get("metrics")
+        self.uri = f"grpc://{self.address}"
+
+    def client(self, **options: Any) -> fl.FlightClient:
+        """A client without a password."""
+        return fl.connect(self.uri, **options)
+
+    def statistics(self) -> Json:
+        """What the action of that name says."""
+        with self.client() as client:
+            answer: Json = json.loads(next(client.do_action("statistics")).body.to_pybytes())
+            return answer
+
+    def kill(self) -> None:
+        """As if the machine had stopped."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(PATIENCE_S)
+
+    def end(self) -> int:
+        """As an operator ends it. Its exit code."""
+        self.process.terminate()
+        return self.process.wait(PATIENCE_S)
+
+
+@contextmanager
+def flow_service(*words: str | Path) -> Iterator[Service]:
+    """A service at any port of this machine, with these options too."""
+    listen = [] if "--listen" in words else ["--listen", "127.0.0.1:0"]
+    common = ["flow", "serve", "--json", "--quiet", "--drain", "2"]
+    command = [*native(), *common, *listen, *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Service(process)
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_S)
+
+
+class Producer:
+    """A producer that numbers its batches, and knows which are safe."""
+
+    def __init__(self, service: Service, name: str, **options: Any) -> None:
+        self.client = service.client(**options)
+        self.name = name
+        self.writer, self.reader = self.client.do_put(INPUT, SCHEMA)
+        self.acknowledged = -1
+        #: Why the stream ended.
+        self.error: Exception | None = None
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        try:
+            while (answer := self.reader.read()) is not None:
+                said = json.loads(answer.to_pybytes())
+                assert said["producer"] == self.name
+                assert said["acknowledged"] >= self.acknowledged
+                self.acknowledged = said["acknowledged"]
+        except (pa.ArrowException, fl.FlightError, OSError) as error:
+            self.error = error
+
+    def send(self, sequence: int, data: pa.RecordBatch | None = None) -> None:
+        """Sends a batch under a number; unless it is given, the one that belongs to the number."""
+        data = batch(100 * sequence) if data is None else data
+        said = json.dumps({"producer": self.name, "sequence": sequence})
+        self.writer.write_with_metadata(data, said.encode())
+
+    def wait(self, sequence: int) -> None:
+        """Waits until a batch and all before it are safe."""
+        wait_for(lambda: self.acknowledged >= sequence or self.error is not None)
+        assert self.acknowledged >= sequence, self.error
+
+    def close(self) -> None:
+        """Sends no more, and waits until all is safe."""
+        # Closing at once would wait for the thread that reads.
+        self.writer.done_writing()
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive(), "the stream does not end"
+        self.client.close()
+
+
+def put(service: Service, *batches: pa.RecordBatch, **options: Any) -> None:
+    """Sends batches without names or numbers."""
+    with service.client(**options) as client:
+        writer, _ = client.do_put(INPUT, batches[0].schema)
+        for one in batches:
+            writer.write_batch(one)
+        writer.close()
+
+
+def take(service: Service, output: str, partition: int | None = None, **options: Any) -> pa.Table:
+    """What waits in an output, and comes until everything has been processed."""
+    ticket: Json = {"output": output, "follow": False}
+    if partition is not None:
+        ticket["partition"] = partition
+    with service.client(**options) as client:
+        return client.do_get(fl.Ticket(json.dumps(ticket).encode())).read_all()
+
+
+def take_numbered(service: Service, output: str) -> dict[tuple[str, int], pa.RecordBatch]:
+    """What waits in an output, by producer and number; each once."""
+    found: dict[tuple[str, int], pa.RecordBatch] = {}
+    ticket = json.dumps({"output": output, "follow": False}).encode()
+    with service.client() as client:
+        for chunk in client.do_get(fl.Ticket(ticket)):
+            said = json.loads(chunk.app_metadata.to_pybytes())
+            found[said["producer"], said["sequence"]] = chunk.data
+    return found
+
+
+def ids(table: pa.Table) -> list[int]:
+    """The ids of a table, ascending."""
+    return sorted(table.column("id").to_pylist())
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Waits for something."""
+    wait_for(condition)

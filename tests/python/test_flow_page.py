@@ -1,0 +1,71 @@
+"""The live page of a flow service, in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import chromium
+import pytest
+from command import wait_for
+from flow_service import Producer, Service, definition, flow_service, take
+from test_flow_service import STAGES
+
+pytestmark = pytest.mark.skipif(
+    chromium.unavailable() is not None, reason=chromium.unavailable() or ""
+)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    pipeline = definition(tmp_path_factory.mktemp("page"), STAGES)
+    with flow_service(pipeline, "--metrics", "127.0.0.1:0") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Page]:
+    with chromium.browser(tmp_path_factory.mktemp("browser"), with_network=True) as tab:
+        yield tab
+
+
+def updates(page: chromium.Page) -> int:
+    return int(page.evaluate("Number(document.documentElement.dataset.updates ?? 0)"))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_the_page_shows_what_goes_on(
+    service: Service, page: chromium.Page, width: int, dark: bool
+) -> None:
+    url = f"http://{service.metrics}/"
+    page.visit(url, width=width, dark=dark)
+    wait_for(lambda: updates(page) >= 1)
+    producer = Producer(service, f"p{width}{dark}")
+    for sequence in range(20):
+        producer.send(sequence)
+    take(service, "near")
+    seen = updates(page)
+    wait_for(lambda: updates(page) > seen)
+    text = page.evaluate("document.body.innerText")
+    for word in ("Rows in", "Lag", "Memory", "Stages", "Queues", "Partitions", "near", "filter"):
+        assert word in text, text
+    assert "Serving" in text
+    assert "1 producer streams" in text
+    rows = page.evaluate("document.querySelectorAll('#partitions tr').length")
+    assert rows == 4
+    take(service, "far")
+    producer.close()
+    # Nothing sticks out of the window, and nothing is loaded from elsewhere.
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert {request.startswith((url, "data:")) for request in page.requests} == {True}
+    assert page.console == []
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert background == ("rgb(22, 22, 22)" if dark else "rgb(251, 251, 250)")
+
+
+def test_the_page_says_when_the_service_is_gone(tmp_path: Path, page: chromium.Page) -> None:
+    with flow_service(definition(tmp_path, STAGES), "--metrics", "127.0.0.1:0") as service:
+        page.visit(f"http://{service.metrics}/")
+        wait_for(lambda: updates(page) >= 1)
+    wait_for(lambda: "does not answer" in page.evaluate("document.body.innerText"))

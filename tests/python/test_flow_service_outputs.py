@@ -1,0 +1,219 @@
+"""Where what comes out of `overside flow serve` goes, nodes that run its stages, and bursts."""
+
+from __future__ import annotations
+
+import json
+import threading
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.flight as fl
+import pyarrow.parquet as pq
+import pytest
+from command import PATIENCE_S, wait_for
+from flow_service import (
+    SCHEMA,
+    Producer,
+    Service,
+    batch,
+    definition,
+    flow_service,
+    ids,
+    put,
+    take,
+)
+
+FILES = """
+[[stages]]
+partition = { key = "id", by = "bits:1" }
+
+[outputs.kept]
+to = "kept"
+format = "FORMAT"
+"""
+
+
+def read(directory: Path, suffix: str) -> pa.Table:
+    """All files of an output."""
+    tables = []
+    for path in sorted(directory.glob(f"*.{suffix}")):
+        if suffix == "parquet":
+            tables.append(pq.read_table(path))
+        else:
+            tables.append(pa.ipc.open_file(path).read_all())
+    return pa.concat_tables([table.replace_schema_metadata() for table in tables])
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_files_have_each_row_once_whatever_dies(tmp_path: Path, form: str) -> None:
+    pipeline = definition(tmp_path, FILES.replace("FORMAT", form))
+    with flow_service(pipeline) as service:
+        producer = Producer(service, "sensor")
+        for sequence in range(50):
+            producer.send(sequence)
+        # A batch is safe once it is in a file that has its name.
+        producer.wait(20)
+        service.kill()
+    acknowledged = producer.acknowledged
+    kept = read(tmp_path / "kept", form)
+    assert set(ids(kept)) >= set(range(100 * (acknowledged + 1)))
+    with flow_service(pipeline) as service:
+        # From the beginning: this producer has forgotten what was acknowledged.
+        again = Producer(service, "sensor")
+        for sequence in range(80):
+            again.send(sequence)
+        again.close()
+        assert again.acknowledged == 79
+        assert again.error is None
+        assert service.end() == 0
+    assert ids(read(tmp_path / "kept", form)) == list(range(8000))
+    odd = list((tmp_path / "kept").glob(f"*-1.{form}"))
+    assert odd
+    assert all(n % 2 for path in odd for n in ids(read_one(path)))
+
+
+def read_one(path: Path) -> pa.Table:
+    return pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
+
+
+def test_a_stream_without_names_ends_when_its_files_are_there(tmp_path: Path) -> None:
+    with flow_service(definition(tmp_path, FILES.replace("FORMAT", "parquet"))) as service:
+        put(service, *(batch(100 * n) for n in range(10)))
+        assert ids(read(tmp_path / "kept", "parquet")) == list(range(1000))
+
+
+STAGES = """
+[nodes.dpu]
+address = "grpc://ADDRESS"
+
+[[stages]]
+filter = "id % 10 < 5"
+placement = "PLACEMENT"
+NODE
+
+[[stages]]
+partition = { key = "id", by = "bits:2" }
+
+[outputs.all]
+to = "subscribers"
+"""
+WANTED = [n for n in range(6000) if n % 10 < 5]
+
+
+def on_node(directory: Path, address: str, placement: str) -> Path:
+    node = "" if placement == "dpu" else 'node = "dpu"'
+    text = STAGES.replace("ADDRESS", address).replace("PLACEMENT", placement)
+    return definition(directory, text.replace("NODE", node))
+
+
+@pytest.mark.parametrize("placement", ["dpu", "split:50", "adaptive"])
+def test_a_stage_runs_on_another_service(tmp_path: Path, placement: str) -> None:
+    with flow_service("--node") as node:
+        with flow_service(on_node(tmp_path, node.address, placement)) as service:
+            producer = Producer(service, "sensor")
+            for sequence in range(60):
+                producer.send(sequence)
+            found: list[int] = []
+
+            def all_there() -> bool:
+                found.extend(take(service, "all").column("id").to_pylist())
+                return len(found) == len(WANTED)
+
+            wait_for(all_there)
+            assert sorted(found) == WANTED
+            producer.close()
+            stage = service.statistics()["stages"][0]
+            assert stage["node"]["batches"] + stage["host"]["batches"] == 60
+            if placement == "dpu":
+                assert stage["node"]["batches"] > 0
+                assert stage["node"]["is_real"]
+        assert node.statistics()["counters"]["node_batches_total"] >= stage["node"]["batches"]
+
+
+def test_a_node_that_dies_loses_nothing(tmp_path: Path) -> None:
+    with (
+        flow_service("--node", "--slowdown", "4") as node,
+        flow_service(on_node(tmp_path, node.address, "dpu")) as service,
+    ):
+        producer = Producer(service, "sensor")
+        for sequence in range(60):
+            producer.send(sequence)
+            if sequence == 30:
+                wait_for(lambda: service.statistics()["stages"][0]["node"]["batches"] > 0)
+                node.kill()
+        found: list[int] = []
+
+        def all_there() -> bool:
+            found.extend(take(service, "all").column("id").to_pylist())
+            return len(found) >= len(WANTED)
+
+        wait_for(all_there)
+        assert sorted(found) == WANTED
+        producer.close()
+        stage = service.statistics()["stages"][0]
+        assert stage["node"]["losses"] > 0
+        assert stage["host"]["batches"] > 0
+
+
+def has_batches(service: Service, count: int) -> bool:
+    """Whether so many have come to the output."""
+    return bool(service.statistics()["outputs"][0]["batches"] == count)
+
+
+def has_length(taken: list[int], count: int) -> bool:
+    """Whether so many were taken."""
+    return len(taken) == count
+
+
+def test_bursts_wait_in_memory_and_then_on_disk(tmp_path: Path) -> None:
+    text = (
+        f'memory = "16 MiB"\n[spill]\ndirectory = "{tmp_path / "spill"}"\nbytes = "256 MiB"\n'
+        '[outputs.all]\nto = "subscribers"\n'
+    )
+    with flow_service(definition(tmp_path, text)) as service, service.client() as client:
+        producer = Producer(service, "sensor")
+        taken: list[int] = []
+        gate = threading.Event()
+
+        def consume() -> None:
+            for chunk in client.do_get(fl.Ticket(b"all")):
+                gate.wait(PATIENCE_S)
+                taken.append(json.loads(chunk.app_metadata.to_pybytes())["sequence"])
+
+        thread = threading.Thread(target=consume, daemon=True)
+        thread.start()
+        sent = 0
+        for burst, spills in ((100, False), (3000, True), (100, False)):
+            before = service.statistics()["outputs"][0]["spilled_batches"]
+            gate.clear()
+            for _ in range(burst):
+                producer.send(sent)
+                sent += 1
+            wait_for(partial(has_batches, service, sent))
+            said = service.statistics()
+            # The transport holds some.
+            assert said["outputs"][0]["backlog_batches"] <= burst
+            assert said["outputs"][0]["memory_bytes"] <= 4 << 20
+            assert (said["outputs"][0]["spilled_batches"] > before) is spills
+            gate.set()
+            wait_for(partial(has_length, taken, sent))
+            producer.wait(sent - 1)
+            said = service.statistics()
+            assert said["outputs"][0]["backlog_batches"] == 0
+            assert said["spill"]["used_bytes"] == 0
+        assert taken == list(range(sent))
+        producer.close()
+        assert service.statistics()["outputs"][0]["backlog_peak_batches"] > 1000
+
+
+def test_unknown_schemas_and_inputs_are_refused_by_a_node() -> None:
+    with flow_service("--node") as node, node.client() as client:
+        with pytest.raises((fl.FlightError, NotImplementedError), match="a node has no pipeline"):
+            put(node, batch(0))
+        command = fl.FlightDescriptor.for_command(b'{"stage": "filter = \\"none > 1\\""}')
+        writer, reader = client.do_exchange(command)
+        writer.begin(SCHEMA)
+        with pytest.raises(pa.ArrowException, match="none"):
+            reader.read_all()
+        assert not list(client.list_flights())
