@@ -101,6 +101,8 @@ class Producer:
                 assert said["producer"] == self.name
                 assert said["acknowledged"] >= self.acknowledged
                 self.acknowledged = said["acknowledged"]
+            # Says how the stream ended.
+            self.writer.close()
         except (pa.ArrowException, fl.FlightError, OSError) as error:
             self.error = error
 
@@ -108,7 +110,12 @@ class Producer:
         """Sends a batch under a number; unless it is given, the one that belongs to the number."""
         data = batch(100 * sequence) if data is None else data
         said = json.dumps({"producer": self.name, "sequence": sequence})
-        self.writer.write_with_metadata(data, said.encode())
+        try:
+            self.writer.write_with_metadata(data, said.encode())
+        except (pa.ArrowException, fl.FlightError) as error:
+            # Whoever notices first hears why.
+            self.error = self.error or error
+            raise
 
     def wait(self, sequence: int) -> None:
         """Waits until a batch and all before it are safe."""
@@ -117,7 +124,7 @@ class Producer:
 
     def close(self) -> None:
         """Sends no more, and waits until all is safe."""
-        # Closing at once would wait for the thread that reads.
+        # The thread that reads closes.
         self.writer.done_writing()
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the stream does not end"
