@@ -1,16 +1,16 @@
-//! An output that goes to files in a directory.
+//! An output that goes to files in a directory, or to objects in a bucket.
 //!
 //! 1. Batches gather in the queue until they make a file, or nothing more is on its way.
 //! 2. They are written, one file a partition, and reach the disk; then the files get their names, and the batches
 //!    are released.
 //! 3. Each file says in its metadata up to which number it has batches of each producer. A start reads that, so that
-//!    what comes again after a crash is not written twice. CSV has no metadata.
+//!    what comes again after a crash is not written twice. CSV has no metadata, and a bucket is not searched.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arrow_schema::{Schema, SchemaRef};
 use overside_base::lock;
@@ -42,11 +42,11 @@ pub async fn run(service: Arc<Service>, output: Arc<Output>) {
     let Some(hosted) = &service.hosted else {
         return;
     };
-    let Destination::Directory(directory) = &output.definition.to else {
-        return;
-    };
     let schema = hosted.schemas.output().await;
-    let found = tokio::task::block_in_place(|| Written::read(directory, &service.pool));
+    let found = tokio::task::block_in_place(|| match &output.definition.to {
+        Destination::Directory(directory) => Written::read(directory, &service.pool),
+        _ => Written::unknown(),
+    });
     let mut files = Files {
         output: Arc::clone(&output),
         partitions: hosted.pipeline.definition().partitions(),
@@ -192,6 +192,15 @@ struct Written {
 }
 
 impl Written {
+    /// Of a bucket, which is not searched: its objects are numbered by the time, so that they have new names.
+    fn unknown() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            last: HashMap::new(),
+            files: since.map_or(0, |since| since.as_millis() as u64),
+        }
+    }
+
     /// Reads the metadata of all files. One that cannot be read is somebody else's.
     fn read(directory: &Path, pool: &Arc<CodecPool>) -> Self {
         let mut found = Self::default();

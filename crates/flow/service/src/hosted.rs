@@ -85,13 +85,7 @@ impl Hosted {
                     output.tls_keys.as_deref(),
                     output.password_file.as_deref(),
                 )?),
-                Destination::ObjectStore(address) => {
-                    return Err(ServiceError::Address {
-                        address: address.clone(),
-                        reason: "a service writes to directories; send them on from there".into(),
-                    });
-                }
-                Destination::Directory(_) | Destination::Subscribers => None,
+                _ => None,
             };
             outputs.push(Arc::new(Output {
                 target,
