@@ -14,9 +14,12 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
 use overside_base::Random;
+use overside_flow::Error;
 use overside_flow::generate::Generated;
 use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::{Definition, InProcessNode, Piece, Pipeline, StageRunner};
+use overside_flow::pipeline::{
+    Definition, InProcessNode, Node, NodeDefinition, Piece, Pipeline, StageRunner,
+};
 use overside_ops::{Config, Format, Operation, prepare};
 
 fn main() {
@@ -46,6 +49,10 @@ fn definition(stages: &str) -> Definition {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+fn no_nodes(name: &str, _: &NodeDefinition) -> Result<Arc<dyn Node>, Error> {
+    panic!("{name} is not in-process")
 }
 
 /// Batches of 65,536 rows through three stages, on one thread.
@@ -87,7 +94,8 @@ fn overhead(is_bench: bool) {
         };
         let engine = || {
             let pool = Arc::new(CodecPool::new(NonZeroUsize::MIN).expect("a pool"));
-            let pipeline = Pipeline::on_caller(definition.clone(), &pool).expect("a pipeline");
+            let pipeline =
+                Pipeline::on_caller(definition.clone(), &pool, no_nodes).expect("a pipeline");
             let stream = pipeline.stream(batch.schema_ref()).expect("a stream");
             let begin = Instant::now();
             for tag in 0..count {

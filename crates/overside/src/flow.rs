@@ -8,6 +8,7 @@ mod input;
 mod method;
 mod output;
 mod partition;
+mod ray;
 mod run;
 mod run_text;
 mod serve;

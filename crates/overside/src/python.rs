@@ -12,28 +12,44 @@ const INTERPRETER_ENV: &str = "OVERSIDE_PYTHON";
 
 /// Becomes the Python that answers; returns only if there is none.
 pub fn hand_over(verb: &str, arguments: &[OsString]) -> ExitCode {
-    let Some(interpreter) = interpreter() else {
-        let here = directory().map_or_else(|| "it".into(), |path| path.display().to_string());
-        return absent(verb, &format!("there is no python in {here}"));
+    let why = match command("overside") {
+        // An error is all that `exec` can return.
+        Ok(mut python) => {
+            let error = python.args(arguments).exec();
+            cannot_start(&python, &error)
+        }
+        Err(why) => why,
     };
-    // An error is all that `exec` can return.
-    let error = Command::new(&interpreter)
-        .args(["-P", "-m", "overside"])
-        .args(arguments)
-        .exec();
-    absent(
-        verb,
-        &format!("{} cannot be started: {error}", interpreter.display()),
-    )
+    complain!("overside {verb}: {why}");
+    ExitCode::from(exit::ABSENT)
 }
 
-fn absent(verb: &str, why: &str) -> ExitCode {
-    complain!(
-        "overside {verb}: this verb needs Python, and {why}\n  \
+/// A Python module of the package, to be started.
+///
+/// # Errors
+/// Why there is no Python, and the remedy.
+pub fn command(module: &str) -> Result<Command, String> {
+    let absent = || {
+        let here = directory().map_or_else(|| "it".into(), |path| path.display().to_string());
+        needs_python(&format!("there is no python in {here}"))
+    };
+    let mut command = Command::new(interpreter().ok_or_else(absent)?);
+    command.args(["-P", "-m", module]);
+    Ok(command)
+}
+
+/// Why Python could not be started, and the remedy.
+pub fn cannot_start(python: &Command, error: &std::io::Error) -> String {
+    let interpreter = python.get_program().to_string_lossy();
+    needs_python(&format!("{interpreter} cannot be started: {error}"))
+}
+
+fn needs_python(why: &str) -> String {
+    format!(
+        "this verb needs Python, and {why}\n  \
          `make setup` or `pip install .` puts both into one environment; \
          or name a python that has overside in {INTERPRETER_ENV}"
-    );
-    ExitCode::from(exit::ABSENT)
+    )
 }
 
 fn interpreter() -> Option<PathBuf> {

@@ -13,7 +13,7 @@
 //! | who may connect and call? | `connection`, `access` |
 //! | what can be called? | `flight`: `put`, `get`, `exchange`, `node`, `descriptor` |
 //! | where does what comes out go? | `outputs`: `subscribers`, `downstream`, `files` |
-//! | who runs a stage elsewhere? | `remote_node`, `client` |
+//! | who runs a stage elsewhere? | `remote_node`, `remote_nodes`, `client` |
 //! | how is it? | `statistics`, `pages` |
 
 mod access;
@@ -38,6 +38,7 @@ mod producers;
 mod put;
 pub mod queue;
 mod remote_node;
+mod remote_nodes;
 mod schemas;
 mod server;
 mod service;
@@ -46,5 +47,7 @@ mod statistics;
 mod subscribers;
 
 pub use error::ServiceError;
+pub use remote_node::RemoteNode;
+pub use remote_nodes::RemoteNodes;
 pub use server::{Ended, Server, Settings};
 pub use service::{Limits, Service, Work};

@@ -6,9 +6,10 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-use overside_config::{ByteSize, Document, Error, Limits, Source, TimeSpan, read_text};
+use overside_config::{ByteSize, Document, Error, Limits, Source, quoted, read_text};
 use serde::{Deserialize, Serialize};
 
+use super::node_definition::NodeDefinition;
 use super::outputs::{Destination, Output, Partition};
 use super::stage::StageDefinition;
 
@@ -16,18 +17,15 @@ use super::stage::StageDefinition;
 pub const SCHEMA: &str = "flow-pipeline/1";
 
 const LIMITS: Limits = Limits::bytes(1 << 20);
-const NAME_CHARS_MAX: usize = 64;
+pub(super) const NAME_CHARS_MAX: usize = 64;
 const STAGES_MAX: usize = 64;
 const NODES_MAX: usize = 64;
 const OUTPUTS_MAX: usize = 1024;
 const FILES_MAX: usize = 100_000;
-const THREADS: RangeInclusive<usize> = 1..=1024;
+pub(super) const THREADS: RangeInclusive<usize> = 1..=1024;
 const STREAMS: RangeInclusive<usize> = 1..=1024;
 const ROWS: RangeInclusive<usize> = 1..=1 << 20;
 const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 46;
-const WINDOW: RangeInclusive<usize> = 1..=1024;
-const SLOWDOWN: RangeInclusive<f64> = 1.0..=1000.0;
-const TIME: RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
 
 /// A pipeline as a user wrote it, checked as far as that can be done without data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,120 +86,8 @@ pub struct Spill {
     pub bytes: ByteSize,
 }
 
-/// A machine that stages can run on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NodeDefinition {
-    /// `grpc://HOST:PORT`, `grpc+tls://HOST:PORT`, or `in-process`: threads of this process that
-    /// stand for another machine, to try a pipeline without one.
-    pub address: String,
-    /// Threads of an `in-process` node; 1 unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    threads: Option<usize>,
-    /// How many times slower than it is an `in-process` node is to be; 1 unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    slowdown: Option<f64>,
-    /// Batches after which an `in-process` node is to be lost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost_after: Option<u64>,
-    /// Batches of one stage that the node may have at a time; 8 unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    window: Option<usize>,
-    /// How long a batch may wait for the node under `adaptive` until the host takes part; 50 ms unless
-    /// set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    queue_delay_max: Option<TimeSpan>,
-    /// After which time without an answer the node counts as lost; 10 s unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    timeout: Option<TimeSpan>,
-    /// The first line of this file is the token for a node that wants one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub password_file: Option<PathBuf>,
-    /// A directory with `ca.pem`, and `host.pem` and `host.key` for a node that wants certificates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls_keys: Option<PathBuf>,
-}
-
-/// The address of a node that is part of this process.
-pub const IN_PROCESS: &str = "in-process";
-
-impl NodeDefinition {
-    /// Whether it is part of this process.
-    pub fn is_in_process(&self) -> bool {
-        self.address == IN_PROCESS
-    }
-
-    /// Threads of an in-process node.
-    pub fn threads(&self) -> NonZeroUsize {
-        self.threads
-            .and_then(NonZeroUsize::new)
-            .unwrap_or(NonZeroUsize::MIN)
-    }
-
-    /// How many times slower an in-process node is to be.
-    pub fn slowdown(&self) -> f64 {
-        self.slowdown.unwrap_or(1.0)
-    }
-
-    /// Batches of one stage that the node may have at a time.
-    pub fn window(&self) -> usize {
-        self.window.unwrap_or(8)
-    }
-
-    /// How long a batch may wait for the node under `adaptive`.
-    pub fn queue_delay_max(&self) -> TimeSpan {
-        self.queue_delay_max.unwrap_or(TimeSpan::millis(50))
-    }
-
-    /// After which time without an answer the node counts as lost.
-    pub fn timeout(&self) -> TimeSpan {
-        self.timeout.unwrap_or(TimeSpan::millis(10_000))
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        let wrong =
-            |key: &str, problem: &str, remedy: &str| Err(Error::of_key(key, problem, remedy));
-        let is_flight = ["grpc://", "grpc+tls://"]
-            .iter()
-            .any(|scheme| self.address.starts_with(scheme));
-        if !is_flight && !self.is_in_process() {
-            let remedy = "grpc://HOST:PORT, grpc+tls://HOST:PORT or in-process";
-            return wrong("address", "not an address of a node", remedy);
-        }
-        let in_process_only = [
-            ("threads", self.threads.is_some()),
-            ("slowdown", self.slowdown.is_some()),
-            ("lost_after", self.lost_after.is_some()),
-        ];
-        let flight_only = [
-            ("password_file", self.password_file.is_some()),
-            ("tls_keys", self.tls_keys.is_some()),
-        ];
-        let excluded = if is_flight {
-            &in_process_only[..]
-        } else {
-            &flight_only
-        };
-        if let Some((key, _)) = excluded.iter().find(|(_, is_set)| *is_set) {
-            let problem = format!("a node at {} has none", self.address);
-            return wrong(key, &problem, "leave it out");
-        }
-        check_range("threads", self.threads, &THREADS)?;
-        check_range("window", self.window, &WINDOW)?;
-        check_range("slowdown", self.slowdown, &SLOWDOWN)?;
-        for (key, time) in [
-            ("queue_delay_max", self.queue_delay_max),
-            ("timeout", self.timeout),
-        ] {
-            if time.is_some_and(|time| !TIME.contains(&time.0)) {
-                return wrong(key, "out of range", "1 ms to 3600 s");
-            }
-        }
-        Ok(())
-    }
-}
-
-fn check_range<T: PartialOrd + std::fmt::Display>(
+/// That a value is within its bounds, if it is set.
+pub(super) fn check_range<T: PartialOrd + std::fmt::Display>(
     key: &str,
     value: Option<T>,
     range: &RangeInclusive<T>,
@@ -411,7 +297,7 @@ fn check_node(
             if key == "placement" {
                 known.extend(["host", "device", "split:P", "adaptive"]);
             }
-            let problem = format!("no node is called {}", overside_config::quoted(name));
+            let problem = format!("no node is called {}", quoted(name));
             Err(Error::of_key(key, problem, "").meant(name, &known))
         }
         _ => Ok(()),

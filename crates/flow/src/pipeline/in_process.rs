@@ -11,8 +11,8 @@ use arrow_schema::SchemaRef;
 use overside_base::{lock, quietly};
 use overside_device::threads::thread_cpu_ns;
 
-use super::definition::NodeDefinition;
 use super::node::{Completions, Node, NodeError, NodeResult, NodeStage};
+use super::node_definition::NodeDefinition;
 use super::runner::StageRunner;
 use super::stage::{Piece, StageDefinition};
 use crate::Error;

@@ -22,6 +22,7 @@ mod engine;
 mod file_output;
 mod in_process;
 mod node;
+mod node_definition;
 mod node_link;
 mod outputs;
 mod placement;
@@ -35,10 +36,11 @@ mod stream;
 mod stream_state;
 mod word;
 
-pub use definition::{Definition, IN_PROCESS, Input, NodeDefinition, SCHEMA, Spill};
+pub use definition::{Definition, Input, SCHEMA, Spill};
 pub use file_output::{FileOutput, FileOutputOptions, WrittenFile, partition_name};
 pub use in_process::{InProcessNode, NodeFaults};
 pub use node::{Completions, Node, NodeError, NodeResult, NodeStage};
+pub use node_definition::{IN_PROCESS, NodeDefinition};
 pub use outputs::{Destination, Output, Partition, Partitions};
 pub use placement::StagePlacement;
 pub use report::{

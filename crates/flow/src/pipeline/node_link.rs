@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use overside_placement::{CircuitBreaker, Retry, ThroughputEstimator};
 
 use super::adaptive::{AdaptivePlacement, Backlog};
-use super::definition::NodeDefinition;
 use super::node::{Node, NodeStage};
+use super::node_definition::NodeDefinition;
 
 /// A stage that is open on the node.
 pub(super) type Session = Arc<Mutex<Box<dyn NodeStage>>>;

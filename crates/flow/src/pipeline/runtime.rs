@@ -7,10 +7,11 @@ use std::time::Instant;
 
 use arrow_schema::SchemaRef;
 
-use super::definition::{Definition, NodeDefinition};
+use super::definition::Definition;
 use super::engine::Engine;
 use super::in_process::InProcessNode;
 use super::node::Node;
+use super::node_definition::NodeDefinition;
 use super::node_link::NodeLink;
 use super::placement::StagePlacement;
 use super::report::PipelineReport;
@@ -32,14 +33,17 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// With in-process nodes only, for one caller that pushes and pulls on one thread: it counts among
-    /// the pipeline's threads, and works while it waits. `pool` has the threads.
+    /// For one caller that pushes and pulls on one thread: it counts among the pipeline's threads, and
+    /// works while it waits. `pool` has the threads. `connect` is as for [`Pipeline::new`].
     ///
     /// # Errors
-    /// [`Error::Refused`] for a node that is elsewhere; [`Error::Io`].
-    pub fn on_caller(definition: Definition, pool: &Arc<CodecPool>) -> Result<Self, Error> {
-        let nodes = only_in_process;
-        Self::of(definition, Arc::clone(pool), pool.threads(), true, nodes)
+    /// What `connect` says; [`Error::Io`].
+    pub fn on_caller(
+        definition: Definition,
+        pool: &Arc<CodecPool>,
+        connect: impl FnMut(&str, &NodeDefinition) -> Result<Arc<dyn Node>, Error>,
+    ) -> Result<Self, Error> {
+        Self::of(definition, Arc::clone(pool), pool.threads(), true, connect)
     }
 
     /// For callers that push and pull on threads of theirs. `connect` makes a node of its name and its
@@ -49,13 +53,24 @@ impl Pipeline {
     /// What `connect` says; [`Error::Io`].
     pub fn new(
         definition: Definition,
-        connect: impl FnMut(&str, &NodeDefinition) -> Result<Arc<dyn Node>, Error>,
+        mut connect: impl FnMut(&str, &NodeDefinition) -> Result<Arc<dyn Node>, Error>,
     ) -> Result<Self, Error> {
         let threads = definition.threads();
         // Nobody but its helpers works.
         let budget = threads.checked_add(1).unwrap_or(NonZeroUsize::MAX);
         let pool = Arc::new(CodecPool::new(budget)?);
-        Self::of(definition, pool, threads.get(), false, connect)
+        Self::of(
+            definition,
+            pool,
+            threads.get(),
+            false,
+            |name, node| match node.is_placed_by_ray() {
+                true => Err(Error::Refused(format!(
+                    "node {name:?} has no address; `overside flow run --on ray` finds it one by its resources"
+                ))),
+                false => connect(name, node),
+            },
+        )
     }
 
     fn of(
@@ -181,11 +196,4 @@ impl Definition {
 fn host_stage(stage: &StageDefinition, schema: &SchemaRef) -> Result<CompiledStage, Error> {
     let device = stage.device().filter(|_| stage.node().is_none());
     compile(stage, schema, device)
-}
-
-fn only_in_process(name: &str, node: &NodeDefinition) -> Result<Arc<dyn Node>, Error> {
-    let address = &node.address;
-    Err(Error::Refused(format!(
-        "node {name:?} is at {address}: `overside flow serve` uses such nodes; here only in-process ones"
-    )))
 }

@@ -452,7 +452,8 @@ fn memory_is_bounded_and_back_pressure_reaches_the_input() {
 fn a_pipeline_on_its_caller_needs_no_other_thread() {
     let batches = logs(9, 30, 20);
     let pool = Arc::new(CodecPool::new(NonZeroUsize::MIN).unwrap());
-    let pipeline = Pipeline::on_caller(definition(&log_stages(PLACEMENTS[0]), ""), &pool).unwrap();
+    let pipeline =
+        Pipeline::on_caller(definition(&log_stages(PLACEMENTS[0]), ""), &pool, no_nodes).unwrap();
     let stream = pipeline.stream(batches[0].schema_ref()).unwrap();
     let mut done = Vec::new();
     for (tag, batch) in batches.iter().enumerate() {

@@ -223,6 +223,34 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
             format!("{HEAD}{OUT}[nodes.n]\naddress = \"grpc://x:1\"\nslowdown = 2"),
             ["slowdown", "grpc", "leave"],
         ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\nwindow = 2"),
+            ["nodes.n", "no address", "resources"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\naddress = \"grpc://x:1\"\nresources = {{ bf2 = 1 }}"),
+            ["nodes.n.resources", "Ray", "leave"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ bf2 = 0 }}"),
+            ["nodes.n.resources", "0 of bf2", "above 0"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ CPU = 1 }}"),
+            ["nodes.n.resources", "by itself", "custom"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ \"a b\" = 1 }}"),
+            ["nodes.n.resources", "no name", "letters"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ bf2 = 1 }}\npassword_file = \"p\""),
+            ["nodes.n.password_file", "its own", "leave"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ bf2 = 1 }}\nthreads = 2"),
+            ["nodes.n.threads", "Ray", "leave"],
+        ),
     ];
     for (text, expected) in cases {
         let message = refusal(&text);

@@ -12,12 +12,14 @@ use overside_flow::Error;
 use overside_flow::operators::check_schema;
 use overside_flow::pack::CodecPool;
 use overside_flow::pipeline::{
-    Definition, Destination, Done, FileOutput, FileOutputOptions, Pipeline, PipelineReport, Stream,
-    WrittenFile,
+    Definition, Destination, Done, FileOutput, FileOutputOptions, Node, NodeDefinition, Pipeline,
+    PipelineReport, Stream, WrittenFile,
 };
+use overside_flow_service::RemoteNodes;
 
 use super::input::Input;
 use super::output::said;
+use super::ray::{Failure, Places, RayNodes};
 use super::run_text;
 use crate::logging::Verbosity;
 use crate::messages::shown;
@@ -26,7 +28,8 @@ use crate::options;
 /// Run a pipeline on files
 #[derive(clap::Args)]
 #[command(after_help = "\
-The stages, where each runs, and where what comes out goes, stand in the file: docs/flow-pipeline.md.
+The stages, where each runs, and where what comes out goes, stand in the file: docs/flow-pipeline.md. \
+With --on ray, nodes with `resources` are started on machines of a Ray cluster: docs/scale.md.
 
 Example: overside flow run errors.toml monday.arrow tuesday.arrow")]
 pub struct Arguments {
@@ -48,8 +51,20 @@ pub struct Arguments {
     /// CPU threads [default: the pipeline's]
     #[arg(short = 'p', long, value_name = "N", value_parser = options::thread_count())]
     threads: Option<NonZeroUsize>,
+    /// Start the nodes that have `resources` on machines of a Ray cluster that have them
+    #[arg(long, value_name = "WHAT", value_enum)]
+    on: Option<On>,
+    /// The Ray cluster: HOST:PORT, `auto` for the one that this machine is part of, `local` to start one
+    /// on this machine
+    #[arg(long, value_name = "ADDRESS", requires = "on", default_value = "auto")]
+    ray_address: String,
     #[command(flatten)]
     pub verbosity: Verbosity,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum On {
+    Ray,
 }
 
 /// What may be open at once: a file for each partition of each output, and some more.
@@ -59,6 +74,8 @@ const DESCRIPTORS: u64 = 8192;
 pub struct Summary {
     pub report: PipelineReport,
     pub files: Vec<WrittenFile>,
+    /// Where Ray has started nodes.
+    pub ray: Option<Places>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
@@ -71,14 +88,22 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         true => definition.input.files.iter().map(Into::into).collect(),
         false => arguments.tables.clone(),
     };
-    let run = Run {
+    let mut run = Run {
         definition: &definition,
         pool: Arc::new(CodecPool::new(definition.threads()).map_err(said)?),
         force: arguments.force,
+        ray: None,
     };
     if arguments.check {
         run.check(&tables)?;
         return Ok(crate::print("OK\n"));
+    }
+    if arguments.on == Some(On::Ray) {
+        run.ray = match RayNodes::start(&definition, &arguments.ray_address) {
+            Ok(nodes) => Some(nodes),
+            Err(Failure::Message(message)) => return Err(message),
+            Err(Failure::Code(code)) => return Ok(ExitCode::from(code)),
+        };
     }
     let summary = run.tables(&tables)?;
     let text = match arguments.json {
@@ -92,6 +117,7 @@ struct Run<'a> {
     definition: &'a Definition,
     pool: Arc<CodecPool>,
     force: bool,
+    ray: Option<RayNodes>,
 }
 
 /// An output and the partitions that it takes.
@@ -115,7 +141,10 @@ impl Run<'_> {
         let none = "no table: name tables here, or in the pipeline's input.files";
         let first = inputs.next().ok_or(none)??;
         let schema = first.reader.schema().clone();
-        let pipeline = Pipeline::on_caller(self.definition.clone(), &self.pool).map_err(said)?;
+        let remote = Arc::new(RemoteNodes::new(&self.pool).map_err(|error| error.to_string())?);
+        let connect = |name: &str, node: &NodeDefinition| self.connect(name, node, &remote);
+        let definition = self.definition.clone();
+        let pipeline = Pipeline::on_caller(definition, &self.pool, connect).map_err(said)?;
         let stream = pipeline.stream(&schema);
         let stream = stream.map_err(|error| format!("{}: {error}", first.name))?;
         raise_descriptor_limit(DESCRIPTORS);
@@ -140,7 +169,27 @@ impl Run<'_> {
         for route in routes {
             files.extend(route.files.finish(false).map_err(said)?);
         }
-        Ok(Summary { report, files })
+        let ray = self.ray.as_ref().map(RayNodes::places);
+        Ok(Summary { report, files, ray })
+    }
+
+    fn connect(
+        &self,
+        name: &str,
+        node: &NodeDefinition,
+        remote: &Arc<RemoteNodes>,
+    ) -> Result<Arc<dyn Node>, Error> {
+        if !node.is_placed_by_ray() {
+            let node = remote.node(node);
+            let node = node.map_err(|error| Error::Refused(error.to_string()))?;
+            return Ok(Arc::new(node));
+        }
+        let ray = self.ray.as_ref().ok_or_else(|| {
+            Error::Refused(format!(
+                "node {name:?} has no address; --on ray finds it one by its resources"
+            ))
+        })?;
+        Ok(ray.node(name, node, remote))
     }
 
     fn routes(&self, stream: &Stream) -> Result<Vec<Route<'_>>, String> {

@@ -5,6 +5,7 @@ use overside_device::{Provenance, Timing};
 use overside_flow::pipeline::{NodeReport, PipelineReport, StageReport};
 use serde_json::{Value, json};
 
+use super::ray;
 use super::run::Summary;
 use crate::columns::columns;
 use crate::messages::shown;
@@ -32,6 +33,7 @@ pub fn table(summary: &Summary) -> String {
     if !report.stages.is_empty() {
         text += &stages(report);
     }
+    text += &summary.ray.as_ref().map(ray::text).unwrap_or_default();
     if summary.files.len() <= LISTED_MAX {
         let head = ["rows", "size", "file"].map(String::from);
         let files = summary.files.iter().map(|file| {
@@ -131,5 +133,8 @@ pub fn json(summary: &Summary) -> Value {
     // Texts, numbers, and maps with texts as keys.
     let mut value = serde_json::to_value(&summary.report).unwrap_or_default();
     value["files"] = files.collect();
+    if let Some(places) = &summary.ray {
+        value["ray"] = json!(places);
+    }
     value
 }

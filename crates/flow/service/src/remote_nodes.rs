@@ -1,0 +1,78 @@
+//! Connections to nodes, for a pipeline that no service runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use overside_flow::pack::CodecPool;
+use overside_flow::pipeline::NodeDefinition;
+use overside_link::agent::keys;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::client::Target;
+use crate::error::ServiceError;
+use crate::remote_node::RemoteNode;
+
+/// One reads while the other writes.
+const THREADS: usize = 2;
+
+/// The threads of the connections. They end with this.
+pub struct RemoteNodes {
+    pool: Arc<CodecPool>,
+    runtime: Runtime,
+}
+
+impl RemoteNodes {
+    /// Starts the threads. Messages are packed and unpacked by `pool`.
+    ///
+    /// # Errors
+    /// [`ServiceError::Threads`].
+    pub fn new(pool: &Arc<CodecPool>) -> Result<Self, ServiceError> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("flow-nodes")
+            .enable_all()
+            .build();
+        Ok(Self {
+            pool: Arc::clone(pool),
+            runtime: runtime.map_err(ServiceError::Threads)?,
+        })
+    }
+
+    /// The node at the address of its definition, with the password and the keys that it names.
+    ///
+    /// # Errors
+    /// [`ServiceError::Address`].
+    pub fn node(&self, definition: &NodeDefinition) -> Result<RemoteNode, ServiceError> {
+        let target = Target::with_files(
+            &definition.address,
+            definition.tls_keys.as_deref(),
+            definition.password_file.as_deref(),
+        )?;
+        Ok(self.connected(target, definition))
+    }
+
+    /// The node at an address that its definition does not have.
+    ///
+    /// # Errors
+    /// [`ServiceError::Address`].
+    pub fn node_at(
+        &self,
+        address: &str,
+        password: &str,
+        definition: &NodeDefinition,
+    ) -> Result<RemoteNode, ServiceError> {
+        let tls = definition.tls_keys.as_deref().map(keys::client);
+        let tls = tls.transpose().map_err(|error| ServiceError::Address {
+            address: address.into(),
+            reason: error.to_string(),
+        })?;
+        let target = Target::new(address, tls, Some(password.as_bytes()))?;
+        Ok(self.connected(target, definition))
+    }
+
+    fn connected(&self, target: Target, definition: &NodeDefinition) -> RemoteNode {
+        let timeout = Duration::from_nanos(definition.timeout().0);
+        let limits = (definition.window(), timeout);
+        RemoteNode::new(target, limits, &self.pool, self.runtime.handle())
+    }
+}

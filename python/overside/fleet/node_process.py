@@ -1,0 +1,96 @@
+"""A node of a pipeline on a machine of a Ray cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import select
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from overside.plugins.subprocess_limits import die_with_parent
+from overside.tasks.agents import native
+
+#: How long the process may take to say where it listens, or to end.
+_START_S = 60.0
+_END_S = 10.0
+
+
+class NodeProcess:
+    """A Ray actor with `overside flow serve --node` as its child. Ray starts it again, there or
+    elsewhere, if it is lost; it starts the process again if that has ended."""
+
+    def __init__(self, tls_keys: str | None) -> None:
+        self._tls_keys = tls_keys
+        self._process: subprocess.Popen[str] | None = None
+        self._place: dict[str, Any] = {}
+
+    def place(self) -> dict[str, Any]:
+        """Where the process listens, with a password that only this caller learns."""
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        return self._place
+
+    def _start(self) -> None:
+        import ray.util  # noqa: PLC0415 (only actors need it)
+
+        host = ray.util.get_node_ip_address()
+        password = secrets.token_urlsafe(32)
+        command = [native(), "flow", "serve", "--node", "--json", "--listen", _any_port(host)]
+        with tempfile.TemporaryDirectory(prefix="overside-node-") as directory:
+            file = Path(directory) / "password"
+            file.touch(mode=0o600)
+            file.write_text(f"{password}\n", encoding="ascii")
+            command += ["--password-file", str(file)]
+            if self._tls_keys is not None:
+                command += ["--tls-keys", self._tls_keys]
+            # It inherits what the actor's log is, and ends with the actor.
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                text=True,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 (one call of the kernel)
+            )
+            # It has read the password when it says where it is.
+            said = _first_line(process, host)
+        self._process = process
+        scheme = "grpc" if self._tls_keys is None else "grpc+tls"
+        self._place = {
+            "address": f"{scheme}://{said['address']}",
+            "password": password,
+            "machine": host,
+            "process": process.pid,
+        }
+
+    def stop(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_S)
+                return
+            self._process.kill()
+
+
+def _any_port(host: str) -> str:
+    return f"[{host}]:0" if ":" in host else f"{host}:0"
+
+
+def _first_line(process: subprocess.Popen[str], host: str) -> dict[str, Any]:
+    assert process.stdout is not None
+    ready, _, _ = select.select([process.stdout], [], [], _START_S)
+    line = process.stdout.readline() if ready else ""
+    if not line:
+        process.kill()
+        code = process.wait()
+        raise RuntimeError(
+            f"`overside flow serve --node` did not start on {host} (exit code {code}); why is in "
+            f"the log of Ray's worker {os.getpid()} there"
+        )
+    said: dict[str, Any] = json.loads(line)
+    return said
