@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(stream.take().unwrap(), [("p".into(), 0)]);
         assert!(matches!(producer.admit(0), Admission::Duplicate));
         let again = [1, 2].map(|number| admit(&producer, number));
-        again.map(Receipt::safe);
+        again.into_iter().for_each(Receipt::safe);
         assert_eq!(stream.take().unwrap(), [("p".into(), 2)]);
     }
 }
