@@ -101,6 +101,7 @@ impl Batch {
             (rest.split_at_checked(len as usize)).ok_or(RecordError::Metadata)?;
         let metadata = BatchMetadata::parse(metadata);
         let metadata = metadata.ok().flatten().ok_or(RecordError::Metadata)?;
+        let producer = metadata.producer.ok_or(RecordError::Metadata)?;
         let options = UnpackOptions {
             message_bytes_max: RECORD_BYTES_MAX,
         };
@@ -110,7 +111,7 @@ impl Batch {
             return Err(RecordError::Metadata);
         }
         Ok(Self {
-            producer: metadata.producer.unwrap_or_default().into(),
+            producer: producer.into(),
             sequence: metadata.sequence,
             partition: metadata.partition,
             data: batch,

@@ -161,9 +161,7 @@ fn pull(
                 return failed.map(|position| End::Failed(position, error));
             }
         };
-        let Some(origin) = lock(in_stages).pop_front() else {
-            return None;
-        };
+        let origin = lock(in_stages).pop_front()?;
         pieces.extend(done);
         if origin.is_last {
             let outcome = Outcome {
