@@ -171,7 +171,8 @@ fn each_backend_lists_its_own_names_and_no_others() {
         }
         assert!(backend.owns(&backend.wildcard()));
         let found = backend.doctor();
-        assert_eq!(found.len(), backend.list().len());
+        // One for each device, and what else there is to say.
+        assert!(found.len() >= backend.list().len(), "{found:?}");
         let usable = found.iter().filter(|one| one.level == Severity::Ok).count();
         let opened = (backend.list().iter())
             .filter(|device| device.unavailable.is_none())
