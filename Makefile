@@ -45,8 +45,8 @@ $(BIN)/.installed: $(SOURCES) | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check .
 	@touch $@
 
-$(BIN)/.installed-test: tests/requirements.txt $(BIN)/.installed $(BIN)/.system-test
-	$(BIN)/pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+$(BIN)/.installed-test: tests/requirements.txt docs/requirements.txt $(BIN)/.installed $(BIN)/.system-test
+	$(BIN)/pip install --quiet --disable-pip-version-check -r tests/requirements.txt -r docs/requirements.txt
 	@touch $@
 
 demo: setup ## measure this machine with boxes/quick.json and write a report
@@ -109,6 +109,11 @@ model-figures: ## compute the widths of the model's intervals and what it gets w
 shim: ## compile the DPDK shim against this DPDK, and against Debian 13's, which has LZ4
 	@sh tools/check-shim
 	@sh tools/check-shim trixie
+
+.PHONY: docs
+docs: setup ## build the documents as a site, build/site/index.html, which needs no network
+	$(BIN)/pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean: ## remove what was built
 	rm -rf target $(VENV) build python/*.egg-info

@@ -1,4 +1,4 @@
-"""Overside measures, decides and runs data-processing offload between a host and its DPU.
+"""Overside tells you whether offloading to a DPU pays, and runs the offload if it does.
 
 In programs: `compress`, `decompress` and `match` for data in memory, `Compressor`, `Decompressor`
 and `open` for streams, `dataset` for tables of a server. docs/python.md tells more.

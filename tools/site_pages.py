@@ -1,0 +1,186 @@
+"""Pages of the site that are made from something else: MkDocs calls this as a hook.
+
+The first page is README.md; commands come from `--help`, the schema's page from the schema, the
+reports of the gallery from the runs beside it. The documents themselves are written as GitHub
+shows them, and adapted here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from overside import report
+from overside.bench.statistics import load_run
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: Files outside of docs/ that are pages, and what documents call them.
+OUTSIDE = {"../CHANGELOG.md": "changes.md", "../fuzz/README.md": "fuzzing.md"}
+
+#: A verb in a list of verbs: two spaces before it and at least two behind it, as clap prints them;
+#: argparse puts four before an action.
+_VERB = re.compile(r"^(?: {2}([a-z][a-z-]*) {2,}\S| {4}([a-z][a-z-]*)(?: {2,}\S|$))")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages."""
+    made = {
+        "index.md": _inside(ROOT / "README.md"),
+        "reference/commands.md": _commands(),
+        "reference/box-schema.md": _schema(json.loads((ROOT / "docs/box.schema.json").read_text())),
+    }
+    for outside, name in OUTSIDE.items():
+        made[name] = _inside(ROOT / "docs" / outside)
+    for run in sorted((ROOT / "docs" / "gallery").glob("*.tar.gz")):
+        made[f"gallery/{run.name.removesuffix('.tar.gz')}.html"] = _report(run)
+    for name, text in made.items():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Links to those pages; and lists, whose items Python-Markdown wants indented by four."""
+    for outside, name in OUTSIDE.items():
+        markdown = markdown.replace(f"]({outside})", f"]({name})")
+    return "\n".join(_indented(markdown.split("\n")))
+
+
+def _inside(path: Path) -> str:
+    """A document from outside of docs/, with links as from inside."""
+    return path.resolve().read_text().replace("](docs/", "](")
+
+
+def _indented(lines: list[str]) -> Iterator[str]:
+    in_item = in_fence = False
+    for line in lines:
+        if line.lstrip().startswith("```") and not in_item:
+            in_fence = not in_fence
+        if line and not line.startswith("   "):
+            in_item = not in_fence and bool(re.match(r"[0-9]{1,2}\. ", line))
+        yield f" {line}" if in_item and line.startswith("   ") else line
+
+
+def _commands() -> str:
+    """Every verb with its help."""
+    text = ["# Commands\n", "What every verb says with `--help`.\n"]
+    top = command_help()
+    text += [_block(top)]
+    for verb in verbs(top):
+        own = command_help(verb)
+        text += [f"## overside {verb}\n", _block(own)]
+        for action in verbs(own):
+            text += [f"### overside {verb} {action}\n", _block(command_help(verb, action))]
+    return "\n".join(text)
+
+
+def command_help(*words: str) -> str:
+    """What a verb, or the command, says with `--help`.
+
+    Raises `RuntimeError` if there is no such verb.
+    """
+    beside = Path(sys.executable).with_name("overside")
+    command = str(beside) if beside.exists() else shutil.which("overside") or "overside"
+    done = subprocess.run(
+        [command, *words, "--help"],
+        env=os.environ | {"COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    if done.returncode:
+        raise RuntimeError(f"overside {' '.join(words)} --help: {done.stderr}")
+    return done.stdout
+
+
+def verbs(text: str) -> list[str]:
+    """The verbs, or a verb's actions, that a help lists."""
+    found, heading, has_actions = [], "", False
+    for line in text.splitlines():
+        heading = heading if not line or line.startswith(" ") else line
+        has_actions = line == "  ACTION" or (has_actions and line.startswith("  "))
+        match = _VERB.match(line)
+        if match and (has_actions if match[2] else "arguments" not in heading):
+            found.append(match[1] or match[2])
+    return [name for name in dict.fromkeys(found) if name != "help"]
+
+
+def _block(text: str) -> str:
+    return f"```text\n{text.rstrip()}\n```\n"
+
+
+def _report(archive: Path) -> str:
+    """The report of a run whose files are packed in `archive`, as this version makes it."""
+    with tempfile.TemporaryDirectory() as directory, tarfile.open(archive) as files:
+        files.extractall(directory, filter="data")
+        return report.render(load_run(Path(directory)), "html")
+
+
+def _schema(schema: dict[str, Any]) -> str:
+    """The schema of boxes as tables."""
+    text = [
+        "# Box schema\n",
+        "Generated from [box.schema.json](../box.schema.json), JSON Schema 2020-12. "
+        "[Boxes](../boxes.md) explains how the keys are used.\n",
+    ]
+    parts = {"Box": schema} | schema["$defs"]
+    for name, part in parts.items():
+        text.append(f"## {name}\n")
+        if "description" in part:
+            text.append(part["description"].replace("\n", " ") + "\n")
+        if "properties" in part:
+            text.append("| key | type | required | default | |\n|---|---|---|---|---|")
+            required = part.get("required", [])
+            for key, value in part["properties"].items():
+                default = f"`{json.dumps(value['default'])}`" if "default" in value else ""
+                needed = "yes" if key in required else ""
+                about = value.get("description", "").replace("\n", " ")
+                text.append(f"| `{key}` | {_type(value)} | {needed} | {default} | {about} |")
+            text.append("")
+        else:
+            text.append(f"{_type(part)}\n")
+    return "\n".join(text)
+
+
+def _type(value: dict[str, Any]) -> str:
+    """A value's type and bounds, in words."""
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    for key in ("anyOf", "oneOf"):
+        if key in value:
+            return " or ".join(_type(one) for one in value[key])
+    if "const" in value:
+        return f"`{json.dumps(value['const'])}`"
+    if "enum" in value:
+        return ", ".join(f"`{json.dumps(one)}`" for one in value["enum"])
+    kinds = value.get("type", "any")
+    kind = " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
+    if isinstance(value.get("items"), dict):
+        kind += f" of {_type(value['items'])}"
+    if isinstance(value.get("additionalProperties"), dict):
+        kind += f" of {_type(value['additionalProperties'])}"
+    bounds = {
+        "minimum": "from {}",
+        "exclusiveMinimum": "above {}",
+        "maximum": "to {}",
+        "minItems": "from {} items",
+        "maxItems": "to {} items",
+        "minLength": "from {} characters",
+        "maxLength": "to {} characters",
+        "maxProperties": "to {} keys",
+    }
+    said = [form.format(value[key]) for key, form in bounds.items() if key in value]
+    return ", ".join([kind, *said])
