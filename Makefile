@@ -75,13 +75,14 @@ test-glibc: ## build with glibc 2.31, without DPDK and UCX, and let an agent wor
 .PHONY: setup-test
 setup-test: $(BIN)/.installed-test
 
-lint: setup-test ## rustfmt, clippy, ruff, mypy
+lint: setup-test ## rustfmt, clippy, ruff, mypy, and phrases that are hard to read
 	$(CARGO) fmt --all --check
 	@tools/same-features
 	$(CARGO) clippy --locked --release --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/check-phrases
 
 bench: setup-test ## the speed that the documentation promises, as ratios
 	$(CARGO) bench --locked -p overside-backend-cpu --bench contract

@@ -6,7 +6,7 @@ from typing import Any, Literal, final
 from typing_extensions import Buffer
 
 MAX_SIZE: int
-"""The most bytes that decompression gives at once unless asked otherwise: 1 GiB."""
+"""The most bytes that decompression gives at once by default: 1 GiB."""
 
 class Error(Exception):
     """What Overside's functions raise, where it is not a built-in exception."""
@@ -145,7 +145,7 @@ def match(
 class Compressor:
     """Compresses a stream piece by piece, with the arguments of `compress`.
 
-    Several threads may use one; each call takes its turn. After an error it cannot be gone on with.
+    Several threads may use one; each call takes its turn. After an error it cannot be continued.
     """
 
     def __new__(
@@ -177,7 +177,7 @@ class Decompressor:
     """Decompresses a stream piece by piece, with the arguments of `decompress`; `max_size` is the
     most that one call may give.
 
-    Several threads may use one; each call takes its turn. After an error it cannot be gone on with.
+    Several threads may use one; each call takes its turn. After an error it cannot be continued.
     """
 
     def __new__(

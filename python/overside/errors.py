@@ -1,4 +1,4 @@
-"""What a user is told when something cannot be done, and the exit codes that mean it."""
+"""Errors that users see, and the exit codes that stand for them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Exit(IntEnum):
 
 
 class UserError(Exception):
-    """Something the user can mend: what happened, to what, and the remedy."""
+    """Something the user can fix: what happened, to what, and the remedy."""
 
     def __init__(self, message: str, remedy: str = "", code: Exit = Exit.USAGE) -> None:
         super().__init__(message)

@@ -197,8 +197,7 @@ def open(
     with "r", "w", "x" or "a". Unless `format` says otherwise, what is read tells what it is, and
     what is written goes by the ending of the file's name, gzip if that is another. `max_size`
     bounds what a piece of the file, 256 KiB or less, may become. The other arguments are those of
-    `Compressor`, of `Decompressor`, and those for text of the built-in `open`. Nothing can be
-    sought.
+    `Compressor`, of `Decompressor`, and those for text of the built-in `open`. Not seekable.
     """
     kind = mode.replace("t", "").replace("b", "")
     if kind not in {"r", "w", "x", "a"} or ("t" in mode and "b" in mode) or len(mode) > 2:

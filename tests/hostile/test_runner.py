@@ -1,4 +1,4 @@
-"""Runs that are killed at any moment and gone on with: at most the sample in progress is lost."""
+"""Runs that are killed at any moment and resumed: at most the sample in progress is lost."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_box_of_the_machine_itself_runs_and_is_reported(tmp_path: Path) -> Non
     assert all(sample["check"]["buffers"] > 0 for sample in taken)
     page = (run / "report.html").read_text()
     for words in (
-        "Memory reads that wait for each other",
+        "Dependent (pointer-chasing) memory reads",
         "Read latency against buffer size",
         "Bandwidth with 64 KiB",
         "Random writes",

@@ -96,7 +96,7 @@ def test_jobs_run_beside_what_this_machine_sends_to_an_agent(tmp_path: Path) -> 
     for sample in samples(ran(path)):
         assert sample["status"] == "ok", sample
         begin, end = sample["series"]["jobs_s"]
-        # A third of the time after this end was told to begin, which a busy machine does late.
+        # A third of the time after this end was asked to begin, which a busy machine does late.
         assert 0 < begin < end
         assert sample["metrics"]["job_throughput"] > 0
 

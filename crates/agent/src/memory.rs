@@ -1,4 +1,4 @@
-//! How much memory an agent takes unless told otherwise.
+//! How much memory an agent takes by default.
 
 use std::path::{Path, PathBuf};
 

@@ -18,7 +18,7 @@
 //! let summary = compress(&b"what is said three times is true"[..], &mut file, &options)?;
 //! assert_eq!(summary.bytes_in, 32);
 //! let mut back = Vec::new();
-//! // The format is found out.
+//! // The format is detected.
 //! decompress(&file[..], &mut back, &Options::default())?;
 //! assert_eq!(back, b"what is said three times is true");
 //! # Ok::<(), overside_compress::Error>(())

@@ -28,7 +28,7 @@ const FILL: (usize, usize) = (4, 5);
 /// Bytes of a receive descriptor: a frame of Ethernet and what the kernel keeps with it. The kernel doubles
 /// what it is asked for, for the latter.
 pub const DESCRIPTOR_BYTES: usize = 2048;
-/// Receive descriptors unless told otherwise: as much as the system allows in most cases.
+/// Receive descriptors by default: as much as the system allows in most cases.
 pub const RX_QUEUE_DEFAULT: usize = 2048;
 
 /// A socket that never blocks.

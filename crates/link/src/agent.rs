@@ -62,7 +62,7 @@ pub use reader::{Item, Reader, Side};
 #[cfg(feature = "tls")]
 pub use stream::{Stream, readable_or_writable};
 
-/// The port that agents listen at unless told otherwise.
+/// The port that agents listen at by default.
 pub const PORT: u16 = 7433;
 /// The longest source or destination of one job in bytes. A job travels as one frame.
 pub const MAX_BUFFER_BYTES: usize = 128 << 20;

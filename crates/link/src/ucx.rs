@@ -41,7 +41,7 @@ use crate::verbs::{ConnectError, LinkConfig};
 /// The transport's name.
 pub(crate) const NAME: &str = "rdma";
 
-/// How long an end waits for a sign of life of the other, unless told otherwise.
+/// How long an end waits for a sign of life of the other, by default.
 const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Transports of UCX's that can be chosen by name, as in `UCX_TLS`.

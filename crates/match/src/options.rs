@@ -5,9 +5,9 @@ use std::sync::Arc;
 use overside_device::Device;
 use overside_placement::{Policy, Verify};
 
-/// How long chunks are unless asked otherwise or a device takes less: what a core's cache holds.
+/// How long chunks are by default or a device takes less: what a core's cache holds.
 pub const CHUNK_BYTES: usize = 256 << 10;
-/// The longest record in bytes unless asked otherwise.
+/// The longest record in bytes by default.
 pub const RECORD_BYTES_MAX: usize = 256 << 20;
 
 /// What is wanted of the records.

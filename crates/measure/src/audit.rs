@@ -36,7 +36,7 @@ pub enum Mistake {
     FailuresCounted,
     /// Both sides of a split work on the same part.
     SamePartTwice,
-    /// Bits are told as bytes.
+    /// Bits are reported as bytes.
     BitsForBytes,
     /// Software runs under a device's name.
     SoftwareFallback,
@@ -83,9 +83,9 @@ impl Mistake {
             Self::ClockStoppedEarly => "jobs count as done before their results are there",
             Self::LoopRemoved => "the work is done once and its result given for all jobs",
             Self::DirectionSwapped => "bytes go from the destination to the source",
-            Self::FailuresCounted => "one job of all fails and is told as done",
+            Self::FailuresCounted => "one job of all fails and is reported as done",
             Self::SamePartTwice => "both sides of a split work on the same part of the data",
-            Self::BitsForBytes => "bits a second are told as bytes a second",
+            Self::BitsForBytes => "bits per second are reported as bytes per second",
             Self::SoftwareFallback => "the CPU does the work under a device's name",
             Self::NothingMoved => "transfers count as done and move nothing",
             Self::FirstByteOnly => "of each payload only the first byte is moved",

@@ -21,7 +21,7 @@ const ALIGN_BYTES: usize = 64;
 /// What keeps the jobs of one context coming.
 pub(crate) struct ContextQueue<'a> {
     pub context: Box<dyn Context>,
-    /// How the context is set up anew before each job, whose time this is a part of; `None`: it
+    /// How the context is set up again before each job, whose time this is a part of; `None`: it
     /// stays as it is.
     pub reconfigure: Option<ContextConfig>,
     /// It was, and no job has been submitted since.

@@ -75,7 +75,7 @@ pub(crate) fn warnings(counted: &SampleCounts) -> Vec<Warning> {
         warn(
             "varying-output",
             format!(
-                "{} of {jobs} outputs were right but not the same as before",
+                "{} of {jobs} outputs differ between repetitions (all of them are correct)",
                 counted.varied
             ),
             "",

@@ -1,4 +1,4 @@
-//! Closed forms of compression offload: a context that is set up anew for each input, and the
+//! Closed forms of compression offload: a context that is set up again for each input, and the
 //! input size from which that pays.
 //!
 //! An input of `n` bytes takes `T = c + n / r`: `c` to let the old context go and set the new one

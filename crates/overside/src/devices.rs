@@ -110,7 +110,7 @@ fn link(link: &LinkListing) -> String {
 
 fn mover(mover: Mover) -> &'static str {
     match mover {
-        Mover::Caller => "whoever starts it",
+        Mover::Caller => "the initiator",
         Mover::Engine => "a thread that stands for a DMA engine",
         Mover::Nic => "a network card, or what UCX takes in its place",
     }

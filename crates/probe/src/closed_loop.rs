@@ -144,7 +144,7 @@ impl Timeouts {
             return Err(Failure::new(FailureKind::Timeout, message));
         }
         if self.cancelled.as_ref().is_some_and(|cancelled| cancelled()) {
-            let message = "whoever asked for the sample has gone";
+            let message = "the requester of the sample has gone";
             return Err(Failure::new(FailureKind::Lost, message));
         }
         Ok(())

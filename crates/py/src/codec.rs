@@ -10,7 +10,7 @@ use crate::output::OutputBuffer;
 use crate::result::Output;
 use crate::{errors, guarded, refused};
 
-/// The longest output of decompression in bytes unless asked otherwise.
+/// The longest output of decompression in bytes by default.
 pub(crate) const MAX_SIZE: u64 = 1 << 30;
 /// What chunks are not made shorter than for short inputs, in bytes.
 const SHORT_CHUNK_BYTES: usize = 64 << 10;

@@ -74,7 +74,7 @@ impl Drop for Holder<'_> {
 enum State<S> {
     Open(Box<S>),
     Finished(Box<Summary>),
-    /// It failed, and cannot be gone on with.
+    /// It failed, and cannot be continued.
     Failed,
 }
 

@@ -150,8 +150,7 @@ def _compression(parts: _Parts) -> None:
         elif item == "threaded-single" and "single" in items:
             parts.skip(
                 item,
-                "is the test that `single` is here: the cpu device always compresses in a thread "
-                "of its own",
+                "same as `single`: the cpu device always uses a worker thread",
             )
         elif operations and sizes and threads:
             counts = sorted(threads) if item == "threading" else [1]

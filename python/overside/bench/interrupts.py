@@ -54,7 +54,7 @@ class Interrupts:
             # Not print: the interrupted code may be in the middle of one.
             os.write(
                 sys.__stderr__.fileno() if sys.__stderr__ else 2,
-                b"\ninterrupted: ending in order; once more to end at once\n",
+                b"\nstopping after this test; Ctrl-C again to stop now\n",
             )
         if self._raise:
             raise KeyboardInterrupt

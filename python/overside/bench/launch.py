@@ -129,7 +129,7 @@ def _resume(run: RunStore, box_name: str | None, here: Machine) -> Launch:
     warnings = []
     version = _core.version()
     if version != manifest["version"]:
-        message = f"begun by version {manifest['version']}, gone on with by {version}"
+        message = f"started by version {manifest['version']}, resumed by {version}"
         remedy = "start a new run where differences matter"
         manifest["warnings"].append({"kind": "version", "message": message, "remedy": remedy})
         warnings.append(f"{run.path} was {message}")

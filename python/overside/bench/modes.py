@@ -93,7 +93,7 @@ def findings(seen: Hardware) -> Iterator[Finding]:
 
 
 def mode_of(card: Card, seen: Hardware) -> tuple[str, str]:
-    """The mode of a card, and what to do where it cannot be told or is only half set."""
+    """The mode of a card, and what to do where it is unknown or only half set."""
     model = card.firmware.get("INTERNAL_CPU_MODEL", "")
     engine = card.firmware.get("INTERNAL_CPU_OFFLOAD_ENGINE", "")
     if engine.startswith("DISABLED"):
@@ -102,7 +102,7 @@ def mode_of(card: Card, seen: Hardware) -> tuple[str, str]:
         return f"{OFF_PATH} (separated hosts: either side has its own functions)", ""
     if not seen.on_card:
         known = "on-path (DPU mode)" if model.startswith("EMBEDDED_CPU") else "not known"
-        return f"{known}; which submode can be told on the card only", "run it on the card as well"
+        return f"{known}; the submode can be seen on the card only", "run it on the card as well"
     switch = seen.switch
     if switch is None or not switch.datapaths:
         if seen.dpdk:

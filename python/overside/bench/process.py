@@ -28,7 +28,7 @@ MAX_REPLY_BYTES = 16 << 20
 GRACE_S = 2.0
 _TAIL_BYTES = 2000
 #: The allocator keeps what is freed, up to 256 MiB. Otherwise it depends on where in the heap
-#: buffers happen to lie whether those that are set up anew are page faults in the sample or not.
+#: buffers happen to lie whether those that are set up again are page faults in the sample or not.
 _ALLOCATOR = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456"
 
 

@@ -51,7 +51,7 @@ class Runner:
         consent: Consent = lambda _: False,
         strict: bool = False,
     ) -> None:
-        """`max_s` stands in place of the box's; `strict`: a test whose emulated timing is invalid
+        """`max_s` overrides the box's; `strict`: a test whose emulated timing is invalid
         decides about the exit code."""
         self._begun = begun
         self._run = begun.run

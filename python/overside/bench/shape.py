@@ -55,7 +55,7 @@ _FIGURES = ("cpu", "metrics", "stages", "work")
 def manifest(content: Json, *, needed: bool) -> None:
     """Raises `ValueError` if something in a manifest is not as docs/results.md describes it, or is
     absent though it is needed. A report can be made of what there is (`tests` finds what it cannot
-    do without); a run that is compared must be right, and one that is gone on with, whole."""
+    do without); a run that is compared must be right, and one that is resumed, whole."""
     _have(content, _MANIFEST, "", needed=needed)
     tests(content["tests"], needed=needed)
     for kind in ("data", "warnings"):

@@ -122,12 +122,12 @@ def _plan(parser: Parser) -> None:
 def _run(parser: Parser) -> None:
     _word(parser, "box", "BOX", "a box's path, or the name of a ready-made one", nargs="?")
     _selection(parser)
-    _path(parser, "--resume", "RUN", "go on with a run that has not been completed")
+    _path(parser, "--resume", "RUN", "resume an incomplete run")
     text = "make the run's directory in DIR (default: %(default)s)"
     _path(parser, "--out", "DIR", text, default=RESULTS)
     _json(parser, "print the run as JSON to stdout")
-    _word(parser, "--seed", "N", "in place of the box's", type=_seed)
-    text = "measure for S seconds at most, in place of the box's max_s"
+    _word(parser, "--seed", "N", "override the box's seed", type=_seed)
+    text = "measure for at most S seconds, overriding the box's max_s"
     # A week is the most.
     seconds = _number("a number of seconds, above 0 and at most 604800", 0, 604_800)
     _word(parser, "--timeout", "S", text, type=seconds)
@@ -202,8 +202,7 @@ def _facts(parser: Parser) -> None:
     parser.add_argument(
         "--use",
         choices=("calibrate", "validate", "context", "all"),
-        help="facts for that use only; `check` compares those that judge the model (validate) "
-        "unless told otherwise",
+        help="facts for that use only (default: all; of `check` validate, the held-out facts)",
     )
     _word(parser, "--facts", "FILE", "another collection of the same form (YAML, up to 4 MiB)")
 
@@ -228,7 +227,7 @@ def _data(parser: Parser) -> None:
     for name, text in {
         "list": "show all data sets: which are here, and how to get the others",
         "make": "make data sets from a seed",
-        "fetch": "download the Silesia corpus, or go on with a download that was broken off",
+        "fetch": "download the Silesia corpus, or resume a download that was broken off",
         "verify": "read data sets again and compare them with their digests",
     }.items():
         sub = verbs.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
@@ -315,7 +314,7 @@ def _calibrate(parser: Parser) -> None:
     )
     _flag(parser, "--no-memory", "do not measure memory")
     _path(parser, "--results", "DIR", "keep the run in DIR (%(default)s)", default=RESULTS)
-    _path(parser, "--resume", "RUN", "go on with a calibration that was stopped")
+    _path(parser, "--resume", "RUN", "resume a calibration that was stopped")
     _json(parser, "print what was written as JSON")
 
 
@@ -366,8 +365,8 @@ def _fleet(parser: Parser) -> None:
     text = "make the run's directory in DIR (default: %(default)s)"
     _path(run, "--out", "DIR", text, default=RESULTS)
     _json(run, "print the run as JSON to stdout")
-    _word(run, "--seed", "N", "in place of the box's", type=_seed)
-    text = "each machine measures for S seconds at most, in place of the box's max_s"
+    _word(run, "--seed", "N", "override the box's seed", type=_seed)
+    text = "each machine measures for at most S seconds, overriding the box's max_s"
     seconds = _number("a number of seconds, above 0 and at most 604800", 0, 604_800)
     _word(run, "--timeout", "S", text, type=seconds)
     text = "run scripts and plug-ins that may change the machines"

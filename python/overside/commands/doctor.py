@@ -1,4 +1,4 @@
-"""Say what this machine lacks or what makes it noisy, and what mends it."""
+"""Report causes of noise on this machine, and what is missing, with fixes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from overside.bench import box, diagnostics, environment, modes
 
-_MARKS = {"ok": "ok", "note": "note", "noise": "NOISY", "lack": "LACKS"}
+_MARKS = {"ok": "ok", "note": "note", "noise": "NOISE", "lack": "MISSING"}
 
 
 def main(args: argparse.Namespace) -> int:
@@ -34,7 +34,7 @@ def main(args: argparse.Namespace) -> int:
     for level in ("lack", "noise", "note", "ok"):
         for finding in found:
             if finding.level == level:
-                print(f"{_MARKS[level]:<6} {finding.message}")
+                print(f"{_MARKS[level]:<7} {finding.message}")
                 if finding.remedy:
-                    print(f"         {finding.remedy}")
+                    print(f"          {finding.remedy}")
     return 0

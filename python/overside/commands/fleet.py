@@ -98,7 +98,7 @@ def _shared(machines: Mapping[str, Json]) -> Iterator[Json]:
 
 
 def _words(args: argparse.Namespace, seed: int) -> list[str]:
-    """What machines are told of the command line."""
+    """The part of the command line that machines get."""
     words = [f"--seed={seed}"]
     words += [f"--set={one}" for one in args.set]
     words += [f"--filter={key}={glob}" for key, glob in args.filter]

@@ -49,7 +49,7 @@ def read_profiles() -> list[Json]:
     except ValueError as error:
         raise UserError(
             f"the profiles cannot be read: {error}",
-            "mend the file, or name another directory with OVERSIDE_PROFILES",
+            "fix the file, or name another directory with OVERSIDE_PROFILES",
         ) from None
     return profiles
 

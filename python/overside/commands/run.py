@@ -84,7 +84,7 @@ def _say(args: argparse.Namespace, text: str) -> None:
 
 def _report(args: argparse.Namespace, path: Path) -> None:
     """Writes the report and prints the summary. A report that cannot be written does not make a
-    run fail: its files are the truth, and `overside report` makes the report again."""
+    run fail: every figure is in its files, and `overside report` makes the report again."""
     view = statistics.load_run(path)
     try:
         pages: Sequence[Path] = report.write(path, ("html",))
@@ -106,9 +106,11 @@ def _explain(args: argparse.Namespace, code: Exit, disk_error: str, begun: Launc
     if disk_error:
         print(f"overside run: {disk_error}\n  make room, then: {again}", file=sys.stderr)
     elif code == Exit.INCOMPLETE:
+        rounds = begun.run.manifest["rounds"]
         limit = args.timeout or begun.measure.max_s
         print(
-            f"overside run: the time, {limit:g} s, ended before the planned rounds did\n  {again}",
+            f"overside run: hit the {limit:g} s limit after {rounds['done']} of "
+            f"{rounds['planned']} rounds\n  resume: {again}",
             file=sys.stderr,
         )
     elif code == Exit.INTERRUPTED:

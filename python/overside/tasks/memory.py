@@ -1,4 +1,4 @@
-"""Measure this machine's memory: reads that wait for each other, streams, reads and writes of the
+"""Measure this machine's memory: dependent reads, streams, reads and writes of the
 size of a pointer."""
 
 from __future__ import annotations

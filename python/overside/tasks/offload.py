@@ -174,7 +174,7 @@ def _no_level(operation: str, parameters: Json, machine: Machine) -> str | None:
     if variant is None:
         return None
     if not variant.get("levels"):
-        return f"{name} has no levels for {operation}, so none is {level}"
+        return f"{name} has no compression levels for {operation}; level={level} is not available"
     low, high = variant["levels"]
     return None if low <= level <= high else f"{name} has levels {low} to {high}, not {level}"
 

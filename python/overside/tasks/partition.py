@@ -144,7 +144,7 @@ def threads(parameters: Json) -> int:
 
 
 def _options(parameters: Json) -> list[str]:
-    """What `overside flow bench` is told."""
+    """The options of `overside flow bench`."""
     words = ["--passes", str(parameters["passes"]), "--threads", str(threads(parameters))]
     if parameters["algorithm"] != "none":
         bits = parameters["method"] == "bits"

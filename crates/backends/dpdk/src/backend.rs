@@ -25,7 +25,7 @@ fn ports() -> Option<Finding> {
                  librte-net-af-packet23 librte-net-af-xdp23)"
             .into(),
         false => format!(
-            "network ports for `overside kv serve --dpdk-port`: {}, and the cards that DPDK is told of",
+            "network ports for `overside kv serve --dpdk-port`: {}, and the cards that DPDK is configured for",
             drivers.join(", ")
         ),
     };

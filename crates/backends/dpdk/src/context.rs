@@ -23,7 +23,7 @@ pub(crate) struct DpdkContext {
     /// In a cell because asking what is in quarantine looks for what has come out of it.
     pipeline: RefCell<Pipeline>,
     lifecycle: Lifecycle,
-    /// Destinations in quarantine from before the context was set up anew.
+    /// Destinations in quarantine from before the context was set up again.
     elsewhere: Arc<AtomicUsize>,
 }
 

@@ -91,7 +91,7 @@ impl Inventory {
     }
 
     /// Adds an agent, or says something else of one. An address without a port has the port that
-    /// agents listen at unless told otherwise.
+    /// agents listen at by default.
     ///
     /// # Errors
     /// What is wrong with the name, the address or its having no keys.

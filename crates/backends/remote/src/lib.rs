@@ -42,7 +42,7 @@ pub use probe::RemoteProbe;
 pub struct Timeouts {
     /// For a connection, keys and greeting included.
     pub connect: Duration,
-    /// For a context to be opened, set up anew or closed there.
+    /// For a context to be opened, set up again or closed there.
     pub open: Duration,
     /// An agent that has been silent for so long is asked whether it is there.
     pub ask: Duration,

@@ -139,7 +139,7 @@ impl Node for InProcessNode {
         completions: Completions,
     ) -> Result<Box<dyn NodeStage>, NodeError> {
         if self.shared.faults.is_lost() {
-            return Err(NodeError::new("it was told to be lost"));
+            return Err(NodeError::new("it is set to be lost"));
         }
         // As it would travel.
         let text = stage.to_toml();
@@ -222,7 +222,7 @@ impl Shared {
         if taken.is_err() {
             job.stage
                 .completions
-                .lost(NodeError::new("it was told to be lost"));
+                .lost(NodeError::new("it is set to be lost"));
             return;
         }
         let (begin, cpu_ns) = (Instant::now(), thread_cpu_ns());

@@ -18,7 +18,7 @@ use super::stage::{Piece, StageDefinition};
 /// A machine that stages can run on.
 pub trait Node: Send + Sync {
     /// Opens a stage for batches of a schema. Does not wait for the network: a node that cannot be
-    /// reached is told as lost when that is known.
+    /// reached is reported as lost when that is known.
     ///
     /// # Errors
     /// Why it cannot be used; it is tried again later.

@@ -310,7 +310,7 @@ fn a_node_that_dies_loses_nothing_and_doubles_nothing() {
                     .map(|event| event.message.as_str())
                     .collect();
                 assert!(
-                    events.iter().any(|event| event.contains("told to be lost")),
+                    events.iter().any(|event| event.contains("set to be lost")),
                     "{events:?}"
                 );
             }

@@ -1,6 +1,6 @@
 //! Lookups and writes of a partition, beside what the memory can do.
 //!
-//! `cargo bench -p overside-kv --bench store [-- ITEMS [BATCH]]`, 16 Mi items unless told otherwise, keys and
+//! `cargo bench -p overside-kv --bench store [-- ITEMS [BATCH]]`, 16 Mi items by default, keys and
 //! values of 8 bytes, one core. Keys lie in a buffer as they would be received; hashing them and
 //! making requests of them is timed, as the communication engine does that. Beside it, in turns and in
 //! the same process, independent reads of two random cache lines for each key, from an array as large

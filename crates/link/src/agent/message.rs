@@ -127,9 +127,9 @@ pub enum Reply {
     Welcome(Welcome),
     /// The first one instead: it takes nobody, and why.
     Busy(String),
-    /// The context is open, or set up anew.
+    /// The context is open, or set up again.
     Opened(Opened),
-    /// It is not, and no probe has begun; a context that was to be set up anew is as it was.
+    /// It is not, and no probe has begun; a context that was to be set up again is as it was.
     Refused(OpeningError),
     /// What runs the jobs whose answers follow.
     Applied(Applied),

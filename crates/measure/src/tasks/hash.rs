@@ -33,8 +33,8 @@ const CALLS_MAX: u64 = 1 << 24;
 pub(super) fn spec() -> TaskSpec {
     let algorithms = HashAlgorithm::ALL.map(|one| (one.name(), one.title()));
     let calls = [
-        ("chain", "Hash calls that wait for each other"),
-        ("row", "Hash calls in a row"),
+        ("chain", "Dependent hash calls"),
+        ("row", "Independent hash calls"),
     ];
     let own = vec![
         Parameter::titled("algorithm", "the hash or checksum", algorithms).default("xxh3"),
@@ -45,7 +45,7 @@ pub(super) fn spec() -> TaskSpec {
     metrics.extend([
         lower("call_latency", "ns", "one call that waits for the digest of the one before \
             (calls=chain)"),
-        higher("call_bandwidth", "MB/s", "bytes hashed by calls in a row on one core; MB is 10^6 \
+        higher("call_bandwidth", "MB/s", "bytes hashed by independent calls on one core; MB is 10^6 \
             bytes (calls=row)"),
     ]);
     let mut spec = jobs::task(

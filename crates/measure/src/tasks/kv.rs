@@ -65,7 +65,7 @@ pub(super) fn spec() -> TaskSpec {
                 axis("connections", "Connections"),
                 axis("reads", "Reads, % of requests"),
                 axis("value_size", "Value"),
-                axis("rate", "Requests a second that were asked for"),
+                axis("rate", "Offered requests per second"),
                 axis("cores", "Cores that serve"),
                 axis("dpu_cores", "Cores of the DPU that serve"),
                 axis("link_message", "Longest message over the link"),

@@ -19,7 +19,7 @@ use overside_probe::Failure;
 #[rustfmt::skip]
 pub(super) fn spec() -> TaskSpec {
     let patterns = [
-        ("chase", "Memory reads that wait for each other"),
+        ("chase", "Dependent (pointer-chasing) memory reads"),
         ("stream", "STREAM"),
         ("access", "Memory reads and writes of 8 bytes"),
     ];

@@ -236,7 +236,7 @@ fn unpredicted(out: &mut String, check: &Check) -> std::fmt::Result {
             Finding::NoPrediction { why, .. } => why.as_str(),
             Finding::NotCovered => "no scenario speaks of it",
             Finding::Doubtful => "its number is in doubt: for orderings only",
-            Finding::Words => "it is in words",
+            Finding::Words => "it is qualitative",
         };
         match rows
             .iter_mut()

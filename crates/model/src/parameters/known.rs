@@ -222,7 +222,7 @@ pub static PARAMETERS: &[Parameter] = &[
     number("kv.dpu-only.rate.*", &[Frequency], "requests a second of a store on the card alone, all its cores: mix of YCSB").with(by::YCSB),
     number("kv.dpu-only.latency.*", &[Time], "its mean latency under full load: mix").with(by::YCSB),
     number("kv.cpu-only.rate.*", &[Frequency], "requests a second of a store on the host alone, with as many cores as the card has: mix").with(by::YCSB),
-    number("kv.cpu-only.rate", &[Frequency], "the same, mix and card not told").with(by::YCSB),
+    number("kv.cpu-only.rate", &[Frequency], "the same, mix and card not stated").with(by::YCSB),
     number("kv.cpu-only.latency.*", &[Time], "its mean latency under full load: mix").with(by::YCSB),
     number("kv.cpu-only.gain", &[Count], "throughput of a store on the host over one on the card").with(by::YCSB),
     number("kv.cpu-only.deficit", &[Count], "how much less throughput a store on the host has than one on the card").between(0.001, 0.999).with(by::YCSB),

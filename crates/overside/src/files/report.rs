@@ -138,7 +138,7 @@ fn place(target: &TargetReport) -> String {
     let how = match applied.provenance {
         Provenance::Measured => String::new(),
         Provenance::Emulated if target.late > 0 => format!(
-            " (emulated, {} of {} {} later than the card's)",
+            " (emulated; timing meaningless: {} of {} {} too slow to keep the card's pace)",
             target.late,
             target.chunks,
             many(target.chunks, "chunk")

@@ -325,7 +325,7 @@ impl RemoteEnd {
         let pass = client.pass(limit, deadline)?;
         if pass.slices.len() > SLICES_SENT_MAX {
             let slices = pass.slices.len();
-            let text = format!("there are {slices} slices, and at most {SLICES_SENT_MAX} are told");
+            let text = format!("there are {slices} slices, and at most {SLICES_SENT_MAX} are sent");
             return Err(Refusal::Question(text));
         }
         self.client = Some(client);

@@ -221,7 +221,7 @@ pub fn close_gives_up(factory: Factory<'_>) {
     }
 }
 
-/// A context set up anew does the new operation within the new limits.
+/// A context set up again does the new operation within the new limits.
 pub fn reconfigure(factory: Factory<'_>) {
     let device = &*factory();
     let cases = cases::all(device);
@@ -253,7 +253,7 @@ pub fn reconfigure(factory: Factory<'_>) {
     }
 }
 
-/// A context with jobs in flight cannot be set up anew, and goes on.
+/// A context with jobs in flight cannot be set up again, and goes on.
 pub fn reconfigure_refused_in_flight(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {

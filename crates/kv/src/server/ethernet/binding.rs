@@ -28,7 +28,7 @@ pub enum PortError {
     )]
     UdpPort(u16),
     /// Whoever can send frames there could use the store.
-    #[error("whoever can send frames there could use the store, and there is no password")]
+    #[error("anyone who can send frames there could use the store, and there is no password")]
     NoPassword,
     /// memcached's protocol has no password.
     #[error("memcached's protocol has no password, and others can send frames there")]

@@ -53,7 +53,7 @@ pub(in crate::tasks) fn spec() -> TaskSpec {
                 ("message_size", "Message size"),
                 ("depth", "Messages outstanding on a connection"),
                 ("connections", "Connections"),
-                ("rate", "Messages a second that were asked for"),
+                ("rate", "Offered messages per second"),
             ]
             .map(|(name, title)| Choice { name, title })
             .into(),
@@ -123,7 +123,7 @@ fn metrics() -> Vec<Metric> {
         higher("throughput", "MB/s", "bytes of messages in one direction in the elapsed time; MB \
             is 10^6 bytes"),
         higher("bit_rate", "Gb/s", "the same in 10^9 bits"),
-        higher("rate", "messages/s", "messages that came back, or that came, a second"),
+        higher("rate", "messages/s", "messages completed per second"),
     ];
     let connections = [
         higher("connection_throughput_min", "MB/s", "that of the slowest connection"),

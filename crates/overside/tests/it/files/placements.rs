@@ -134,7 +134,7 @@ fn a_placement_file_says_where_each_file_runs() {
     let line = "compress -kf --chunk 2MiB --placement-file p.toml long";
     let report = &stats(&directory, line)["summary"]["report"];
     assert_eq!(report["device"]["chunks"], 1);
-    // The format is found out by what is in the file.
+    // The format is detected by what is in the file.
     fs::rename(directory.path("long.gz"), directory.path("packed")).unwrap();
     let report =
         &stats(&directory, "decompress -t --placement-file p.toml packed")["summary"]["report"];
