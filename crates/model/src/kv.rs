@@ -12,7 +12,7 @@ mod testbed;
 
 pub use designs::{
     Design, Setup, Sides, YCSB, best_host_cores, dma_size_gain, gets_of, latency_ns,
-    saturation_per_s, sides, spare_per_s, throughput_per_s,
+    saturation_per_s, sides, spare_per_s, throughput_per_s, with_cores_for,
 };
 pub use onpath::{Submode, host_in_flight, submode_latency_ns, submode_rate_per_s};
 pub use packets::{Message, packet_over_slot};

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dma::{least, of};
-use crate::{Evaluation, Outcome, Values};
+use crate::{Answer, Evaluation, Library, Outcome, ParameterValue, Prediction, Values};
 
 /// How a card forwards its host's traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -51,6 +51,26 @@ impl Verb {
             Self::SendRecv => "send",
         }
     }
+}
+
+/// What one port of a card carries, in bytes a second; nothing where no fact says so.
+pub fn port(library: &Library, card: &str) -> Option<Prediction> {
+    match library.evidence(&[card]).get(&of(card, "network.rate")) {
+        Some(ParameterValue::Quantity(rate)) => Some(Prediction {
+            facts: rate.facts.clone(),
+            ..Prediction::given(rate.interval())
+        }),
+        _ => None,
+    }
+}
+
+/// No more than a card's port carries, where that is known.
+pub fn within_port(answer: Answer, port: Option<&Prediction>) -> Answer {
+    let answer = answer?;
+    Ok(match port {
+        Some(port) => answer.bounded_by(port, "the card's port"),
+        None => answer,
+    })
 }
 
 /// The largest rate of TCP between two hosts through a card, in bytes a second.

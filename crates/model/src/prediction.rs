@@ -248,6 +248,26 @@ impl NoPrediction {
 }
 
 impl Prediction {
+    /// No more than `bound`, which is the `limit` where it is what counts.
+    #[must_use]
+    pub fn bounded_by(mut self, bound: &Self, limit: &str) -> Self {
+        if self.interval.typ >= bound.interval.typ {
+            self.bottleneck = Some(limit.into());
+        }
+        if self.interval.high > bound.interval.low {
+            let missing = (bound.facts.iter()).filter(|fact| !self.facts.contains(fact));
+            let missing: Vec<String> = missing.cloned().collect();
+            self.facts.extend(missing);
+        }
+        let (own, most) = (self.interval, bound.interval);
+        self.interval = Interval {
+            low: own.low.min(most.low),
+            typ: own.typ.min(most.typ),
+            high: own.high.min(most.high),
+        };
+        self
+    }
+
     /// A figure that was measured or asked for: there is no more doubt about it than `interval`
     /// says.
     pub(crate) fn given(interval: Interval) -> Self {

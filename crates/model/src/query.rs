@@ -16,8 +16,8 @@ use serde::Deserialize;
 use crate::lookup::{Coverage, coverage, points};
 use crate::scaling::{Fit, Scaling};
 use crate::{
-    Evaluation, Evidence, EvidenceLevel, Library, Outcome, ParameterValue, Quantity, Table, Unit,
-    Values,
+    Evaluation, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, ParameterValue,
+    Quantity, Table, Unit, Values,
 };
 
 /// A block that no cache holds.
@@ -270,8 +270,34 @@ impl TpchQuery {
         Ok(spent.sum::<f64>() / speed)
     }
 
+    /// Refuses what cannot be in memory, where it is known how much there is.
+    fn fits_memory(&self, values: &Values<'_>, machine: &str) -> Evaluation<()> {
+        let size = format!("{machine}/memory.size");
+        if !values.has(&size) {
+            return Ok(());
+        }
+        let memory_bytes = values.get(&size)?;
+        let reads = self.queries().map(|query| query.read_bytes);
+        let read_bytes = reads.fold(0.0, f64::max) * self.factor();
+        if read_bytes <= memory_bytes {
+            return Ok(());
+        }
+        let gb = |bytes: f64| format!("{:.0} GB", bytes / 1e9);
+        Err(MissingParameter::nothing(
+            format!(
+                "{} of data cannot lie in {machine}'s memory of {}",
+                gb(read_bytes),
+                gb(memory_bytes)
+            ),
+            "ask with data=cold, or a smaller scale",
+        ))
+    }
+
     /// Its run time on `machine` in nanoseconds.
     pub(crate) fn time_ns(&self, values: &Values<'_>, machine: &str) -> Evaluation<Outcome> {
+        if !self.cold {
+            self.fits_memory(values, machine)?;
+        }
         let computing = self.computing_ns(values, machine)?;
         let reading = if self.cold {
             let rate = values.at(&format!("{machine}/storage.random-read"), BLOCK_BYTES)?;

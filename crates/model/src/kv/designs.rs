@@ -8,7 +8,7 @@
 use serde::Deserialize;
 
 use super::Testbed;
-use crate::{Evaluation, EvidenceLevel, Outcome};
+use crate::{Evaluation, EvidenceLevel, MissingParameter, Outcome};
 
 /// Where the engines of a key-value store run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
@@ -108,6 +108,10 @@ impl Sides {
 
 const ARM: &str = "Arm cores";
 const HOST: &str = "host cores";
+/// What clients' connections to the host compete for with the card's DMAs (study 003, section 4.5).
+const PCIE: &str = "PCIe path";
+/// How busy cores are at most that are chosen for a load: beyond it waiting takes longer than serving.
+const BUSY_MOST: f64 = 0.9;
 
 /// DMA that brings the requests of one batch of the study: 64 slots of 32 bytes.
 const BATCH_DMA_BYTES: f64 = 2048.0;
@@ -267,6 +271,47 @@ pub fn saturation_per_s(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation<Outcome>
     })
 }
 
+/// Refuses designs whose clients connect to host and card at once on a card that cannot be set to that.
+fn separated_host(bed: &Testbed<'_, '_>) -> Evaluation<()> {
+    match bed.attempt(|bed| bed.card("endpoints")) {
+        Some(endpoints) if endpoints < 2.0 => Err(MissingParameter::Nothing {
+            why: "clients connect to host and card at once, which takes the separated-host mode, and this card \
+                  has the DPU mode only"
+                .into(),
+            remedy: "take sav or lat".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The same design with the fewest host cores that carry `load` requests a second, each at most 90 %
+/// busy; as it is if it was told how many, or has too few for that.
+///
+/// # Errors
+/// A parameter that is not known.
+pub fn with_cores_for(bed: &Testbed<'_, '_>, setup: &Setup, load: f64) -> Evaluation<Setup> {
+    let all = sides(bed, setup)?;
+    if setup.host_cores.is_some() || all.host_cores == 0.0 {
+        return Ok(*setup);
+    }
+    for cores in 1..all.host_cores as u32 {
+        let cores = f64::from(cores);
+        let fewer = Setup {
+            host_cores: Some(cores),
+            // Each has an Arm core of its own.
+            soc_cores: match setup.design {
+                Design::Latency => setup.soc_cores.or(Some(cores)),
+                _ => setup.soc_cores,
+            },
+            ..*setup
+        };
+        if sides(bed, &fewer)?.total_per_s() * BUSY_MOST >= load {
+            return Ok(fewer);
+        }
+    }
+    Ok(*setup)
+}
+
 /// The number of host cores with which dual engines serve most.
 pub fn best_host_cores(bed: &Testbed<'_, '_>) -> Evaluation {
     // From the knee on the card loses more than one more core adds.
@@ -312,11 +357,9 @@ pub fn sides(bed: &Testbed<'_, '_>, setup: &Setup) -> Evaluation<Sides> {
         Design::Latency | Design::Saving => {
             let talk = talking(bed)?;
             let of_one = processing_rate(bed, gets)?;
-            let cores = asked(if setup.design == Design::Latency {
-                published
-            } else {
-                // As few as keep up, but not one more for the last hundredths.
-                (talk / of_one - 0.05).ceil().max(1.0)
+            let cores = asked(match setup.design {
+                Design::Latency => soc_cores,
+                _ => 1.0,
             });
             let limit = if of_one * cores < talk { HOST } else { ARM };
             Sides {
@@ -325,16 +368,17 @@ pub fn sides(bed: &Testbed<'_, '_>, setup: &Setup) -> Evaluation<Sides> {
             }
         }
         Design::Dual => {
+            separated_host(bed)?;
             bed.weaken_evidence(EvidenceLevel::Card);
             let (knee, loss) = congestion(bed)?;
             let cores = asked(best_host_cores(bed)?);
             let kept = if cores >= knee { 1.0 - loss } else { 1.0 };
             // Cores beyond the knee bring nothing more.
             let serving = cores.min(knee);
-            let limit = if cores >= knee { "DMA" } else { ARM };
-            one(per_core(bed)? * serving, talking(bed)? * kept, cores, limit)
+            one(per_core(bed)? * serving, talking(bed)? * kept, cores, PCIE)
         }
         Design::Sharded => {
+            separated_host(bed)?;
             bed.weaken_evidence(EvidenceLevel::Card);
             let (knee, loss) = congestion(bed)?;
             let cores = asked(published);

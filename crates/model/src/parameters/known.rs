@@ -234,6 +234,7 @@ pub static PARAMETERS: &[Parameter] = &[
     number("kv.dual.dma-doubling", &[Count], "throughput gained on the card by DMAs of 4 KiB instead of 2 KiB").between(0.0, 0.999).with(by::YCSB),
     number("kv.dual.loss", &[Count], "throughput that the card loses when many host cores serve clients of their own").between(0.001, 0.999).with(by::YCSB),
     number("kv.dual.knee", &[Count], "host cores from which it loses that").between(1.0, 1e4).with(by::YCSB),
+    number("kv.endpoints", &[Count], "machines of host and card that clients can connect to at once: 2 in the separated-host mode, 1 without it").between(1.0, 2.0).with(by::YCSB),
     number("kv.share.*.*", &[Count], "part of a host core's time: receive, parse, response, getset or others, then mix").between(0.001, 0.999).with(by::PROFILER),
     number("kv.packet.overhead", &[Size], "bytes that a packet takes over PCIe beside key and value").with(by::YCSB),
     number("kv.redis.rate", &[Frequency], "requests a second of Redis").with(by::YCSB),

@@ -9,7 +9,10 @@ use overside_config::Error;
 use super::{Method, Point, Row, simulated};
 use crate::claims::link_words::Loans;
 use crate::contention::{self, Demand, SharedPath};
-use crate::{Answer, Evaluation, EvidenceLevel, Initiator, Library, NoPrediction, Values, dma};
+use crate::{
+    Answer, Evaluation, EvidenceLevel, Initiator, Interval, Library, NoPrediction, Prediction,
+    Values, dma, network,
+};
 use series::{TrafficModel, Window};
 
 /// Frames that follow each other faster than this are not told apart in whole nanoseconds.
@@ -23,7 +26,7 @@ pub(super) fn events(point: &Point) -> u64 {
     let Some(phase_ns) = point.number_if_set("phase") else {
         return 0;
     };
-    let frame_ns = frame_ns(point);
+    let frame_ns = point.number("frame") / point.number("traffic") * 1e9;
     TrafficModel {
         frame_ns,
         path_ns: frame_ns * PATH_SHARE_MIN,
@@ -38,10 +41,14 @@ pub(super) fn events(point: &Point) -> u64 {
 /// Answers one point.
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
     let card = point.word("profile");
+    let sent = Prediction::given(Interval::exactly(point.number("traffic")));
     let asked = Traffic {
         point,
         card,
-        traffic: point.number("traffic"),
+        arriving: match network::port(library, card) {
+            Some(port) => sent.bounded_by(&port, "the card's port"),
+            None => sent,
+        },
         intensity: match point.word("beside") {
             "engine" => None,
             _ => Some(point.number("intensity")),
@@ -54,33 +61,49 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     }
 }
 
-/// What one frame takes when nothing else works.
-fn frame_ns(point: &Point) -> f64 {
-    point.number("frame") / point.number("traffic") * 1e9
-}
-
 /// A point, read.
 struct Traffic<'a> {
     point: &'a Point,
     card: &'a str,
-    /// Bytes a second.
-    traffic: f64,
+    /// What the port lets in of the traffic that is sent, in bytes a second.
+    arriving: Prediction,
     /// Of DMAs; `None` beside jobs of an engine.
     intensity: Option<f64>,
     loans: Loans,
 }
 
 impl Traffic<'_> {
+    /// What arrives, in bytes a second.
+    fn arriving_per_s(&self) -> f64 {
+        self.arriving.interval.typ
+    }
+
     /// What is kept of the traffic, in bytes a second.
     fn kept(&self, intensity: f64) -> Answer {
         let kept = self.loans.predict(EvidenceLevel::Application, |values| {
             let lost = contention::traffic_loss(values, self.card, intensity)?;
-            Ok((self.traffic * (1.0 - lost)).min(self.shares(values, intensity)?.0))
+            let left = self.arriving_per_s() * (1.0 - lost);
+            Ok(left.min(self.shares(values, intensity)?.0))
         });
-        // The doubt is about what is lost: what is kept is no more than what was there.
+        // The doubt is about what is lost: what is kept is no more than what arrived.
         kept.map(|mut kept| {
-            kept.interval.high = kept.interval.high.min(self.traffic);
+            kept.interval.high = kept.interval.high.min(self.arriving.interval.high);
             kept
+        })
+    }
+
+    /// The share of what was sent that is not kept.
+    fn lost(&self, kept: &Answer) -> Answer {
+        let sent = self.point.number("traffic");
+        let kept = kept.clone()?;
+        let Interval { low, typ, high } = kept.interval;
+        Ok(Prediction {
+            interval: Interval {
+                low: 1.0 - high / sent,
+                typ: 1.0 - typ / sent,
+                high: 1.0 - low / sent,
+            },
+            ..kept
         })
     }
 
@@ -92,7 +115,7 @@ impl Traffic<'_> {
             bytes_per_s,
             weight: 1.0,
         };
-        let demands = [demand(self.traffic), demand(peak * intensity)];
+        let demands = [demand(self.arriving_per_s()), demand(peak * intensity)];
         let shares = contention::shares(link, &demands);
         Ok((shares[0], shares[1]))
     }
@@ -100,22 +123,31 @@ impl Traffic<'_> {
     fn closed_form(&self) -> Row {
         let point = self.point;
         let Some(intensity) = self.intensity else {
+            let kept = Ok(self.arriving.clone());
             return Row {
-                throughput: Some(point.given("traffic", self.traffic)),
+                more: vec![point.metric("lost", self.lost(&kept))],
+                throughput: Some(point.metric("traffic", kept)),
                 notes: vec!["jobs of the engines do not cross the path of the traffic".into()],
                 ..Row::default()
             };
         };
-        let loss = self.loans.predict(EvidenceLevel::Application, |values| {
-            contention::traffic_loss(values, self.card, intensity)
-        });
+        let kept = self.kept(intensity);
         let moved = (self.loans).predict(EvidenceLevel::Card, |v| Ok(self.shares(v, intensity)?.1));
         Row {
-            throughput: Some(point.metric("traffic", self.kept(intensity))),
-            more: vec![point.metric("lost", loss), point.metric("DMA moves", moved)],
-            bottleneck: Some("waiting on the card's path to memory".into()),
+            more: vec![
+                point.metric("lost", self.lost(&kept)),
+                point.metric("DMA moves", moved),
+            ],
+            throughput: Some(point.metric("traffic", kept)),
+            bottleneck: Some(self.limit()),
             ..Row::default()
         }
+    }
+
+    /// What costs traffic most beside DMAs.
+    fn limit(&self) -> String {
+        let port = self.arriving.bottleneck.clone();
+        port.unwrap_or_else(|| "waiting on the card's path to memory".into())
     }
 
     /// The path at typical values of its parameters.
@@ -131,7 +163,7 @@ impl Traffic<'_> {
 
     fn over_time(&self, phase_ns: f64) -> Result<Vec<Row>, Error> {
         let point = self.point;
-        let frame_ns = frame_ns(point);
+        let frame_ns = point.number("frame") / self.arriving_per_s() * 1e9;
         if frame_ns < FRAME_NS_MIN {
             let problem = format!("frames that short are {frame_ns:.1} ns apart at that rate");
             let allowed = format!("frames at least {FRAME_NS_MIN} ns apart: longer ones");
@@ -187,7 +219,7 @@ impl Traffic<'_> {
     ) -> Row {
         let phase = at / world.windows as usize;
         let per_s = window.frames as f64 / world.window_ns() * 1e9;
-        let bytes_per_s = (per_s * world.frame_ns / 1e9 * self.traffic).min(self.traffic);
+        let bytes_per_s = (per_s * world.frame_ns / 1e9).min(1.0) * self.arriving_per_s();
         let path_ns = window.path_ns as f64 / window.frames.max(1) as f64;
         let (traffic, path) = ("traffic", "time on the shared path");
         let point = self.point;
@@ -199,7 +231,7 @@ impl Traffic<'_> {
                 };
                 let rate = point.metric(traffic, like(kept, bytes_per_s));
                 let time = point.metric(path, like(waiting, path_ns));
-                (rate.at_most(self.traffic), time)
+                (rate.at_most(self.arriving_per_s()), time)
             }
             None => (
                 point.given(traffic, bytes_per_s),
@@ -215,8 +247,7 @@ impl Traffic<'_> {
             method: Method::Simulated,
             throughput: Some(rate),
             latency: Some(time),
-            bottleneck: (phase == 1 && closed.is_some())
-                .then(|| "waiting on the card's path to memory".into()),
+            bottleneck: (phase == 1 && closed.is_some()).then(|| self.limit()),
             ..Row::default()
         }
     }

@@ -6,7 +6,9 @@ use overside_config::Error;
 
 use super::{Method, Point, Row, simulated};
 use crate::kv::{self, Clients, Design, Keys, Message, Setup, Sides, Testbed};
-use crate::{Answer, Evaluation, EvidenceLevel, Library, NoPrediction, Outcome};
+use crate::{
+    Answer, Evaluation, EvidenceLevel, Interval, Library, NoPrediction, Outcome, Prediction,
+};
 
 /// Bytes that a request takes of a DMA: a slot of the study's queue pairs.
 const SLOT_BYTES: f64 = 32.0;
@@ -49,26 +51,45 @@ impl<'a> KvPoint<'a> {
 
     /// What each side serves, all parameters at their typical values.
     fn sides(&self, library: &Library) -> Result<Sides, NoPrediction> {
+        self.typical(library, |bed| kv::sides(bed, &self.setup))
+    }
+
+    /// As many host cores as the load needs, unless somebody says how many.
+    fn with_cores_for_load(mut self, library: &Library) -> Self {
+        if let Some(load) = self.load_per_s
+            && let Ok(setup) =
+                self.typical(library, |bed| kv::with_cores_for(bed, &self.setup, load))
+        {
+            self.setup = setup;
+        }
+        self
+    }
+
+    /// A formula, all parameters at their typical values.
+    fn typical<T: Copy>(
+        &self,
+        library: &Library,
+        formula: impl Fn(&Testbed<'_, '_>) -> Evaluation<T>,
+    ) -> Result<T, NoPrediction> {
         let typical = OnceCell::new();
         kv::answer(library, self.card, |bed| {
             // The first evaluation is the typical one.
-            let sides = kv::sides(bed, &self.setup)?;
-            Ok(typical.get_or_init(|| sides).total_per_s())
+            let value = formula(bed)?;
+            typical.get_or_init(|| value);
+            Ok(1.0)
         })?;
         typical.into_inner().ok_or_else(NoPrediction::not_evaluated)
     }
 
     /// Requests a second; of those that are sent, no more than can be answered.
     fn throughput(&self, library: &Library, evenness: f64) -> Answer {
-        kv::answer(library, self.card, |bed| {
-            let limit = self.limit(bed, evenness)?;
-            Ok(match self.load_per_s {
-                Some(load) if load < limit.value => Outcome {
-                    value: load,
-                    bottleneck: Some("the load".into()),
-                },
-                _ => limit,
-            })
+        let limit = kv::answer(library, self.card, |bed| self.limit(bed, evenness))?;
+        Ok(match self.load_per_s {
+            Some(load) => {
+                let load = Prediction::given(Interval::exactly(load));
+                limit.bounded_by(&load, "the load")
+            }
+            None => limit,
         })
     }
 
@@ -177,6 +198,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         let allowed = "`load` or `in_flight`, not both";
         return Err(Error::of_key("in_flight", problem, allowed));
     }
+    let asked = asked.with_cores_for_load(library);
     let sides = asked.sides(library);
     let evenness = (sides.as_ref()).map_or(1.0, |sides| kv::evenness(sides, &asked.keys));
     let mut row = closed_form(&asked, library, &sides, evenness);
@@ -213,6 +235,7 @@ fn closed_form(
         Design::DpuOnly => point.given(name, 0.0),
         _ => point.metric(name, pcie_bytes(asked, library)),
     });
+    row.notes.push(store_note(asked, library));
     if asked.keys.skew > 0.0 {
         row.notes.push(
             "Skewed keys: each core serves its own partitions, all requests at the same cost. \
@@ -229,6 +252,21 @@ fn closed_form(
         );
     }
     row
+}
+
+/// Which store the figures are of, and how far another one is from it.
+fn store_note(asked: &KvPoint<'_>, library: &Library) -> String {
+    let redis = asked.typical(library, |bed| bed.host("redis.rate"));
+    let other = redis.map_or_else(
+        |_| String::new(),
+        |per_s| {
+            format!(
+                "; Redis served {:.2} million requests a second on the same host",
+                per_s / 1e6
+            )
+        },
+    );
+    format!("The figures are of the store MICA with keys and values of 8 bytes{other}.")
 }
 
 /// Bytes that a request and its response move between card and host.

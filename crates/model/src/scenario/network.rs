@@ -5,12 +5,14 @@ use overside_config::Error;
 use super::{Point, Row};
 use crate::claims::link_words::Loans;
 use crate::network::{self, Submode, Verb};
-use crate::{EvidenceLevel, Library};
+use crate::{EvidenceLevel, Library, Outcome};
 
 /// Answers one point.
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
     let machine = point.word("profile");
     let loans = Loans::of(library, &[machine]);
+    let port = network::port(library, machine);
+    let within_port = |answer| network::within_port(answer, port.as_ref());
     let tcp = |answer| Some(point.metric("TCP", answer));
     if point.word("path") == "ends" {
         let threads = point.number("threads");
@@ -18,23 +20,24 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
             network::tcp_ending(values, machine, threads)
         });
         return Ok(vec![Row {
-            throughput: tcp(ending),
+            throughput: tcp(within_port(ending)),
             ..Row::default()
         }]);
     }
     let submode: Submode = point.choice("path");
+    let cores_or_hosts = if submode.is_slow_path() {
+        "the card's cores"
+    } else {
+        "the hosts"
+    };
+    let through = within_port(loans.predict(EvidenceLevel::Card, |values| {
+        Ok(Outcome {
+            value: network::tcp_through(values, machine, submode)?,
+            bottleneck: Some(cores_or_hosts.into()),
+        })
+    }));
     let mut row = Row {
-        throughput: tcp(loans.predict(EvidenceLevel::Card, |values| {
-            network::tcp_through(values, machine, submode)
-        })),
-        bottleneck: Some(
-            if submode.is_slow_path() {
-                "the card's cores"
-            } else {
-                "the hosts"
-            }
-            .into(),
-        ),
+        throughput: tcp(through),
         ..Row::default()
     };
     if submode == Submode::Sm4 {

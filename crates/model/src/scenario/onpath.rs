@@ -30,9 +30,14 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         let rate = Quantity::number(rate / Unit::MBPerS.in_base(), Unit::MBPerS);
         evidence.insert(GIVEN, rate);
     }
-    let path = |values: &Values<'_>| match values.has(GIVEN) {
-        true => values.get(GIVEN),
-        false => network::tcp_through(values, card, submode),
+    let port = network::port(library, card);
+    let port_per_s = (port.as_ref()).map_or(f64::INFINITY, |port| port.interval.typ);
+    let path = |values: &Values<'_>| {
+        let cores = match values.has(GIVEN) {
+            true => values.get(GIVEN),
+            false => network::tcp_through(values, card, submode),
+        }?;
+        Ok(cores.min(port_per_s))
     };
     let load = Load::of(point);
     let predict = |figure: fn(&ForwardingResult) -> f64| predict(&evidence, path, load, figure);
@@ -51,7 +56,10 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         or_none("card cores busy", predict(|ran| ran.busy)),
     ];
     // No more comes out than goes in.
-    let shown = point.metric("throughput", throughput);
+    let shown = point.metric(
+        "throughput",
+        network::within_port(throughput, port.as_ref()),
+    );
     let note = "latency is what waiting and forwarding on the card add; the wire, the switch \
                 and the host's stack are not in it";
     Ok(vec![Row {

@@ -264,3 +264,59 @@ fn values_that_cannot_be_are_named_with_what_is_allowed() {
     );
     assert_eq!(error.key, "submode");
 }
+
+#[test]
+fn one_host_core_processes_for_all_arm_cores_where_host_cores_are_to_be_saved() {
+    let report = ask("kv", &[("profile", "bf3-8c"), ("design", "sav")]);
+    let row = &report.rows[0];
+    assert_eq!(figure(row.host_cores.as_ref().unwrap()).typ, 1.0);
+    // Where the study found it saturated.
+    assert!(near(rate(row), 20.5e6, 1e-6), "{}", rate(row));
+    assert_eq!(row.bottleneck.as_deref(), Some("host cores"));
+}
+
+#[test]
+fn designs_that_a_cards_mode_cannot_carry_have_no_prediction() {
+    for card in ["bf3-8c", "bf3"] {
+        let report = ask("kv", &[("profile", card), ("design", "dual, shrd")]);
+        for row in &report.rows {
+            let none = row.throughput.as_ref().unwrap().answer.as_ref();
+            let none = none.expect_err("it has no such mode");
+            assert!(none.why.contains("separated-host mode"), "{none}");
+            assert!(none.remedy.contains("sav"), "{none}");
+        }
+    }
+    let carried = ask("kv", &[("profile", "bf2-200g"), ("design", "dual, shrd")]);
+    assert!(carried.rows.iter().all(|row| rate(row) > 0.0));
+    assert_eq!(carried.rows[0].bottleneck.as_deref(), Some("PCIe path"));
+}
+
+#[test]
+fn no_more_than_the_load_is_served_and_no_more_cores_are_counted_than_it_needs() {
+    let at = |design: &str, load: &str| {
+        let set = [("design", design), ("load", load)];
+        let report = ask("kv", &set);
+        let row = &report.rows[0];
+        let served = figure(row.throughput.as_ref().unwrap());
+        let cores = figure(row.host_cores.as_ref().unwrap()).typ;
+        (served, cores, report)
+    };
+    let (served, cores, _) = at("cpu-only", "5 Mops/s");
+    assert_eq!((served.typ, served.high), (5e6, 5e6), "{served:?}");
+    assert_eq!(cores, 2.0);
+    assert_eq!(at("cpu-only", "20 Mops/s").1, 6.0);
+    // Each host core has an Arm core of its own.
+    let (served, cores, report) = at("lat", "5 Mops/s");
+    assert!(served.high <= 5e6, "{served:?}");
+    assert_eq!(metric(&report.rows[0], "Arm cores"), cores);
+    assert!(cores < 8.0);
+    assert_eq!(at("sav", "5 Mops/s").1, 1.0);
+    // Somebody who says how many gets as many.
+    let set = [
+        ("design", "cpu-only"),
+        ("load", "5 Mops/s"),
+        ("host_cores", "7"),
+    ];
+    let row = &ask("kv", &set).rows[0];
+    assert_eq!(figure(row.host_cores.as_ref().unwrap()).typ, 7.0);
+}

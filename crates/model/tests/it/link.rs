@@ -7,7 +7,7 @@ use overside_model::network::{Submode, tcp_through};
 use overside_model::scenario::Report;
 use overside_model::{Axis, EvidenceLevel, Initiator, Library, Profile, Table, Unit, profile};
 
-use crate::ask::{ask, ask_of, figure, latency_ns, preset, rate, refused};
+use crate::ask::{ask, ask_of, figure, latency_ns, metric, preset, rate, refused};
 
 fn polled(primitive: Primitive, bytes: f64) -> Transfer {
     Transfer {
@@ -244,4 +244,43 @@ fn the_ready_made_questions_about_links_are_answered() {
     let error = refused("dma", &set);
     assert_eq!(error.key, "bytes");
     assert!(error.remedy.contains("128"), "{error}");
+}
+
+#[test]
+fn no_more_passes_a_card_than_its_port_carries_and_losses_are_of_what_was_sent() {
+    let port = 25e9 / 8.0;
+    let set = [
+        ("profile", "bf2"),
+        ("load", "800"),
+        ("path_rate", "1000"),
+        ("frames", "20000"),
+    ];
+    let onpath = ask("onpath", &set);
+    let carried = figure(onpath.rows[0].throughput.as_ref().unwrap());
+    assert!(carried.high <= port * 1.001, "{carried:?}");
+    let lost = metric(&onpath.rows[0], "lost");
+    assert!((lost - (1.0 - 25.0 / 800.0)).abs() < 0.06, "{lost}");
+
+    let through = ask("network", &[("profile", "bf2"), ("path", "off-path")]);
+    let carried = figure(through.rows[0].throughput.as_ref().unwrap());
+    assert!(carried.high <= port, "{carried:?}");
+    assert_eq!(
+        through.rows[0].bottleneck.as_deref(),
+        Some("the card's port")
+    );
+
+    for beside in ["dma", "engine"] {
+        let set = [
+            ("profile", "bf2-200g"),
+            ("beside", beside),
+            ("intensity", "100"),
+            ("traffic", "800"),
+        ];
+        let row = &ask("interference", &set).rows[0];
+        let kept = figure(row.throughput.as_ref().unwrap());
+        assert!(kept.high <= 200e9 / 8.0, "{kept:?}");
+        let lost = metric(row, "lost");
+        assert!((lost - (1.0 - kept.typ / 100e9)).abs() < 1e-9, "{lost}");
+        assert_eq!(row.bottleneck.as_deref(), Some("the card's port"));
+    }
 }

@@ -188,3 +188,16 @@ fn times_of_queries_were_not_fitted_and_most_lie_in_their_intervals() {
     let inside = times.iter().filter(|one| one.inside).count() as f64 / times.len() as f64;
     assert!(inside >= 0.85, "{inside}");
 }
+
+#[test]
+fn data_that_does_not_fit_into_memory_is_not_hot() {
+    let ask_at = |scale: &str, data: &str| {
+        let set = [("profile", "bf2"), ("scale", scale), ("data", data)];
+        let report = ask("query", &[set[0], set[1], set[2], ("query", "9")]);
+        report.rows[0].latency.as_ref().unwrap().answer.clone()
+    };
+    assert!(ask_at("100", "hot").is_ok());
+    let none = ask_at("1000", "hot").expect_err("104 GB in 16 GB");
+    assert!(none.why.contains("16 GB"), "{none}");
+    assert!(ask_at("1000", "cold").is_ok());
+}
