@@ -93,15 +93,24 @@ def default_profiles() -> tuple[str, ...]:
     )
 
 
-def answer(view: RunView, query: Query) -> Json:
-    """The advice; docs/advise.md has its form.
+def query_of(view: RunView) -> Query:
+    """What was asked of a run last, else all cards.
+
+    Raises `ValueError` if the profiles cannot be read.
+    """
+    return Query.of_run(view.path) or Query(default_profiles())
+
+
+def answer(view: RunView, query: Query, cores: str = "all") -> Json:
+    """The advice; docs/advise.md has its form. `cores` as in `question`.
 
     Raises `UserError` for a profile or a workload that cannot be used.
     """
     workload = query.workload
+    asked, scaled = _question(view, cores)
     try:
         text = _core.advise(
-            json.dumps(question(view)),
+            json.dumps(asked),
             list(query.profiles),
             [(one.name, one.text) for one in query.files],
             (workload.name, workload.text) if workload else None,
@@ -111,7 +120,23 @@ def answer(view: RunView, query: Query) -> Json:
             str(error), "docs/advise.md and docs/profiles.md say what they hold"
         ) from None
     advice: Json = json.loads(text)
+    for one, sizes in zip(advice["operations"], scaled, strict=True):
+        _mark_scaled(one, sizes)
     return advice
+
+
+def _mark_scaled(operation: Json, sizes: Mapping[int, bool]) -> None:
+    """Marks what rests on a rate of the CPU that was scaled: it is not called measured."""
+    for target in operation["targets"]:
+        for part in target["ranges"]:
+            # As the model looks it up: the nearest size not above, else the least.
+            nearest = max(
+                (size for size in sizes if size <= part["from_bytes"]), default=min(sizes)
+            )
+            if sizes[nearest]:
+                part["cpu_scaled"] = True
+                for one in (part, part["gain"], part["c1"], part["c2"]):
+                    one["provenance"] = "modelled"
 
 
 def check(query: Query) -> None:
@@ -119,31 +144,45 @@ def check(query: Query) -> None:
     answer(RunView(Path(), {}, {}, []), query)
 
 
-def question(view: RunView) -> Json:
-    """A run's figures in the model's form: rates in bytes a second."""
+def question(view: RunView, cores: str = "all") -> Json:
+    """A run's figures in the model's form: rates in bytes a second.
+
+    The CPU's are those of `all` cores of this host, or of `one`. What all do is scaled from fewer
+    where they were not measured together; `answer` marks what rests on that.
+    """
+    return _question(view, cores)[0]
+
+
+def _question(view: RunView, cores: str) -> tuple[Json, list[dict[int, bool]]]:
+    """The question, and for each of its operations by size whether the CPU's rate is scaled."""
     cpu = view.environment.get("cpu")
     threads = cpu.get("online", cpu.get("threads")) if isinstance(cpu, Mapping) else None
-    host = {"threads": threads} if isinstance(threads, int) and threads > 0 else {}
-    return {"host": host, "measured": list(_measured(view))}
+    known = threads if isinstance(threads, int) and threads > 0 else 0
+    found = list(_measured(view, 1 if cores == "one" else known))
+    asked = {
+        "host": {"threads": known} if known else {},
+        "measured": [measured for measured, _ in found],
+    }
+    return asked, [scaled for _, scaled in found]
 
 
-def _measured(view: RunView) -> Iterator[Json]:
+def _measured(view: RunView, cores: int) -> Iterator[tuple[Json, dict[int, bool]]]:
     found = [group for group in groups.groups(view) if group.operation is not None]
     # Contexts that are set up anew are another question than what the CPU does best.
     static = [g for g in found if g.parameters.get("setting") in (None, "static")]
     anew = [g for g in found if g not in static]
     for group in static:
-        best = _best(group)
-        if not best:
+        rates = [rate for tests in _on_cpu(group) if (rate := _cpu(tests, cores)) is not None]
+        if not rates:
             continue
         alike = [one for one in anew if _work(one) == _work(group)]
-        ratio = best[-1].metrics.get("ratio")
-        yield {
+        ratio = rates[-1][0].metrics.get("ratio")
+        measured = {
             "operation": group.operation,
             "title": group.title + (f" ({group.detail})" if group.detail else ""),
             "patterns": group.patterns,
             "ratio": ratio.median if ratio is not None and ratio.median > 0 else None,
-            "cpu": [_cpu(test) for test in best],
+            "cpu": [rate for _, rate, _ in rates],
             "devices": [
                 one
                 for own in (group, *alike)
@@ -151,6 +190,7 @@ def _measured(view: RunView) -> Iterator[Json]:
                 for one in _device(test)
             ],
         }
+        yield measured, {rate["bytes"]: is_scaled for _, rate, is_scaled in rates}
 
 
 def _work(group: Group) -> str:
@@ -163,9 +203,9 @@ def _real(test: TestSummary) -> bool:
     return test.timing == "real" and throughput is not None and throughput.low > 0
 
 
-def _best(group: Group) -> list[TestSummary]:
-    """The CPU's fastest test at each size, ascending."""
-    best: dict[int, TestSummary] = {}
+def _on_cpu(group: Group) -> list[list[TestSummary]]:
+    """The CPU's tests at each size, ascending."""
+    found: dict[int, list[TestSummary]] = {}
     for test in group.of("measured"):
         size = groups.size_bytes(test)
         alone = test.parameters.get("device") in (None, "cpu")
@@ -175,20 +215,41 @@ def _best(group: Group) -> list[TestSummary]:
             continue
         if not alone and test.parameters.get("placement") is None:
             continue
-        rate = test.metrics["throughput"].median
-        if size not in best or rate > best[size].metrics["throughput"].median:
-            best[size] = test
-    return [best[size] for size in sorted(best)]
+        found.setdefault(size, []).append(test)
+    return [found[size] for size in sorted(found)]
 
 
-def _cpu(test: TestSummary) -> Json:
-    threads = test.parameters.get("threads")
-    return {
+def _cpu(tests: Sequence[TestSummary], cores: int) -> tuple[TestSummary, Json, bool] | None:
+    """What `cores` cores do at one size, from the test that says most of it, and whether that is
+    scaled. 0 cores: the fastest that was measured."""
+    most = max(map(_threads, tests))
+    if cores == 0 or (cores > 1 and most >= cores):
+        return _rate_of(max(tests, key=_median), 1.0)
+    exact = [test for test in tests if _threads(test) == cores]
+    if cores == 1 and exact:
+        return _rate_of(max(exact, key=_median), 1.0)
+    best = max(tests, key=lambda test: _median(test) / _threads(test))
+    return _rate_of(best, cores / _threads(best))
+
+
+def _rate_of(test: TestSummary, scale: float) -> tuple[TestSummary, Json, bool]:
+    rate = _rate(test.metrics["throughput"])
+    form = {
         "bytes": groups.size_bytes(test),
-        "bytes_per_s": _rate(test.metrics["throughput"]),
-        "threads": threads if isinstance(threads, int) and threads > 0 else 1,
+        "bytes_per_s": {end: value * scale for end, value in rate.items()},
+        "threads": max(round(_threads(test) * scale), 1),
         "core_bytes_per_s": _core_rate(test),
     }
+    return test, form, scale != 1.0
+
+
+def _median(test: TestSummary) -> float:
+    return test.metrics["throughput"].median
+
+
+def _threads(test: TestSummary) -> int:
+    threads = test.parameters.get("threads")
+    return threads if isinstance(threads, int) and threads > 0 else 1
 
 
 def _device(test: TestSummary) -> Iterator[Json]:

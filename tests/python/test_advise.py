@@ -85,7 +85,7 @@ def test_words_say_what_is_modelled(run: Path) -> None:
 def test_the_page_shows_it_with_the_workload_asked_last(run: Path) -> None:
     asked = advise.Query(("bf3",), (), advise.File.read(WORKLOADS / "parquet-pages.toml"))
     (run / advise.QUERY_FILE).write_text(json.dumps(asked.json()))
-    text = page.page(load_run(run), [], "")
+    text = page.page(load_run(run))
     assert 'id="where"' in text
     assert "LZ4 pages, filtered and sent on" in text
     assert "With BlueField-3" in text
@@ -98,7 +98,7 @@ def test_the_page_shows_it_with_the_workload_asked_last(run: Path) -> None:
 def test_what_was_asked_is_left_alone_if_it_cannot_be_read(run: Path, text: str) -> None:
     (run / advise.QUERY_FILE).write_text(text)
     assert advise.Query.of_run(run) is None
-    assert 'id="where"' in page.page(load_run(run), [], "")
+    assert 'id="where"' in page.page(load_run(run))
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     workload += '[[stages]]\ndo = "copy"\n'
     asked = advise.Query(("bf2",), (), advise.File("<b>", workload))
     (run / advise.QUERY_FILE).write_text(json.dumps(asked.json()))
-    text = page.page(load_run(run), [], "")
+    text = page.page(load_run(run))
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text
 

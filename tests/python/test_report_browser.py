@@ -80,7 +80,7 @@ def test_names_in_legends_are_whole_and_inside_the_chart(
         for size in (64, 4096, 65536)
     ]
     path = tmp_path / "links.html"
-    path.write_text(page.page(view(*tests), [], "none"), encoding="utf-8")
+    path.write_text(page.page(view(*tests)), encoding="utf-8")
     tab.show(path, width, 844)
     labels = "[...document.querySelectorAll('.plot .role-legend-label text')]"
     assert tab.evaluate(f"{labels}.length") > 6

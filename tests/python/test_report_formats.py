@@ -14,7 +14,6 @@ from make_run import Scenario, make
 from overside import report
 from overside.bench.statistics import RunView, load_run
 from overside.errors import UserError
-from overside.report import terminal
 from syrupy.assertion import SnapshotAssertion
 
 HOSTILE = "</script><b onclick=x>|*`=cmd\x1b[31m\n# head"
@@ -31,16 +30,14 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> RunView:
     return load_run(make(tmp_path_factory.mktemp("hostile") / "run", scenario))
 
 
-def test_the_summary_says_what_is_best_and_what_a_dpu_would_change(
-    run: RunView, snapshot: SnapshotAssertion
-) -> None:
+def test_the_summary_begins_with_the_verdict(run: RunView, snapshot: SnapshotAssertion) -> None:
     text = report.summary(run, width=80, colour=False)
     assert max(map(len, text.splitlines())) <= 80
-    first, second = text.index("[MEASURED]"), text.index("[MODELLED FROM PUBLISHED PROFILES")
-    assert "BlueField-2" in text[second:]
-    assert "BlueField-2" not in text[first:second]
-    # Without the cards, whose figures are the model's.
-    assert terminal.summary(run, [], "No cards here.", width=80, colour=False) == snapshot
+    verdict, fastest = text.index("\nVerdict\n"), text.index("\nFastest option per operation")
+    assert "BlueField-2 [MODELLED]" in text[verdict:fastest]
+    assert "BlueField" not in text[fastest:]
+    # Without the verdict, whose figures are the model's.
+    assert text[:verdict] + text[fastest:] == snapshot
 
 
 def test_colour_changes_nothing_but_colour(run: RunView) -> None:
@@ -61,17 +58,25 @@ def test_text_from_outside_steers_no_terminal(hostile: RunView) -> None:
 
 
 def test_markdown_keeps_provenances_apart(run: RunView, snapshot: SnapshotAssertion) -> None:
-    measured, rest = report.render(run, "md").split("## What a DPU would change")
-    assert "BlueField" not in measured
-    assert measured == snapshot
-    # After the cards and what others published, which are other people's figures.
-    assert rest[rest.index("## How the emulated devices behaved") :] == snapshot
+    text = report.render(run, "md")
+    places = [
+        text.index(heading)
+        for heading in ("## Verdict", "## Fastest option", "## How the emulated", "<details>")
+    ]
+    assert places == sorted(places)
+    verdict, fastest, emulated, published = places
+    assert "MODELLED" in text[verdict:fastest].replace("\\", "")
+    assert "BlueField" not in text[fastest:emulated]
+    # Without the verdict and what others published, which are other people's figures.
+    rest = text.index("</details>")
+    assert text[:verdict] + text[fastest:published] + text[rest:] == snapshot
 
 
 def test_markdown_takes_text_from_outside_as_text(hostile: RunView) -> None:
     text = report.render(hostile, "md")
     for line in text.splitlines():
         unescaped = re.sub(r"\\.", "", re.sub(r"(`+).*?\1", "", line)).lstrip(">")
+        unescaped = re.sub(r"^</?details>(<summary>[^<]*</summary>)?$", "", unescaped)
         assert "<" not in unescaped, line
         assert not line.startswith("# head")
         if line.startswith("| "):

@@ -116,19 +116,19 @@ def test_the_published_collection_has_figures_for_deflate() -> None:
     ids = {figure.fact for figure in one.figures}
     assert ids
     assert all(name.startswith(("coproc.", "dpbento.", "bitar.")) for name in ids)
-    html = page.page(run, [], "none")
+    html = page.page(run)
     section = html[html.index('id="published"') :]
-    section = section[: section.index("</section>\n</section>")]
+    section = section[: section.index("</section>\n  </details>")]
     assert "badge published" in section
     assert "times" not in section.replace("sometimes", "")
     assert all(name in section for name in ids)
-    text = markdown.markdown(run, [], "none")
-    assert "published by others, not measured here" in text
+    text = markdown.markdown(run)
+    assert "Published figures of others, not measured here" in text
 
 
 def test_a_run_without_measured_operations_has_no_such_part() -> None:
     assert published.comparisons(view(), published.core()) == []
-    assert 'id="published"' not in page.page(view(), [], "none")
+    assert 'id="published"' not in page.page(view())
     assert best.advise(view()) == []
 
 

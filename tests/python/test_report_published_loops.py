@@ -140,10 +140,10 @@ def test_a_network_stands_beside_cables_and_a_hop_beside_a_cards_cores() -> None
 
 def test_the_report_keeps_what_was_measured_and_what_was_published_apart() -> None:
     run = view(moved({"rate": 5e6, "throughput": 1e4}))
-    html = page.page(run, [], "none")
+    html = page.page(run)
     section = html[html.index('id="published"') :]
-    section = section[: section.index("</section>\n</section>")]
+    section = section[: section.index("</section>\n  </details>")]
     here, there = section.index("badge measured"), section.index("badge published")
     assert here < section.index("5.00M") < there < section.index("5.24 Mops")
-    text = markdown.markdown(run, [], "none")
+    text = markdown.markdown(run)
     assert "- measured here, the nearest in its conditions: rate, writes of 2 KiB" in text

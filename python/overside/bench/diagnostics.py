@@ -50,7 +50,7 @@ def of_environment(environment: Json, load: Json) -> Iterator[Finding]:
     if average is not None and average > 0.3 * cores:
         yield _noise(
             "load",
-            f"other programs keep {average:.1f} of {cores} cores busy",
+            f"machine busy: load {average:.1f} on {cores} cores; results unreliable",
             "ps -eo pcpu,pid,comm --sort=-pcpu | head   # end what is not needed, or wait",
         )
     elif average is not None:

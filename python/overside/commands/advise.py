@@ -10,13 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from overside import advise
+from overside import advise, verdict
 from overside.advise import Query
 from overside.bench import store
 from overside.bench.statistics import RunView, load_run
 from overside.errors import Exit, UserError
 from overside.report import formatting, terminal
 from overside.report.advice import in_words
+from overside.verdict import RunVerdict
 
 
 def main(args: argparse.Namespace) -> int:
@@ -38,6 +39,7 @@ def main(args: argparse.Namespace) -> int:
         )
     advice = advise.answer(view, query)
     _remember(path, query)
+    found = verdict.of_run(view, query, advice)
     target, device = _target(args, advice)
     text = ""
     if args.placement_out is not None:
@@ -48,9 +50,9 @@ def main(args: argparse.Namespace) -> int:
         about: dict[str, Any] = {"run": str(path)}
         if args.placement_out is not None:
             about["placement_file"] = str(args.placement_out)
-        print(json.dumps(advice | about, ensure_ascii=False))
+        print(json.dumps({"verdict": found.json()} | advice | about, ensure_ascii=False))
     else:
-        _print(view, advice)
+        _print(view, found, advice, explain=args.explain)
         _say(f"`overside report {path}` shows this as a page")
         if args.placement_out is not None:
             to = device or "the CPU alone"
@@ -129,10 +131,11 @@ def _head(path: Path, target: str | None, device: str | None) -> str:
     return "".join(f"# {formatting.clean(line, 300)}\n" for line in lines)
 
 
-def _print(view: RunView, advice: dict[str, Any]) -> None:
+def _print(view: RunView, found: RunVerdict, advice: dict[str, Any], *, explain: bool) -> None:
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     width = shutil.get_terminal_size().columns
-    print(terminal.advice(view, in_words(advice), width, colour), end="")
+    said = in_words(advice)
+    print(terminal.advice(view, found, said, width=width, colour=colour, explain=explain), end="")
 
 
 def _say(text: str) -> None:

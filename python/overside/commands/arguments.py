@@ -164,6 +164,7 @@ def _advise(parser: Parser) -> None:
     _path(parser, "--placement-out", "FILE", text)
     text = "what the placement file calls the card of a --profile; its emulation unless given"
     _word(parser, "--device", "NAME", text)
+    _flag(parser, "--explain", "show each size of buffers, and what each verdict rests on")
     _json(parser)
 
 

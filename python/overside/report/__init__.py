@@ -48,11 +48,11 @@ def render(view: RunView, name: str) -> str:
         case "md":
             from overside.report.markdown import markdown  # noqa: PLC0415
 
-            return markdown(view, *_cards(view))
+            return markdown(view)
         case "html":
             from overside.report.page import page  # noqa: PLC0415
 
-            return page(view, *_cards(view))
+            return page(view)
     raise ValueError(f"no format {name!r}; known: {', '.join(FILES)}")
 
 
@@ -60,24 +60,4 @@ def summary(view: RunView, width: int = 80, colour: bool = False) -> str:
     """What the report's first screen says, for a terminal of `width` columns."""
     from overside.report import terminal  # noqa: PLC0415
 
-    return terminal.summary(view, *_cards(view), width=width, colour=colour)
-
-
-def _cards(view: RunView) -> tuple[list[CardOutlook], str]:
-    """What DPUs would change, and why there is nothing to say where there is not."""
-    from overside.report import best, formatting, outlook  # noqa: PLC0415
-
-    if view.nodes:
-        return [], "These are several machines: the report of each run says it for one of them."
-    advice = [one for one in best.advise(view) if one.group.task in outlook.TASKS]
-    if not advice:
-        text = "Nothing to compare with: no operation that a DPU could take over was measured."
-        return [], text
-    try:
-        return outlook.outlooks(advice), "This installation has no profiles."
-    except ValueError as error:
-        return [], f"The profiles cannot be read: {formatting.clean(error)}."
-
-
-if TYPE_CHECKING:
-    from overside.report.outlook import CardOutlook
+    return terminal.summary(view, width=width, colour=colour)

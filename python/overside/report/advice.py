@@ -42,8 +42,7 @@ def of_run(view: RunView) -> tuple[Json | None, str]:
     from overside.errors import UserError  # noqa: PLC0415
 
     try:
-        asked = advise.Query.of_run(view.path) or advise.Query(advise.default_profiles())
-        found = in_words(advise.answer(view, asked))
+        found = in_words(advise.answer(view, advise.query_of(view)))
     except (UserError, ValueError) as error:
         return None, f"There is no advice: {formatting.clean(error, 400)}."
     return (found if found["operations"] or found["plans"] else None), ""

@@ -1,4 +1,4 @@
-"""What this machine does best, for each operation and buffer size.
+"""The fastest option per operation and buffer size on this machine.
 
 Only tests that were measured, passed and were verified take part: nothing emulated, modelled or
 unverified ever enters, however fast it looks.
@@ -302,16 +302,19 @@ def _compared(best: Best, lead: Candidate) -> str:
         return ""
     same = _how(other.test) == _how(lead.test)
     name = groups.library(other.test) if same else other.prose
+    typical = formatting.times(ratio.typical)
+    if typical == formatting.times(1.0):
+        return ""
     low, high = formatting.times(ratio.low), formatting.times(ratio.high)
     spread = f" ({low}–{high})" if low != high else ""
-    return f"{formatting.times(ratio.typical)} times {name}{spread}"
+    return f"{typical} times {name}{spread}"
 
 
 def _shrinks(best: Best, lead: Candidate) -> str:
     """What compression leaves, beside what the reference leaves: faster is not better alone."""
     if lead.test.task != "compress" or lead.ratio is None:
         return ""
-    text = f"leaves {formatting.number(lead.ratio.median * 100)} % of the bytes"
+    text = f"compresses to {formatting.number(lead.ratio.median * 100)} %"
     other = best.reference
     if other is None or groups.library(other.test) == groups.library(lead.test):
         return text
@@ -326,13 +329,13 @@ def _tied(part: Segment, top: Best) -> str:
         return "too few rounds to call it the fastest" if top.among > 1 else ""
     if part.ties:
         prose = {c.label: c.prose for c in top.level}
-        text = f"as fast as {names([prose[tie] for tie in part.ties])}"
+        text = f"statistically tied with {names([prose[tie] for tie in part.ties])}"
     else:
         sizes = [best for best in part.best if best.ties and best.size_bytes is not None]
         found = dict.fromkeys(c.prose for best in sizes for c in best.level if c.label != part.lead)
         if not found:
             return ""
-        text = f"as fast as {names(list(found))}"
+        text = f"statistically tied with {names(list(found))}"
         if len(sizes) < len(part.best):
             places = [formatting.size(best.size_bytes or 0) for best in sizes]
             text += f" at {formatting.listing(places)}"
@@ -344,7 +347,17 @@ def _tied(part: Segment, top: Best) -> str:
     )
     if cheap:
         text += f", of which {formatting.listing(cheap)} costs less CPU"
-    return text + " as far as this run can tell"
+    return text
+
+
+def short_line(advice: Advice) -> str:
+    """The fastest of all sizes on one line: `Copy: memcpy, 1 thread, 20.4 GB/s (...) at 64 KiB`."""
+    at, lead = max(
+        (part.top for part in segments(advice)), key=lambda pair: pair[1].throughput.median
+    )
+    size = f" at {formatting.size(at.size_bytes)}" if at.size_bytes is not None else ""
+    figure = f"{formatting.number(lead.throughput.median)} MB/s ({interval(lead.throughput)})"
+    return f"{advice.group.title}: {lead.label}, {figure}{size}"
 
 
 def ties_words(item: Best) -> str:

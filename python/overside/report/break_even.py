@@ -1,7 +1,6 @@
 """The break-even: from which buffer size a device is faster than the CPU, one buffer at a time.
 
-The model computes it (`overside._core`); here it is put into words, the same in every format, and
-two of them are joined into one that holds for a range of CPU rates.
+The model computes it (`overside._core.advise`); here it is put into words, the same everywhere.
 """
 
 from __future__ import annotations
@@ -39,16 +38,6 @@ def reason(prediction: Json) -> str:
         case "range":
             return ""
     return ", because not all of its fixed costs are published"
-
-
-def over_rates(against_lowest: Json, against_highest: Json) -> Json:
-    """The break-even against the lowest and that against the highest rate of the CPU in one: below
-    the first size the device is faster at none of the rates, above the second at all of them."""
-    if against_lowest["kind"] != "range":
-        return against_lowest
-    if against_highest["kind"] == "range":
-        return against_lowest | {"high_bytes": against_highest["high_bytes"]}
-    return {"kind": "not-below", "bytes": against_lowest["low_bytes"], "missing": []}
 
 
 def with_sizes(sentence: str) -> str:

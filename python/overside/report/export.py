@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 
+from overside import verdict
 from overside.bench.statistics import RunView, TestSummary
 from overside.report import formatting, sweeps
 
@@ -90,9 +91,9 @@ def _text(value: object) -> str:
 
 
 def json_text(view: RunView) -> str:
-    """The run with its estimates, as `overside.bench.statistics.RunView.json` gives it, and what
-    its placements came to."""
-    content = view.json()
+    """The run with its estimates, as `overside.bench.statistics.RunView.json` gives it, the
+    verdict, and what its placements came to."""
+    content = view.json() | {"verdict": verdict.of_run(view).json()}
     found = [sweeps.as_json(one) for one in sweeps.sweeps(view)]
     if found:
         content["sweeps"] = found

@@ -166,6 +166,21 @@ def device(name: object) -> str:
     return known.get(text, text)
 
 
+def is_stand_in(name: object) -> bool:
+    """Whether software stands in for the device: a link through this machine's own memory, or a
+    driver of DPDK that computes on its cores."""
+    device_name = clean(name, 80).rpartition("/")[2]
+    return device_name == "shm" or device_name in {
+        f"dpdk:{driver}" for driver in ("compress_isal", "compress_zlib", "dma_skeleton")
+    }
+
+
+def over(name: object) -> str:
+    """A device or a link, and that it is a stand-in if it is one."""
+    mark = " (software stand-in)" if is_stand_in(name) else ""
+    return device(name) + mark
+
+
 def short(value: float) -> str:
     """A figure for a narrow place: `2.16M`, `86.9k`."""
     for least, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from overside import verdict
 from overside.bench.statistics import RunView
 from overside.report import audit, best, formatting, published, run_details, sweeps, view_model
 from overside.report.best import Advice, Best
-from overside.report.outlook import CardOutlook
+from overside.verdict import RunVerdict, Verdict
 
 #: The most failed or skipped groups of tests that are listed.
 PROBLEMS_MAX = 50
+
+#: The most tests in the table of figures.
+FIGURES_MAX = 60
 
 #: The most messages of one kind of warning.
 MESSAGES_MAX = 5
@@ -40,22 +44,23 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
 
 
-def markdown(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> str:
+def markdown(view: RunView) -> str:
     """The whole report; the table of all tests is in the CSV file."""
     lines = [f"# Overside report: {escape(view_model.title(view))}", ""]
     where = [run_details.cpu(view), run_details.when(view.manifest.get("started"))]
     lines += [escape(", ".join(part for part in where if part)) + "  "]
     lines += [escape(view_model.counts_words(view)), ""]
     lines += [f"> **{escape(alert)}**\n" for alert in view_model.alerts(view)]
-    lines += _advice(view, best.advise(view))
-    lines += _outlook(cards, no_outlook)
-    lines += _published(view)
+    lines += _verdict(verdict.of_run(view))
     lines += _sweeps(view)
+    lines += _advice(view, best.advise(view))
     lines += _emulated(view)
+    lines += _figures(view)
     lines += _plugins(view)
-    lines += _audit(view)
     lines += _problems(view)
+    lines += _published(view)
     lines += _about(view)
+    lines += _audit(view)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -68,9 +73,9 @@ def _audit(view: RunView) -> list[str]:
 
 
 def _advice(view: RunView, advice: Sequence[Advice]) -> list[str]:
-    lines = ["## What this machine does best (measured)", ""]
     if not advice:
-        return [*lines, view_model.no_advice(view), ""]
+        return []
+    lines = ["## Fastest option per operation on this machine (measured)", ""]
     for one in advice:
         detail = f" {escape(f'({one.group.detail})')}" if one.group.detail else ""
         for sentence in best.sentences(one):
@@ -94,20 +99,20 @@ def _best(advice: Advice, item: Best) -> list[str]:
     ]
 
 
-def _outlook(cards: Sequence[CardOutlook], no_outlook: str) -> list[str]:
-    lines = ["## What a DPU would change (modelled from published profiles, not measured)", ""]
-    if not cards:
-        return [*lines, escape(no_outlook), ""]
-    for card in cards:
-        lines += [f"### {escape(card.name)}", "", escape(card.card), ""]
-        for title, entry in card.named():
-            lines.append(f"- **{escape(title)}**: {escape(' '.join(entry.sentences))}")
-        if card.unknown:
-            lines += ["", f"Not known: {escape('; '.join(card.unknown))}."]
-        if card.facts:
-            lines += ["", "Rests on: " + ", ".join(code(fact) for fact in card.facts) + "."]
-        lines.append("")
-    return lines
+def _verdict(found: RunVerdict) -> list[str]:
+    """The verdict's lines as every format has them."""
+    lines = ["## Verdict", "", f"**{escape(found.headline)}**", ""]
+    lines += [_item(one) for one in found.verdicts]
+    lines += [f"- {escape(text)}" for text in found.unable]
+    lines += [f"- {escape(one.line)}" for one in found.other_answers]
+    if found.folded:
+        lines += ["", "<details><summary>Modelled cards, not measured</summary>", ""]
+        lines += [*map(_item, found.folded), "", "</details>"]
+    return [*lines, ""]
+
+
+def _item(one: Verdict) -> str:
+    return f"- {escape(one.line)}"
 
 
 def _published(view: RunView) -> list[str]:
@@ -115,9 +120,9 @@ def _published(view: RunView) -> list[str]:
     if not found:
         return []
     lines = [
-        "## Beside published figures (published by others, not measured here)",
+        "<details><summary>Published figures of others, not measured here</summary>",
         "",
-        "Each was had under other conditions: read what was different. No speed-up is computed.",
+        "Each was obtained under different conditions, which are named. No speed-up is computed.",
         "",
     ]
     columns = ("On", "Published", "MB/s", "What was different", "Source")
@@ -139,7 +144,7 @@ def _published(view: RunView) -> list[str]:
         lines += ["", *table(columns, rows)]
         lines += [f"{code(name)}: {escape(text)}  " for name, text in one.studies]
         lines += [""]
-    return lines
+    return [*lines, "</details>", ""]
 
 
 def _sweeps(view: RunView) -> list[str]:
@@ -192,6 +197,29 @@ def _emulated(view: RunView) -> list[str]:
     ]
 
 
+def _figures(view: RunView) -> list[str]:
+    """Of networks, links, memory, hashes and stores, whose figures are their own."""
+    found = view_model.of_figures(view)
+    rows = [
+        [
+            escape(row.operation),
+            escape(", ".join(filter(None, (row.how, row.parameters)))) or "–",
+            formatting.size(row.size_bytes) if row.size_bytes else "–",
+            escape(row.others),
+        ]
+        for row in found[:FIGURES_MAX]
+    ]
+    if not rows:
+        return []
+    more = len(found) - len(rows)
+    return [
+        "## Figures (measured)",
+        "",
+        *table(("What", "How", "Size", "Figures"), rows),
+        *([f"{more:,} more are in samples.csv.", ""] if more > 0 else []),
+    ]
+
+
 def _plugins(view: RunView) -> list[str]:
     rows = [
         [
@@ -213,7 +241,7 @@ def _plugins(view: RunView) -> list[str]:
 
 def _problems(view: RunView) -> list[str]:
     problems = view_model.problems(view)
-    lines = ["## Tests without a result", ""] if problems else []
+    lines = ["## Skipped and failed tests", ""] if problems else []
     for one in problems[:PROBLEMS_MAX]:
         kind = f" ({escape(one.kind)})" if one.kind else ""
         count = formatting.plural(len(one.tests), "test")

@@ -13,12 +13,12 @@ import hashlib
 import importlib.metadata
 import json
 import re
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from overside import verdict
 from overside.bench import store
 from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.data import cache as cache_of_data
@@ -38,7 +38,6 @@ from overside.report import (
 from overside.report.best import Advice
 from overside.report.charts import Chart
 from overside.report.groups import Group
-from overside.report.outlook import CardOutlook
 from overside.report.sweeps import Sweep
 from overside.tasks.common import Json
 
@@ -87,15 +86,15 @@ SWEEP_ABOUT = {
 }
 
 
-def page(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> str:
-    """The page; `no_outlook` says why there are no cards, where there are none."""
+def page(view: RunView) -> str:
+    """The page."""
     from markupsafe import Markup  # noqa: PLC0415 (start-up of other verbs)
 
     environment, style, script = _templates()
     panels, specs, left_out = _charts(view)
     shared = [_sweep(one, index, specs) for index, one in enumerate(_sweeps(view))]
     bundle = _bundle() if specs else ""
-    context = _context(view, cards, no_outlook)
+    context = _context(view)
     # Not text from outside: this package's own files, the bundle, and JSON that `_data` made safe.
     own = {"style": style, "script": script, "bundle": bundle, "specs": _data(specs)}
     return environment.get_template("page.html.j2").render(
@@ -175,7 +174,7 @@ def _data(specs: Json) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Json:
+def _context(view: RunView) -> Json:
     advice = best.advise(view)
     warnings = view_model.warnings(view)
     problems = view_model.problems(view)
@@ -187,18 +186,18 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
     hidden = len(view.tests) - len(rows)
     where, no_where = advised.of_run(view)
     sections = [
-        ("advice", "Advice", True),
-        ("where", "Placement", where is not None or bool(no_where)),
-        ("sizes", "By size", bool(matrix["rows"])),
-        ("emulated", "Emulated", bool(emulated["rows"])),
-        ("published", "Published", bool(others)),
-        ("coprocessing", "Co-processing", any(sweeps.placed(t) for t in view.tests)),
+        ("verdict", "Verdict", True),
         ("operations", "Charts", any(t.status in ("ok", "invalid") for t in view.tests)),
+        ("coprocessing", "Co-processing", any(sweeps.placed(t) for t in view.tests)),
+        ("where", "Placement", where is not None or bool(no_where)),
+        ("sizes", "By size", bool(advice)),
+        ("emulated", "Emulated", bool(emulated["rows"])),
         ("tests", "All tests", True),
-        ("audit", "Audit", True),
-        ("problems", "Without result", bool(problems)),
+        ("problems", "Skipped and failed", bool(problems)),
         ("warnings", "Warnings", True),
+        ("published", "Published", bool(others)),
         ("method", "Method", True),
+        ("audit", "Audit", True),
         ("data", "Data", True),
         ("machine", "Machine", True),
     ]
@@ -215,14 +214,12 @@ def _context(view: RunView, cards: Sequence[CardOutlook], no_outlook: str) -> Js
         "cautions": [m for one in warnings if one.of_run for m, _ in one.messages][:CAUTIONS_MAX],
         "sections": [(anchor, text) for anchor, text, there in sections if there],
         "advice": [_advice(one) for one in advice],
-        "no_advice": view_model.no_advice(view),
+        "verdict": verdict.of_run(view),
         "data_words": formatting.listing(
             f"“{one['name']}” ({one['size']})" for one in run_details.data(view)
         ),
         "bars_words": best.bars_words(view),
         "interval_words": best.interval_words(view),
-        "outlooks": [_card(card) for card in cards],
-        "no_outlook": no_outlook,
         "where": where,
         "no_where": no_where,
         "audit": audit.planted_mistakes(view),
@@ -256,18 +253,6 @@ def _advice(advice: Advice) -> Json:
         "figure": formatting.number(best.headline(advice).throughput.median),
         "sentences": best.sentence_parts(advice),
     }
-
-
-def _card(card: CardOutlook) -> Json:
-    """A card, the operations that it has no engine for last."""
-    can = [entry for entry in card.entries if entry.supported]
-    cannot = [entry for entry in card.entries if not entry.supported]
-    titles = Counter(entry.title for entry in card.entries)
-    entries = [
-        {**vars(entry), "detail": entry.detail if titles[entry.title] > 1 else ""}
-        for entry in [*can, *cannot]
-    ]
-    return {**vars(card), "entries": entries}
 
 
 def _matrix(advice: Sequence[Advice]) -> Json:
@@ -304,12 +289,22 @@ def _emulated(view: RunView) -> Json:
                 key = (f"{groups.label(test, tests)}: {group.title}", group.detail)
                 found.setdefault(key, {}).setdefault(size, []).append(test)
     shown = _thin(sorted(sizes))
-    rows = []
+    rows, told = [], []
     for (title, detail), by_size in found.items():
         cells = [_emulated_cell(by_size[s][0]) if s in by_size else None for s in shown]
         rows.append({"title": title, "detail": detail, "cells": cells})
+        told += [cell for cell in cells if cell is not None]
     rows.sort(key=lambda row: str(row["title"]))
-    return {"sizes": [formatting.size(size) for size in shown], "rows": rows}
+    nothing = "" if any(cell["value"] for cell in told) else _nothing(len(told))
+    return {"sizes": [formatting.size(size) for size in shown], "rows": rows, "nothing": nothing}
+
+
+def _nothing(points: int) -> str:
+    """Why there is no table of the emulated devices."""
+    return (
+        f"{formatting.plural(points, 'point')} omitted: this machine is too slow to emulate "
+        "the card in real time, or the emulation has no clock (functional)."
+    )
 
 
 def _emulated_cell(test: TestSummary) -> Json:

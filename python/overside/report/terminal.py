@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 
+from overside import verdict
 from overside.bench.statistics import RunView
 from overside.report import best, formatting, run_details, sweeps, view_model
-from overside.report.outlook import CardOutlook
 from overside.tasks.common import Json
+from overside.verdict import RunVerdict, Verdict
 
 #: Escape sequences (ECMA-48, select graphic rendition).
 BOLD, FAINT, GREEN, YELLOW, RED, PLAIN = (f"\x1b[{code}m" for code in (1, 2, 32, 33, 31, 0))
@@ -16,64 +16,91 @@ BOLD, FAINT, GREEN, YELLOW, RED, PLAIN = (f"\x1b[{code}m" for code in (1, 2, 32,
 WIDTH_MIN, WIDTH_MAX = 40, 100
 
 #: The most kinds of warnings and of problems; the report has all.
-NOTICES_MAX = 5
+NOTICES_MAX, WARNINGS_MAX = 3, 2
 
 #: The most operations and devices whose shares are shown; the report has all.
-SWEEPS_MAX = 6
+SWEEPS_MAX = 3
 
-#: The most tests of plug-ins, and of tasks that measure the machine itself; the report has all.
-ROWS_MAX = 20
+#: The most verdicts, answers and fastest options; the report has all.
+VERDICTS_MAX, ANSWERS_MAX, FASTEST_MAX = 5, 6, 6
+
+#: What became of tests whose reasons the summary tells.
+_TOLD = {formatting.STATUS["failed"], formatting.STATUS["missing"]}
 
 #: The most characters of why a test has no result.
 REASON_MAX = 300
 
 
-def summary(
-    view: RunView, cards: Sequence[CardOutlook], no_outlook: str, width: int, colour: bool
-) -> str:
-    """What the machine does best and what a DPU would change, `width` columns wide."""
-    width = max(WIDTH_MIN, min(width, WIDTH_MAX))
-    page = _Page(width, colour)
+def summary(view: RunView, width: int, colour: bool) -> str:
+    """The verdict, what is fastest here, and what to mind, `width` columns wide."""
+    page = _Page(max(WIDTH_MIN, min(width, WIDTH_MAX)), colour)
     where = run_details.cpu(view)
     page.line(f"{view_model.title(view)}{f' on {where}' if where else ''}", BOLD)
     page.line(view_model.counts_words(view))
     for alert in view_model.alerts(view):
         page.line(f"! {alert}", RED, indent="  ")
-    _advice(page, view)
-    _outlook(page, cards, no_outlook)
+    _verdict(page, verdict.of_run(view))
+    _fastest(page, view)
     _sweeps(page, view)
-    _figures(page, view)
-    _plugins(page, view)
     _problems(page, view)
     found = view_model.warnings(view)
     if found:
         page.heading("Warnings", "", YELLOW)
-        for one in found[:NOTICES_MAX]:
+        for one in found[:WARNINGS_MAX]:
             more = f" (and {len(one.messages) - 1} like it)" if len(one.messages) > 1 else ""
             remedy = f" Remedy: {one.remedy}." if one.remedy else ""
             page.line(f"- {one.messages[0][0]}{more}.{remedy}", indent="  ")
-        page.rest(len(found) - NOTICES_MAX, "- and")
+        page.rest(len(found) - WARNINGS_MAX, "- and")
     return "\n".join(page.lines) + "\n"
 
 
-def _advice(page: _Page, view: RunView) -> None:
-    page.heading("What this machine does best", "measured", GREEN)
+def _verdict(page: _Page, found: RunVerdict) -> None:
+    """The verdict's lines as every format has them."""
+    page.heading("Verdict", "", RED if found.caution else GREEN)
+    page.line(found.headline, BOLD)
+    for one in found.verdicts[:VERDICTS_MAX]:
+        page.line(f"- {one.line}", _colour(one), indent="  ")
+    page.rest(len(found.verdicts) - VERDICTS_MAX, "- and")
+    for text in found.unable:
+        page.line(f"- {text}", FAINT, indent="  ")
+    for answer in found.other_answers[:ANSWERS_MAX]:
+        page.line(f"- {answer.line}", indent="  ")
+    page.rest(len(found.other_answers) - ANSWERS_MAX, "- and")
+    if found.folded:
+        cards = dict.fromkeys(one.name for one in found.folded)
+        page.line(
+            f"- Modelled, not measured, and left to the report: {', '.join(cards)}.",
+            FAINT,
+            indent="  ",
+        )
+
+
+def _colour(one: Verdict) -> str:
+    if one.decision == "cannot-tell":
+        return YELLOW
+    return GREEN if one.is_measured else ""
+
+
+def _fastest(page: _Page, view: RunView) -> None:
     advice = best.advise(view)
-    for one in advice:
-        page.line(one.group.title + (f" ({one.group.detail})" if one.group.detail else ""), BOLD)
-        for sentence in best.sentences(one):
-            page.line(f"  {sentence}", indent="  ")
-    if advice:
-        page.line(best.interval_words(view), FAINT)
-    else:
-        page.line(view_model.no_advice(view))
+    if not advice:
+        return
+    page.heading("Fastest option per operation on this machine", "measured", GREEN)
+    for one in advice[:FASTEST_MAX]:
+        page.line(best.short_line(one), indent="  ")
+    page.rest(len(advice) - FASTEST_MAX, "and")
+    page.line(best.interval_words(view), FAINT)
 
 
-def advice(view: RunView, advised: Json, width: int, colour: bool) -> str:
-    """What should run where, `width` columns wide."""
+def advice(
+    view: RunView, found: RunVerdict, advised: Json, *, width: int, colour: bool, explain: bool
+) -> str:
+    """What should run where, `width` columns wide: the verdict, and with `explain` what it rests
+    on."""
     page = _Page(max(WIDTH_MIN, min(width, WIDTH_MAX)), colour)
     page.line(f"What should run where, by {view_model.title(view)}", BOLD)
-    for operation in advised["operations"]:
+    _verdict(page, found)
+    for operation in advised["operations"] if explain else ():
         page.lines.append("")
         page.line(operation["title"], BOLD)
         for target in operation["targets"]:
@@ -84,13 +111,14 @@ def advice(view: RunView, advised: Json, width: int, colour: bool) -> str:
         page.line(plan["name"] + (f": {plan['card']}" if plan["card"] else ""), BOLD, indent="  ")
         for task, where, enters, cores in plan["stages"]:
             at = "" if cores == "–" else f", {cores} cores"
-            page.line(f"  {task}: {where}, {enters} enter{at}", indent="    ")
+            page.line(f"  {task}: {where}, {enters} in{at}", indent="    ")
         for sentence in plan["sentences"]:
             page.line(f"  {sentence}", indent="  ")
     if advised["citations"]:
         count = formatting.plural(len(advised["citations"]), "published fact")
+        more = "" if explain else "; --explain shows each size"
         page.lines.append("")
-        page.line(f"Rests on {count}; --json and the report list them.", FAINT)
+        page.line(f"Rests on {count}: --json and the report list them{more}.", FAINT)
     return "\n".join(page.lines) + "\n"
 
 
@@ -110,27 +138,6 @@ def _target(page: _Page, target: Json) -> None:
         page.line(verdicts.format_map(row), indent="      ")
     for sentence in target["sentences"]:
         page.line(f"    {sentence}", indent="    ")
-
-
-def _outlook(page: _Page, cards: Sequence[CardOutlook], no_outlook: str) -> None:
-    page.heading(
-        "What a DPU would change", "modelled from published profiles, not measured", YELLOW
-    )
-    if not cards:
-        page.line(no_outlook)
-    for card in cards:
-        page.line(f"{card.name}: {card.card}", BOLD, indent="  ")
-        for title, entry in card.named():
-            text = f"  {title}: {entry.headline}"
-            if entry.answers:
-                text += f"; faster from: {entry.faster_from}"
-                text += f"; if set up anew for each buffer: {entry.faster_anew_from}"
-            page.line(text, indent="    ")
-        if card.unknown:
-            page.line(f"  Not known: {'; '.join(card.unknown)}.", indent="  ")
-        if card.facts:
-            count = formatting.plural(len(card.facts), "published fact")
-            page.line(f"  Rests on {count}; the report lists them.", FAINT, indent="  ")
 
 
 def _sweeps(page: _Page, view: RunView) -> None:
@@ -155,35 +162,11 @@ def _sweeps(page: _Page, view: RunView) -> None:
     page.rest(len(found) - SWEEPS_MAX, "and")
 
 
-def _figures(page: _Page, view: RunView) -> None:
-    found = view_model.of_figures(view)
-    if found:
-        page.heading("The machine itself", "measured", GREEN)
-    for title in dict.fromkeys(row.operation for row in found):
-        page.line(title, BOLD)
-        rows = [row for row in found if row.operation == title]
-        for row in rows[:ROWS_MAX]:
-            size = formatting.size(row.size_bytes) if row.size_bytes else ""
-            name = ", ".join(filter(None, (row.how, size, row.parameters)))
-            page.line(f"  {name}: {row.others}", indent="    ")
-        page.rest(len(rows) - ROWS_MAX, "  and")
-
-
-def _plugins(page: _Page, view: RunView) -> None:
-    found = view_model.of_plugins(view)
-    if found:
-        page.heading("What plug-ins measured", "", GREEN)
-    for row in found[:ROWS_MAX]:
-        name = ", ".join(filter(None, (row.operation, row.parameters)))
-        mark = "" if row.verified else " [UNVERIFIED]"
-        page.line(f"{name}: {row.others}{mark}", indent="  ")
-    page.rest(len(found) - ROWS_MAX, "and")
-
-
 def _problems(page: _Page, view: RunView) -> None:
-    found = view_model.problems(view)
+    """What failed; what was skipped is counted above, and the report has the reasons."""
+    found = [one for one in view_model.problems(view) if one.status in _TOLD]
     if found:
-        page.heading("Tests without a result", "", RED)
+        page.heading("Failed tests", "", RED)
     for one in found[:NOTICES_MAX]:
         reason = one.reason if len(one.reason) <= REASON_MAX else f"{one.reason[: REASON_MAX - 1]}…"
         page.line(

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from overside import tasks
-from overside.bench import statistics
+from overside.bench import environment, statistics
 from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.report import formatting, groups, run_details
 from overside.tasks.common import presentation
 
 #: The most rows of the table of all tests in a page; a box may have 100,000 tests.
 ROWS_MAX = 3_000
+#: Others took no more of the cores than this during a run that was quiet.
+QUIET_SHARE = 0.15
 #: Metrics with a column of their own.
 COLUMNS = {"throughput", "cpu_cost", "latency_p99", "ratio"}
 
@@ -111,8 +113,8 @@ def alerts(view: RunView) -> list[str]:
         )
     if count["invalid"]:
         out.append(
-            f"The emulated timing of {formatting.plural(count['invalid'], 'test')} is invalid: "
-            "there is no result, because the emulation was slower than the device."
+            f"{formatting.plural(count['invalid'], 'test')} omitted, timing invalid: this machine "
+            "is too slow to emulate the card in real time."
         )
     if count["tests"] and not count["ok"]:
         out.append("No test passed: there are no results to show.")
@@ -137,16 +139,6 @@ def rows(view: RunView) -> Iterator[Row]:
     for group in groups.groups(view):
         for test in group.tests:
             yield _row(view, test, group.title, same)
-
-
-def no_advice(view: RunView) -> str:
-    """Why there is no advice."""
-    if of_figures(view):
-        return (
-            "No advice: this run measured the machine itself, not operations that could be done "
-            "elsewhere."
-        )
-    return "No advice: no built-in task was measured, passed and verified in this run."
 
 
 def of_figures(view: RunView) -> list[Row]:
@@ -302,6 +294,8 @@ def warnings(view: RunView) -> list[Notice]:
     found: dict[tuple[str, str], dict[str, int]] = {}
     for warning in run_details.items(view.manifest.get("warnings")):
         kind, message, remedy = _warning_key(warning)
+        if kind == "load" and _was_quiet(view):
+            continue  # the load before the run had gone when it began
         found.setdefault((kind, remedy), {})[message] = 0
     for test in view.tests:
         for kind, message, remedy in {_warning_key(warning): None for warning in test.warnings}:
@@ -309,6 +303,12 @@ def warnings(view: RunView) -> list[Notice]:
             if messages.get(message) != 0:
                 messages[message] = messages.get(message, 0) + 1
     return [Notice(*key, messages=tuple(some.items())) for key, some in found.items()]
+
+
+def _was_quiet(view: RunView) -> bool:
+    """What others did during the run is known, and was little."""
+    others = environment.load_during(view.environment, view.manifest).others
+    return others is not None and others < QUIET_SHARE
 
 
 def _warning_key(warning: object) -> tuple[str, str, str]:

@@ -1,0 +1,155 @@
+"""The verdict of a run: what should run where, computed once and quoted by every format.
+
+1. The model compares this host's cores with each device (`overside.advise.answer`), and once more
+   with one core in their place.
+2. For each operation and device the comparison becomes a decision, or a reason why there is none
+   yet: the machine was busy, or the interval is wider than `WIDEST` (`decision`).
+3. What was measured beside that (networks, links, memory, hashes, plug-ins) answers its own
+   question (`answers`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from overside.advise import Query
+from overside.bench.statistics import RunView
+from overside.report import formatting
+from overside.tasks.common import Json
+from overside.verdict import answers, decision, machine
+from overside.verdict.answers import Answer
+from overside.verdict.decision import WIDEST, Ratio, Verdict
+
+__all__ = ["WIDEST", "Answer", "Ratio", "RunVerdict", "Verdict", "of_run"]
+
+
+@dataclass(frozen=True)
+class RunVerdict:
+    """What a run comes to."""
+
+    #: One sentence for those who read no further.
+    headline: str
+    #: Why no figure of the run is a headline; empty on a quiet machine.
+    caution: str
+    #: One for each operation and device. Devices that were measured come first; where there are
+    #: any, what is modelled of other cards is in `folded`.
+    verdicts: tuple[Verdict, ...]
+    #: Of cards that were not measured, where others were.
+    folded: tuple[Verdict, ...]
+    #: `BlueField-3 cannot do: Compress to DEFLATE.`, one a card, where none was measured.
+    unable: tuple[str, ...]
+    #: What was measured beside operations that a device could take over.
+    answers: tuple[Answer, ...]
+
+    @property
+    def other_answers(self) -> tuple[Answer, ...]:
+        """The answers without the one that is the headline."""
+        return tuple(one for one in self.answers if one.line != self.headline)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The whole verdict as plain text: the headline, then one line each."""
+        return (
+            self.headline,
+            *(one.line for one in self.verdicts),
+            *self.unable,
+            *(one.line for one in self.other_answers),
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    def json(self) -> Json:
+        """For programs."""
+        return {
+            "schema": "verdict/1",
+            "headline": self.headline,
+            "caution": self.caution or None,
+            "verdicts": [one.json() for one in self.verdicts],
+            "folded": [one.json() for one in self.folded],
+            "unable": list(self.unable),
+            "answers": [one.json() for one in self.answers],
+        }
+
+
+def of_run(view: RunView, query: Query | None = None, advice: Json | None = None) -> RunVerdict:
+    """The verdict of a run. `query` says which cards it is about (those that were asked about
+    last, else all); `advice` is what `overside.advise.answer` gave, if that was asked already.
+
+    Profiles that cannot be read leave the measured devices and the answers.
+    """
+    if view.nodes:
+        headline = (
+            "Several machines: the report of each machine's own run has its verdict "
+            f"(overside report {view.path}/runs/NAME)."
+        )
+        return RunVerdict(headline, "", (), (), (), tuple(answers.of_run(view)))
+    noise = machine.noise(view)
+    found, unable, problem = decision.of_run(view, noise, query, advice)
+    measured = [one for one in found if one.is_measured]
+    shown, folded = (measured, [o for o in found if not o.is_measured]) if measured else (found, [])
+    own = list(answers.of_run(view, is_beside=bool(found)))
+    return RunVerdict(
+        headline=_headline(view, shown, own, noise, problem),
+        caution=noise,
+        verdicts=tuple(shown),
+        folded=tuple(folded),
+        unable=() if measured else tuple(unable),
+        answers=tuple(own),
+    )
+
+
+def _headline(
+    view: RunView, verdicts: list[Verdict], own: list[Answer], noise: str, problem: str
+) -> str:
+    if noise:
+        return f"No headline: {noise}. Figures below are unreliable; run again on a quiet machine."
+    if problem:
+        return problem
+    if not verdicts:
+        return _without_devices(view, own)
+    by_decision: dict[str, list[Verdict]] = {}
+    for one in verdicts:
+        by_decision.setdefault(one.decision, []).append(one)
+    parts = [
+        f"{text}: {_subjects(by_decision[name], verdicts)}"
+        for name, text in decision.HEADLINES.items()
+        if name in by_decision
+    ]
+    return "; ".join(parts) + _why(by_decision.get("cannot-tell", [])) + "."
+
+
+def _subjects(some: list[Verdict], of: list[Verdict]) -> str:
+    """What a decision is about: all, or the operations with the devices where those differ."""
+    if len(some) == len(of) and len(some) > 1:
+        several = len({one.name for one in of}) > 1
+        return f"all {len(some)} operations" + (" and devices" if several else "")
+    titles = Counter(one.title for one in of)
+    return formatting.listing(one.subject if titles[one.title] > 1 else one.title for one in some)
+
+
+def _why(undecided: list[Verdict]) -> str:
+    """Where the undecided lean, and the most frequent reason."""
+    if not undecided:
+        return ""
+    reasons = Counter(one.reasons[0] for one in undecided if one.reasons)
+    leaning = Counter(one.leaning for one in undecided if one.leaning)
+    parts = [reason for reason, _ in reasons.most_common(1)]
+    parts += [
+        f"{count} lean{'s' if count == 1 else ''} to {decision.LEANINGS[name]}"
+        for name, count in leaning.most_common()
+    ]
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _without_devices(view: RunView, own: list[Answer]) -> str:
+    if own:
+        return own[0].line
+    kinds = {test.provenance for test in view.tests if test.status in ("ok", "invalid")}
+    if kinds == {"emulated"}:
+        return (
+            "Cannot tell yet: only emulated devices ran, which shows behavior, not speed. Measure "
+            "this machine's cores as well: add \"cpu\" to the box's devices."
+        )
+    return "Cannot tell: no test was measured, passed and verified."

@@ -1,0 +1,414 @@
+"""What to do with one operation where one device is at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from overside import advise
+from overside.advise import Query
+from overside.bench.statistics import RunView
+from overside.errors import UserError
+from overside.report import best, break_even, formatting
+from overside.tasks.common import Json
+
+#: An interval whose ends lie further apart than this is no headline.
+WIDEST = 2.0
+
+WIDE = f"interval wider than {WIDEST:g} times"
+
+#: What a decision is called, at the beginning of a headline.
+HEADLINES = {
+    "offload": "Offload",
+    "split": "Split between CPU and device",
+    "cpu": "Keep on the CPU",
+    "cannot-tell": "Cannot tell yet",
+}
+DECISIONS = {name: text[:1].lower() + text[1:] for name, text in HEADLINES.items()} | {
+    "cpu": "keep on the CPU"
+}
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as fast, from the least to the most."""
+
+    low: float
+    high: float
+
+    @property
+    def is_wide(self) -> bool:
+        """Too wide for a headline."""
+        return self.low <= 0 or self.high / self.low > WIDEST
+
+    def __str__(self) -> str:
+        low, high = formatting.times(self.low), formatting.times(self.high)
+        return f"{low} times" if low == high else f"{low} to {high} times"
+
+    @staticmethod
+    def of(comparison: Json | None) -> Ratio | None:
+        """That of one of the model's comparisons, if it has one."""
+        ratio = (comparison or {}).get("ratio")
+        return Ratio(ratio["low"], ratio["high"]) if ratio else None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to do with one operation where one device is at hand, and how sure that is."""
+
+    #: As in `compress-deflate`.
+    operation: str
+    #: `Compress to DEFLATE (level 1)`.
+    title: str
+    #: The device's name, or the profile's.
+    device: str
+    #: The same for people: `BlueField-2`.
+    name: str
+    #: The device itself was measured.
+    is_measured: bool
+    #: `measured` or `modelled`: the weakest of what the figures rest on.
+    provenance: str
+    #: `cpu`, `offload`, `split` or `cannot-tell`.
+    decision: str
+    #: What the figures point to where it cannot be told yet; empty if to nothing.
+    leaning: str
+    #: The device alone over one core of this host.
+    against_core: Ratio | None
+    #: The device alone over all cores of this host.
+    against_host: Ratio | None
+    #: Device and cores together over all cores; only of a split.
+    together: Ratio | None
+    #: How many cores that is; 0 is not known.
+    cores: int
+    #: The buffers that this holds for, in bytes of the uncompressed side.
+    from_bytes: int
+    below_bytes: int | None
+    #: What holds for other sizes; empty if nothing else does.
+    elsewhere: str
+    #: Host CPU saved, in words; empty if not known.
+    saved: str
+    #: `high`, `medium` or `low`, and why.
+    confidence: str
+    reasons: tuple[str, ...]
+    #: The one next step.
+    next_step: str
+
+    @property
+    def subject(self) -> str:
+        """`Compress to DEFLATE with BlueField-2`."""
+        return f"{self.title} with {self.name}"
+
+    @property
+    def decided(self) -> str:
+        """The decision: `cannot tell yet, leaning to offload`."""
+        text = DECISIONS[self.decision]
+        return f"{text}, leaning to {LEANINGS[self.leaning]}" if self.leaning else text
+
+    @property
+    def figures(self) -> str:
+        """How much and from which size on, in one sentence."""
+        every = f"all {self.cores} cores" if self.cores > 1 else "this host's cores"
+        if self.against_host is None:
+            parts = ["How much faster is unknown"]
+        else:
+            text = f"Device alone {self.against_host} {every}"
+            if self.against_core is not None and self.cores != 1:
+                text += f" ({self.against_core} one core)"
+            parts = [text]
+        if self.together is not None:
+            parts.append(f"with the cores {self.together}")
+        parts.append(self.sizes)
+        if self.saved:
+            parts.append(self.saved)
+        return "; ".join(parts) + "."
+
+    @property
+    def sizes(self) -> str:
+        """`buffers from 2 MiB (smaller: unknown)`."""
+        low = formatting.size(self.from_bytes)
+        text = f"buffers from {low}"
+        if self.below_bytes is not None:
+            text += f" to {formatting.size(self.below_bytes)}"
+        return f"{text} ({self.elsewhere})" if self.elsewhere else text
+
+    @property
+    def confidence_words(self) -> str:
+        """`Low confidence: the interval is wider than 2 times.`"""
+        why = f": {'; '.join(self.reasons)}" if self.reasons else ""
+        return f"{self.confidence.capitalize()} confidence{why}."
+
+    @property
+    def next_words(self) -> str:
+        """`Next: ...`; empty if nothing is left to do."""
+        return f"Next: {self.next_step}." if self.next_step else ""
+
+    @property
+    def line(self) -> str:
+        """All of it; every format quotes these words."""
+        head = f"{self.subject} [{self.provenance.upper()}]: {self.decided}."
+        return " ".join(filter(None, (head, self.figures, self.confidence_words, self.next_words)))
+
+    def json(self) -> Json:
+        """For programs."""
+        ratios = {
+            name: {"low": ratio.low, "high": ratio.high} if ratio else None
+            for name, ratio in (
+                ("against_core", self.against_core),
+                ("against_host", self.against_host),
+                ("together", self.together),
+            )
+        }
+        return {
+            "operation": self.operation,
+            "title": self.title,
+            "device": self.device,
+            "provenance": self.provenance,
+            "decision": self.decision,
+            "leaning": self.leaning or None,
+            **ratios,
+            "cores": self.cores or None,
+            "from_bytes": self.from_bytes,
+            "below_bytes": self.below_bytes,
+            "confidence": self.confidence,
+            "reasons": list(self.reasons),
+            "next": self.next_step or None,
+            "text": self.line,
+        }
+
+
+LEANINGS = {"cpu": "the CPU", "offload": "offload", "split": "a split"}
+
+
+def of_run(
+    view: RunView, noise: str, query: Query | None, advice: Json | None
+) -> tuple[list[Verdict], list[str], str]:
+    """The verdicts of a run, what no device can do, and why there is none where that is so."""
+    asked = advise.question(view)
+    if not asked["measured"]:
+        return [], [], ""
+    try:
+        query = query or advise.query_of(view)
+        advice = advice or advise.answer(view, query)
+        core = advise.answer(view, query, cores="one")
+    except (UserError, ValueError) as error:
+        return [], [], f"No verdict: {formatting.clean(error, 300)}."
+    context = _Context(view, noise, asked, core, _titles(advice))
+    found: list[Verdict] = []
+    unable: dict[str, dict[str, None]] = {}
+    for place, one in enumerate(advice["operations"]):
+        for target in one["targets"]:
+            if target.get("unsupported"):
+                unable.setdefault(_name(target), {})[context.titles[place]] = None
+            elif target["ranges"]:
+                found.append(context.verdict(place, one, target))
+    found.sort(key=lambda one: not one.is_measured)
+    words = [f"{name} cannot do: {', '.join(titles)}." for name, titles in unable.items()]
+    return found, words, ""
+
+
+def _titles(advice: Json) -> list[str]:
+    """The operations' titles, with what tells them apart only where they need it."""
+    titles = [formatting.clean(one["title"], 120) for one in advice["operations"]]
+    plain = [title.partition(" (")[0] for title in titles]
+    return [
+        short if plain.count(short) == 1 else title
+        for short, title in zip(plain, titles, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What all verdicts of a run share."""
+
+    view: RunView
+    noise: str
+    asked: Json
+    #: The answer with one core in the place of all.
+    core: Json
+    #: What each operation is called, by its place in the answer.
+    titles: Sequence[str]
+
+    def verdict(self, place: int, operation: Json, target: Json) -> Verdict:
+        """The verdict on one target of the operation at that place of the answer."""
+        ranges = target["ranges"]
+        chosen = _chosen(ranges)
+        part = ranges[chosen]
+        meant = decision_of(part)
+        first, last = _alike(ranges, chosen)
+        is_measured = target["provenance"] == "measured"
+        is_scaled = bool(part.get("cpu_scaled"))
+        deciding = Ratio.of(part["gain"] if meant == "split" else part["c1"])
+        reasons, withheld = self._doubts(meant, deciding, is_measured, is_scaled, target)
+        decision = "cannot-tell" if withheld or meant == "cannot-tell" else meant
+        return Verdict(
+            operation=str(operation["operation"]),
+            title=self.titles[place],
+            device=str(target["name"]),
+            name=_name(target),
+            is_measured=is_measured,
+            provenance="measured" if is_measured and not is_scaled else "modelled",
+            decision=decision,
+            leaning=meant if decision == "cannot-tell" and meant != decision else "",
+            against_core=self._against_core(place, target, part["from_bytes"]),
+            against_host=Ratio.of(part["c1"]),
+            together=Ratio.of(part["gain"]) if meant == "split" else None,
+            cores=self.asked["host"].get("threads", 0),
+            from_bytes=ranges[first]["from_bytes"],
+            below_bytes=ranges[last].get("below_bytes"),
+            elsewhere=_elsewhere(ranges, first, last, target),
+            saved=saved_words(part.get("host_cpu_saved")),
+            confidence=_confidence(is_measured, reasons, self.noise),
+            reasons=tuple(reasons),
+            next_step=self._next(decision, meant, is_measured, target, part),
+        )
+
+    def _against_core(self, place: int, target: Json, from_bytes: int) -> Ratio | None:
+        if place >= len(self.core["operations"]):
+            return None
+        for one in self.core["operations"][place]["targets"]:
+            if one["name"] == target["name"] and one["provenance"] == target["provenance"]:
+                at = [part for part in one["ranges"] if part["from_bytes"] <= from_bytes]
+                return Ratio.of(at[-1]["c1"]) if at else None
+        return None
+
+    def _doubts(
+        self,
+        meant: str,
+        deciding: Ratio | None,
+        is_measured: bool,
+        is_scaled: bool,
+        target: Json,
+    ) -> tuple[list[str], bool]:
+        """What lowers confidence, and whether it is too much for a decision. To keep work on the
+        CPU an upper bound is enough, however wide the interval below it."""
+        reasons, withheld = [], False
+        if self.noise:
+            reasons.append(self.noise)
+            withheld = True
+        if is_measured and _rounds(self.view) < best.ROUNDS_TO_COMPARE:
+            reasons.append("too few rounds to tell")
+            withheld = True
+        if deciding is not None and deciding.is_wide and meant != "cpu":
+            reasons.append(WIDE)
+            withheld = True
+        if deciding is None and not is_measured:
+            why = target["ranges"][-1]["device_bytes_per_s"].get("why") or "nothing was published"
+            reasons.append(formatting.clean(why, 200))
+        if is_scaled:
+            reasons.append("all-core rate scaled from fewer cores")
+        if not is_measured and deciding is not None:
+            reasons.append(_unpublished(target))
+        return [reason for reason in dict.fromkeys(reasons) if reason], withheld
+
+    def _next(self, decision: str, meant: str, is_measured: bool, target: Json, part: Json) -> str:
+        box = formatting.clean(self.view.manifest.get("box_path") or "BOX", 200)
+        if self.noise:
+            return f"`overside run {box}` on a quiet machine"
+        if decision == "cpu":
+            return ""
+        if not is_measured:
+            remedy = (part.get("device_bytes_per_s") or {}).get("remedy") or ""
+            if "calibrate" in remedy or not remedy:
+                return f"`overside calibrate` on a {_name(target)}"
+            return f"`overside run {box}` on a machine with a {_name(target)}"
+        if decision == "cannot-tell":
+            return f"more rounds: `overside run {box} --set measure.rounds=20`"
+        path = formatting.clean(self.view.path, 200)
+        return f"`overside advise --run {path} --placement-out placement.toml`"
+
+
+def decision_of(part: Json) -> str:
+    """What the model advises for one range of sizes."""
+    kind = str(part["placement"]).partition(":")[0]
+    if kind == "adaptive":
+        return "split" if part["c2"]["verdict"] == "yes" else "cannot-tell"
+    return {"cpu": "cpu", "device": "offload", "split": "split"}.get(kind, "cannot-tell")
+
+
+def _chosen(ranges: Sequence[Json]) -> int:
+    """The range that a verdict is about: the longest buffers that a device is advised for, else
+    the longest with figures, else the longest."""
+    helps = [i for i, part in enumerate(ranges) if decision_of(part) in ("offload", "split")]
+    known = [i for i, part in enumerate(ranges) if part["c1"].get("ratio")]
+    return (helps or known or [len(ranges) - 1])[-1]
+
+
+def _alike(ranges: Sequence[Json], chosen: int) -> tuple[int, int]:
+    """The first and the last of the neighbouring ranges with the same decision and figures."""
+
+    def kind(place: int) -> tuple[str, bool]:
+        return decision_of(ranges[place]), bool(ranges[place]["c1"].get("ratio"))
+
+    first = last = chosen
+    while first > 0 and kind(first - 1) == kind(chosen):
+        first -= 1
+    while last + 1 < len(ranges) and kind(last + 1) == kind(chosen):
+        last += 1
+    return first, last
+
+
+def _elsewhere(ranges: Sequence[Json], first: int, last: int, target: Json) -> str:
+    parts = []
+    if first > 0:
+        below = decision_of(ranges[first - 1])
+        text = "unknown" if below == "cannot-tell" else DECISIONS[below]
+        parts.append(f"smaller: {text}")
+    if last + 1 < len(ranges):
+        above = decision_of(ranges[last + 1])
+        text = "unknown" if above == "cannot-tell" else DECISIONS[above]
+        parts.append(f"larger: {text}")
+    even = target.get("pays_from")
+    if even and even["kind"] == "range":
+        parts.append(f"one at a time: faster {break_even.text(even)}")
+    return "; ".join(parts)
+
+
+def saved_words(saved: Mapping[str, float] | None) -> str:
+    """`saves 49 to 76 % of host CPU`, and what it costs where it may cost more."""
+    if saved is None:
+        return ""
+    low, high = saved["low"], saved["high"]
+    if high <= 0:
+        least, most = formatting.times(1 - high), formatting.times(1 - low)
+        return f"costs {least if least == most else f'{least} to {most}'} times the host CPU"
+    least, most = f"{low * 100:.0f}", f"{high * 100:.0f}"
+    if low < 0:
+        more = formatting.times(1 - low)
+        return f"saves up to {most} % of host CPU, or costs {more} times as much when polling"
+    return f"saves {most if least == most else f'{least} to {most}'} % of host CPU"
+
+
+def _unpublished(target: Json) -> str:
+    """The term that nobody has published and that counts most, and how many more there are."""
+    missing = [formatting.clean(term, 120).partition(":")[0] for term in target["missing"]]
+    if not missing:
+        return "figures of other people's cards"
+    job = any("one job" in term for term in missing)
+    first = "cost of one job" if job else missing[0]
+    return f"{first} unpublished" + (f" (and {len(missing) - 1} more)" if missing[1:] else "")
+
+
+def _confidence(is_measured: bool, reasons: Sequence[str], noise: str) -> str:
+    if noise or (not is_measured and len(reasons) > 0):
+        return "low"
+    if is_measured and not reasons:
+        return "high"
+    return "medium"
+
+
+def _rounds(view: RunView) -> int:
+    """The fewest rounds of what was measured."""
+    return min(_round_counts(view), default=0)
+
+
+def _round_counts(view: RunView) -> Iterator[int]:
+    for test in view.tests:
+        throughput = test.metrics.get("throughput")
+        if throughput is not None and test.provenance == "measured":
+            yield throughput.n
+
+
+def _name(target: Json) -> str:
+    is_measured = target["provenance"] == "measured"
+    name = target["name"]
+    return formatting.over(name) if is_measured else formatting.card(name)
