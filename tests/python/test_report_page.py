@@ -15,6 +15,7 @@ import pytest
 from make_run import Scenario, make
 from overside import report
 from overside.bench.statistics import load_run
+from overside.report import test_table, view_model
 
 PAGE = Path(report.__file__).parent / "page"
 #: Elements without an end.
@@ -258,3 +259,26 @@ def test_figures_with_invalid_timing_are_not_shown(text: str) -> None:
     assert len(late) == 5
     for row in late:
         assert row.count("timing invalid</small>") == 2
+
+
+def heads(tmp_path: Path, scenario: Scenario) -> list[str]:
+    """What stands above the columns of the table of all tests."""
+    view = load_run(make(tmp_path / "run", scenario))
+    columns = test_table.table(view, list(view_model.rows(view)))["columns"]
+    return [name for name, _ in columns]
+
+
+def test_the_table_of_all_tests_has_the_columns_that_have_figures(tmp_path: Path) -> None:
+    few = heads(tmp_path / "few", Scenario(tasks=("hash",), extra=False))
+    assert "MB/s" in few
+    assert "Ratio" not in few
+    assert few[-2:] == ["Notes", "Test"]
+    assert "Ratio" in heads(tmp_path / "many", Scenario(extra=False))
+
+
+def test_each_other_figure_has_a_column(text: str) -> None:
+    table = re.search(r'<table id="all-tests".*?</table>', text, re.DOTALL)
+    assert table is not None
+    columns = len(re.findall(r"<th scope=\"col\"", table[0]))
+    for row in re.findall(r"<tr data-operation.*?</tr>", table[0], re.DOTALL):
+        assert len(re.findall(r"<t[dh][ >]", row)) == columns

@@ -30,3 +30,46 @@ def test_jobs_that_outlast_the_traffic_are_shaded_up_to_its_end_and_told() -> No
     assert chart.spec["layer"][0]["data"]["values"] == [{"begin": 0.3, "end": 1.0}]
     assert "Where nothing stands after them, they ran until the traffic ended." in chart.caption
     assert chart.rows[0][-1] == "–"
+
+
+def kv(pipeline: int, **given: object) -> TestSummary:
+    """A key-value server under a load."""
+    parameters = {
+        "server": "overside",
+        "protocol": "redis",
+        "design": "cpu-only",
+        "driver": "epoll",
+    }
+    rounds = {"rate": [1000.0]}
+    return summary_of("kv", {**parameters, "pipeline": pipeline, **given}, rounds, asked=("rate",))
+
+
+def series(tests: list[TestSummary]) -> list[tuple[str, str]]:
+    """What stands in the legend: names with a colour, and with a dash, in their order."""
+    (chart,) = traffic.charts(tests, "measured")
+    values = chart.spec["data"]["values"]
+    return list(dict.fromkeys((point["who"], point["how"]) for point in values))
+
+
+def test_a_line_has_a_colour_of_its_own_where_not_all_is_done_in_all_ways() -> None:
+    loads = [("cpu-only", "client"), ("cpu-only", "dpu"), ("dpu-only", "client")]
+    tests = [kv(p, design=d, load_from=load) for d, load in loads for p in (1, 16)]
+    assert series(tests) == [
+        ("everything on the host, load from client", ""),
+        ("everything on the host, load from dpu", ""),
+        ("everything on the DPU, load from client", ""),
+    ]
+
+
+def test_lines_of_one_thing_are_told_apart_by_colour_in_the_order_of_their_numbers() -> None:
+    tests = [kv(p, threads=threads) for threads in (8, 1, 2) for p in (1, 16)]
+    assert series(tests) == [("threads 1", ""), ("threads 2", ""), ("threads 8", "")]
+
+
+def test_dashes_tell_the_ways_where_everything_is_done_in_each() -> None:
+    tests = [
+        kv(p, server=s, threads=t) for s in ("overside", "redis") for t in (1, 2) for p in (1, 16)
+    ]
+    assert set(series(tests)) == {
+        (who, f"threads {threads}") for who in ("Overside", "Redis") for threads in (1, 2)
+    }

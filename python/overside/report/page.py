@@ -15,12 +15,13 @@ import json
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from overside import verdict
 from overside.bench import store
-from overside.bench.statistics import Estimate, RunView, TestSummary
+from overside.bench.statistics import RunView, TestSummary
 from overside.data import cache as cache_of_data
 from overside.report import advice as advised
 from overside.report import (
@@ -33,6 +34,7 @@ from overside.report import (
     run_details,
     sweep_charts,
     sweeps,
+    test_table,
     view_model,
 )
 from overside.report.best import Advice
@@ -54,22 +56,6 @@ SIZES_MAX = 16
 
 #: The most warnings about the whole run that stand above all figures.
 CAUTIONS_MAX = 3
-
-#: Of the table of all tests, and how they are aligned.
-COLUMNS = (
-    ("Operation", "text"),
-    ("With", "text"),
-    ("Buffer", "figure"),
-    ("Status", "text"),
-    ("Provenance", "text"),
-    ("MB/s", "figure"),
-    ("CPU s/GB", "figure"),
-    ("p99, µs", "figure"),
-    ("Ratio", "figure"),
-    ("Other figures", "figure"),
-    ("Notes", "text"),
-    ("Test", "text"),
-)
 
 ABOUT = {
     "measured": "On this machine’s devices, with a real clock.",
@@ -178,9 +164,8 @@ def _context(view: RunView) -> Json:
     advice = best.advise(view)
     warnings = view_model.warnings(view)
     problems = view_model.problems(view)
-    rows = [
-        _row(row) for row, _ in zip(view_model.rows(view), range(view_model.ROWS_MAX), strict=False)
-    ]
+    table = test_table.table(view, list(islice(view_model.rows(view), view_model.ROWS_MAX)))
+    rows = table["rows"]
     matrix, emulated = _matrix(advice), _emulated(view)
     others = published.comparisons(view, published.core()) if view.tests else []
     hidden = len(view.tests) - len(rows)
@@ -231,7 +216,7 @@ def _context(view: RunView) -> Json:
         "rows": rows,
         "rows_left_out": f"{hidden:,} more tests are in samples.csv." if hidden else "",
         "same": view_model.parameters(view_model.constants(view)),
-        "columns": COLUMNS,
+        "columns": table["columns"],
         "filters": {
             "operation": sorted({row["operation"] for row in rows}),
             "status": sorted({row["status"] for row in rows}),
@@ -394,32 +379,4 @@ def _sweep(sweep: Sweep, index: int, specs: Json) -> Json:
             for series in sweep.series
         ],
         "charts": drawn,
-    }
-
-
-def _row(row: view_model.Row) -> Json:
-    cells = [
-        _figure(row.throughput, row.timed),
-        _figure(row.cpu_cost),
-        _figure(row.latency_p99, row.timed),
-        _figure(row.ratio),
-    ]
-    return {
-        **vars(row),
-        "size": formatting.size(row.size_bytes) if row.size_bytes else "–",
-        "size_value": row.size_bytes or "",
-        "cells": [*cells, {"value": "", "text": row.others, "sub": ""}],
-    }
-
-
-def _figure(estimate: Estimate | None, timed: bool = True) -> Json:
-    if estimate is None:
-        return {"value": "", "text": "", "sub": ""}
-    if not timed:
-        return {"value": "", "text": "–", "sub": "timing invalid"}
-    spread = estimate.low != estimate.high
-    return {
-        "value": repr(estimate.median),
-        "text": formatting.number(estimate.median),
-        "sub": f"({formatting.span(estimate.low, estimate.high)})" if spread else "",
     }

@@ -31,6 +31,11 @@ _TITLES = {
     "dpu_cpu": "CPU of the DPU for a request",
     "link_writes": "Writes over the link for a request",
     "link_bytes": "Bytes over the link",
+    "link_latency": "Time of a message over the link",
+    "link_message_bytes": "Length of messages over the link",
+    "host_rate": "Requests a second to the host",
+    "dpu_rate": "Requests a second to the DPU",
+    "client_busy": "Time in which the load was busy",
     "throughput": "Throughput",
     "unpack_throughput": "Throughput of unpacking",
     "partition_throughput": "Throughput of partitioning",
@@ -81,6 +86,7 @@ def charts(tests: Sequence[TestSummary], provenance: str) -> list[Chart]:
         return out
     for axis in _axes(tests):
         swept = [line for line in _lines(rest, axis) if len(line) > 1]
+        swept.sort(key=lambda line: _place(line[0]))
         inside = {id(test) for line in swept for test in line}
         for metric in _metrics([test for line in swept for test in line]):
             out += _sweep(swept, axis, metric, provenance)
@@ -106,6 +112,12 @@ def _lines(tests: Sequence[TestSummary], axis: str) -> list[list[TestSummary]]:
             others = {name: value for name, value in test.parameters.items() if name != axis}
             found.setdefault(json.dumps(others, sort_keys=True, default=str), []).append(test)
     return [sorted(line, key=lambda test: float(test.parameters[axis])) for line in found.values()]
+
+
+def _place(test: TestSummary) -> list[float]:
+    """Where its line stands among others: by what else is swept."""
+    values = [test.parameters.get(axis) for axis in _axes([test])]
+    return [float(value) if isinstance(value, int | float) else 0.0 for value in values]
 
 
 def _who(test: TestSummary, beside: Sequence[TestSummary]) -> str:
@@ -146,10 +158,26 @@ def _label(test: TestSummary, beside: Sequence[TestSummary]) -> str:
     return ", ".join(filter(None, (_who(test, beside), _how(test, beside, None))))
 
 
-def _point(
-    test: TestSummary, metric: str, beside: Sequence[TestSummary], axis: str | None
-) -> Point:
-    return vega.point(test.metrics[metric], _who(test, beside), _how(test, beside, axis), buffer="")
+def _names(tests: Sequence[TestSummary], axis: str | None) -> list[tuple[str, str]]:
+    """What each is, which has a colour, and how it is done, which has a dash. Where not everything
+    is done in every way, each of them has a colour of its own, if there are enough."""
+    names = [(_who(test, tests), _how(test, tests, axis)) for test in tests]
+    all_of_them = set(names)
+    things, ways = ({name[part] for name in names} for part in (0, 1))
+    is_grid = len(things) > 1 and len(all_of_them) == len(things) * len(ways)
+    if is_grid or len(all_of_them) > vega.COLOURS:
+        return names
+    # What is the same of all is not said.
+    told = [name if len(things) > 1 else name[1:] for name in names]
+    joined = [", ".join(filter(None, name)) for name in told]
+    return [(one or name[0], "") for one, name in zip(joined, names, strict=True)]
+
+
+def _points(tests: Sequence[TestSummary], metric: str, axis: str | None) -> list[Point]:
+    return [
+        vega.point(test.metrics[metric], who, how, buffer="")
+        for test, (who, how) in zip(tests, _names(tests, axis), strict=True)
+    ]
 
 
 def _sweep(
@@ -161,13 +189,14 @@ def _sweep(
     about = _metric(everyone[0], metric)
     title, is_size = _axes(everyone)[axis], _in_bytes(everyone[0], axis)
     points, rows = [], []
+    named = iter(_points(everyone, metric, axis))
     for place, line in enumerate(swept):
         for test in line:
             if metric not in test.metrics:
                 continue
             value = test.parameters[axis]
             at = formatting.size(value) if is_size else formatting.number(float(value))
-            point = _point(test, metric, everyone, axis)
+            point = next(named)
             rows.append((point["label"], at, *cells(test.metrics[metric])))
             if place < SERIES_MAX:
                 points.append(point | {"x": value, "size": value, "buffer": at})
@@ -187,7 +216,7 @@ def _sweep(
 
 def _bars(tests: Sequence[TestSummary], metric: str, provenance: str) -> Iterator[Chart]:
     told = [test for test in tests if metric in test.metrics]
-    points = [_point(test, metric, told, None) for test in told]
+    points = _points(told, metric, None)
     if points:
         about = _metric(told[0], metric)
         yield Chart(

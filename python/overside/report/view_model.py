@@ -50,7 +50,8 @@ class Row:
     cpu_cost: Estimate | None
     latency_p99: Estimate | None
     ratio: Estimate | None
-    #: Other metrics that the box asked for, with their units.
+    #: Other metrics that the box asked for, and as text with their units.
+    figures: Mapping[str, Estimate]
     others: str
     #: Reasons, late completions, outliers.
     note: str
@@ -194,6 +195,7 @@ def _row(view: RunView, test: TestSummary, operation: str, same: Mapping[str, An
         who = device if device.endswith(who) else who
         device = ""
     label = ", ".join(filter(None, (who, how)))
+    figures = dict(_others(test))
     return Row(
         id=formatting.clean(test.id, 200),
         operation=operation,
@@ -209,24 +211,26 @@ def _row(view: RunView, test: TestSummary, operation: str, same: Mapping[str, An
         cpu_cost=test.metrics.get("cpu_cost"),
         latency_p99=test.metrics.get("latency_p99"),
         ratio=test.metrics.get("ratio"),
-        others="; ".join(_others(view, test)),
+        figures=figures,
+        others="; ".join(_worded(view, name, one) for name, one in figures.items()),
         note=_note(view, test),
     )
 
 
-def _others(view: RunView, test: TestSummary) -> Iterator[str]:
+def _others(test: TestSummary) -> Iterator[tuple[str, Estimate]]:
     """Metrics that have no column: those asked for, or all of a plug-in's without the usual."""
     plain = test.task not in tasks.NAMES and not COLUMNS & test.metrics.keys()
     for name, estimate in test.metrics.items():
         shown = groups.has_times(test) or name in statistics.CLOCKLESS_METRICS
         if shown and name not in COLUMNS and (plain or name in test.asked):
-            unit = metric_unit(view, name)
-            spread = (
-                f" ({formatting.span(estimate.low, estimate.high)})"
-                if estimate.low != estimate.high
-                else ""
-            )
-            yield f"{formatting.clean(name, 60)} {formatting.number(estimate.median)}{unit}{spread}"
+            yield name, estimate
+
+
+def _worded(view: RunView, name: str, estimate: Estimate) -> str:
+    spread = estimate.low != estimate.high
+    span = f" ({formatting.span(estimate.low, estimate.high)})" if spread else ""
+    unit = metric_unit(view, name)
+    return f"{formatting.clean(name, 60)} {formatting.number(estimate.median)}{unit}{span}"
 
 
 def metric_unit(view: RunView, name: str) -> str:
