@@ -6,7 +6,8 @@ use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Cost, CostError, Interval, OperationProfile, Profile, Quantity, Setting, Span, Work, cost,
+    Cost, CostError, Interval, OperationProfile, Profile, Quantity, Setting, Span, Sweep, Work,
+    cost,
 };
 
 /// A CPU's measured rate, to be compared with a device.
@@ -53,6 +54,22 @@ pub enum BreakEven {
         /// Why.
         reason: String,
     },
+}
+
+impl BreakEven {
+    /// With a size from which jobs that were measured whole are faster, where the terms that are
+    /// known give none.
+    fn at_the_latest(self, bytes: u64) -> Self {
+        let low_bytes = match self {
+            Self::None { .. } => 0,
+            Self::NotBelow { bytes, .. } => bytes,
+            known => return known,
+        };
+        Self::Range {
+            low_bytes: low_bytes.min(bytes),
+            high_bytes: bytes,
+        }
+    }
 }
 
 /// What a device would change, modelled from published facts.
@@ -140,7 +157,18 @@ pub fn outlook(profile: &Profile, question: &OutlookQuestion) -> Result<Outlook,
     // One after the other, jobs keep one engine busy however many there are.
     let engines_known = profile.device.engines.is_some();
     let bounded = certain && (engines_known || question.setting == Setting::Reconfiguration);
-    let citations = (whole.facts.iter())
+    let mut facts = whole.facts;
+    let mut break_even = break_even(&costs, question, certain);
+    if let Some(sweep) = &entry.one_at_a_time
+        && question.setting == Setting::Static
+        && let Some(bytes) = faster_from(sweep, entry, question, longest)
+    {
+        break_even = break_even.at_the_latest(bytes);
+        let missing = sweep.facts.iter().filter(|fact| !facts.contains(fact));
+        let missing: Vec<String> = missing.cloned().collect();
+        facts.extend(missing);
+    }
+    let citations = (facts.iter())
         .filter_map(|fact| Some((fact.clone(), profile.citation(fact)?)))
         .collect();
     Ok(Outlook {
@@ -155,9 +183,9 @@ pub fn outlook(profile: &Profile, question: &OutlookQuestion) -> Result<Outlook,
         device_rate_bytes_per_s: rate,
         speedup: rate.scale(1.0 / question.cpu_rate_bytes_per_s),
         bounded,
-        break_even: break_even(&costs, question, certain),
+        break_even,
         missing: whole.missing,
-        facts: whole.facts,
+        facts,
         citations,
         notes: profile.notes.clone(),
     })
@@ -227,6 +255,33 @@ fn sustained_ns(cost: &Cost, engines: Interval) -> Interval {
         typ: spans(|span| span.typ_ns, engines.typ),
         high: spans(|span| span.high_ns, engines.low),
     }
+}
+
+/// Sizes between the shortest and the longest that are looked at.
+const STEPS: u32 = 512;
+
+/// The size in bytes of the uncompressed side from which on one job at a time, as it was measured
+/// whole, is faster than the CPU.
+fn faster_from(
+    sweep: &Sweep,
+    entry: &OperationProfile,
+    question: &OutlookQuestion,
+    longest: u64,
+) -> Option<u64> {
+    let shortest = match question.operation {
+        Operation::Decompress(_) => sweep.source_bytes[0] as f64 / question.ratio,
+        _ => sweep.source_bytes[0] as f64,
+    };
+    let step = (longest as f64 / shortest).powf(1.0 / f64::from(STEPS));
+    let sizes = (0..=STEPS).map(|at| (shortest * step.powi(at as i32)).round() as u64);
+    let is_faster = |bytes: &u64| {
+        let job = work(entry, question, *bytes);
+        // The rates count the side that is the source.
+        let (longest_ns, is_limit) = sweep.time_ns(job.source_bytes);
+        let cpu_ns = *bytes as f64 * 1e9 / question.cpu_rate_bytes_per_s;
+        !is_limit && longest_ns.high < cpu_ns
+    };
+    sizes.rev().take_while(is_faster).last()
 }
 
 /// The size where the CPU's straight line crosses the device's, which starts higher and rises

@@ -158,6 +158,10 @@ pub struct OperationProfile {
     /// From the doorbell to the engine and back, whatever the size. Jobs in flight share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Quantity>,
+    /// Rates with one job at a time, everything included, by length of the source: no job takes
+    /// longer. They count what `basis` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_at_a_time: Option<Sweep>,
     /// Rates by pattern; matching only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<PatternProfile>,
@@ -354,13 +358,16 @@ impl Profile {
     pub fn sweeps(&self) -> Vec<(String, &Sweep)> {
         (self.operations.iter())
             .flat_map(|entry| {
-                entry.patterns.iter().filter_map(|one| {
+                let single = (entry.one_at_a_time.as_ref())
+                    .map(|sweep| (format!("{}.one_at_a_time", entry.key()), sweep));
+                let of_patterns = entry.patterns.iter().filter_map(|one| {
                     let sweep = one.sweep.as_ref()?;
                     Some((
                         format!("{}.patterns.{}.sweep", entry.key(), one.name),
                         sweep,
                     ))
-                })
+                });
+                single.into_iter().chain(of_patterns)
             })
             .collect()
     }

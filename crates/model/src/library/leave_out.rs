@@ -235,6 +235,8 @@ impl LeftOut {
         keep(&mut entry.rate);
         keep(&mut entry.per_job);
         keep(&mut entry.latency);
+        entry.one_at_a_time =
+            (entry.one_at_a_time.take()).and_then(|sweep| self.sweep(profile, &sweep));
         for pattern in &mut entry.patterns {
             keep(&mut pattern.rate);
             pattern.sweep = (pattern.sweep.take()).and_then(|sweep| self.sweep(profile, &sweep));

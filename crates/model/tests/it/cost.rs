@@ -170,7 +170,12 @@ fn a_published_pattern_has_its_own_rate() {
 
 #[test]
 fn without_a_per_job_cost_there_is_no_static_break_even() {
-    let seen = ask("bf2", &question("compress-deflate", Static, 60.0, 0.42));
+    let asked = question("compress-deflate", Static, 60.0, 0.42);
+    let mut unmeasured = profile("bf2").unwrap();
+    for entry in &mut unmeasured.operations {
+        entry.one_at_a_time = None;
+    }
+    let seen = outlook(&unmeasured, &asked).unwrap();
     let BreakEven::None { missing } = &seen.break_even else {
         panic!("{:?}", seen.break_even)
     };
@@ -186,6 +191,30 @@ fn without_a_per_job_cost_there_is_no_static_break_even() {
             .iter()
             .all(|fact| seen.citations[fact].contains("PVLDB"))
     );
+}
+
+#[test]
+fn jobs_that_were_measured_one_at_a_time_bound_the_break_even_from_above() {
+    let from = |cpu_mb_per_s: f64| {
+        let asked = question("compress-deflate", Static, cpu_mb_per_s, 0.42);
+        ask("bf2", &asked)
+    };
+    // At 0.5 MiB a job takes 1.06 ms, at 0.1 MiB 0.45 ms.
+    let seen = from(460.0);
+    let BreakEven::Range {
+        low_bytes,
+        high_bytes,
+    } = seen.break_even
+    else {
+        panic!("{:?}", seen.break_even)
+    };
+    assert_eq!(low_bytes, 0);
+    assert!((400_000..500_000).contains(&high_bytes), "{high_bytes}");
+    assert!(seen.facts.iter().any(|fact| fact.contains("older")));
+    // Slower than the CPU at every size that was measured: nothing is bounded.
+    assert!(matches!(from(900.0).break_even, BreakEven::None { .. }));
+    // The term itself stays unknown.
+    assert_says(&seen.missing, "cost of one job");
 }
 
 #[test]
