@@ -7,6 +7,7 @@ shows them, and adapted here.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -41,6 +42,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/commands.md": _commands(),
         "reference/box-schema.md": _schema(json.loads((ROOT / "docs/box.schema.json").read_text())),
     }
+    for notebook in sorted((ROOT / "docs").rglob("*.ipynb")):
+        name = notebook.relative_to(ROOT / "docs").with_suffix(".md").as_posix()
+        made[name] = _notebook(json.loads(notebook.read_text())["cells"])
     for outside, name in OUTSIDE.items():
         made[name] = _inside(ROOT / "docs" / outside)
     for run in sorted((ROOT / "docs" / "gallery").glob("*.tar.gz")):
@@ -54,6 +58,7 @@ def on_page_markdown(markdown: str, **_: object) -> str:
     """Links to those pages; and lists, whose items Python-Markdown wants indented by four."""
     for outside, name in OUTSIDE.items():
         markdown = markdown.replace(f"]({outside})", f"]({name})")
+    markdown = markdown.replace(".ipynb)", ".md)")
     return "\n".join(_indented(markdown.split("\n")))
 
 
@@ -119,6 +124,32 @@ def verbs(text: str) -> list[str]:
 
 def _block(text: str) -> str:
     return f"```text\n{text.rstrip()}\n```\n"
+
+
+def _notebook(cells: list[dict[str, Any]]) -> str:
+    """A notebook as Markdown, with the outputs that are kept in it."""
+    text = []
+    for cell in cells:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            text.append(source)
+            continue
+        text.append(f"```python\n{source}\n```")
+        text += [_output(output.get("data", {})) for output in cell["outputs"]]
+    return "\n\n".join(text)
+
+
+def _output(data: dict[str, Any]) -> str:
+    """What a cell showed, in the richest of the forms that are kept."""
+    found = {kind: "".join(value) for kind, value in data.items()}
+    if "text/html" in found:
+        # A blank line would end a block of HTML.
+        lines = (line.strip() for line in found["text/html"].splitlines())
+        return f'<div class="output">{" ".join(filter(None, lines))}</div>'
+    if "image/svg+xml" in found:
+        picture = base64.b64encode(found["image/svg+xml"].encode()).decode()
+        return f'<img class="output" alt="chart" src="data:image/svg+xml;base64,{picture}">'
+    return f"```text\n{found.get('text/plain', '')}\n```"
 
 
 def _report(archive: Path) -> str:

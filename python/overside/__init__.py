@@ -1,11 +1,13 @@
 """Overside tells you whether offloading to a DPU pays, and runs the offload if it does.
 
 In programs: `compress`, `decompress` and `match` for data in memory, `Compressor`, `Decompressor`
-and `open` for streams, `dataset` for tables of a server. docs/python.md tells more.
+and `open` for streams, `dataset` for tables of a server; `run` to measure, and `load` for what was
+measured. docs/python.md shows how they are used.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,11 +27,18 @@ if TYPE_CHECKING:
         decompress,
         match,
     )
+    from overside.drawing import Chart
+    from overside.errors import UserError
     from overside.files import open  # noqa: A004
     from overside.flow.dataset import dataset
+    from overside.results import Run, load, run
+
+    __version__: str
+    """The version of Overside, as `overside --version` says it."""
 
 __all__ = [
     "MAX_SIZE",
+    "Chart",
     "Compressor",
     "DataError",
     "Decompressor",
@@ -39,13 +48,28 @@ __all__ = [
     "Matches",
     "PatternError",
     "Result",
+    "Run",
     "TruncatedError",
+    "UserError",
+    "__version__",
     "compress",
     "dataset",
     "decompress",
+    "load",
     "match",
     "open",
+    "run",
 ]
+
+#: Where names are that are not in the native module.
+_MODULES = {
+    "Chart": "drawing",
+    "Run": "results",
+    "UserError": "errors",
+    "load": "results",
+    "open": "files",
+    "run": "results",
+}
 
 if not TYPE_CHECKING:
 
@@ -53,10 +77,14 @@ if not TYPE_CHECKING:
         """Loads what is used when it is first used: the command line never needs all of it."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        if name == "open":
-            from overside.files import open as value  # noqa: PLC0415
+        if name in _MODULES:
+            value = getattr(import_module(f"overside.{_MODULES[name]}"), name)
         elif name == "dataset":
             value = _dataset()
+        elif name == "__version__":
+            from overside import _core  # noqa: PLC0415
+
+            value = _core.version()
         else:
             from overside import _core  # noqa: PLC0415
 

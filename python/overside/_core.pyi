@@ -44,11 +44,13 @@ class Result:
     @property
     def applied(self) -> list[dict[str, Any]]:
         """What really ran: a dict for each target that did something, of its `target`, `chunks`,
-        `device`, `driver`, `variant`, `library` and `provenance`."""
+        `device`, `driver`, `variant`, `library` and `provenance`.
+        """
     @property
     def report(self) -> dict[str, Any]:
         """What was done: `format`, `bytes_in`, `bytes_out`, `members`, `stored`, `streamed`,
-        `ignored`, `original`, and `executor`: what each target did, or `None`."""
+        `ignored`, `original`, and `executor`: what each target did, or `None`.
+        """
 
 def compress(
     data: Buffer,
@@ -61,13 +63,30 @@ def compress(
     verify: Literal["all", "sampled", "none"] | None = None,
     chunk: int | None = None,
 ) -> Result:
-    """Compresses memory, which is read where it is if it is read-only. Other Python threads run
-    meanwhile.
+    """Compresses data in memory. Other Python threads run meanwhile.
 
-    `placement` is `cpu`, `device`, `split:PERCENT` or `adaptive`; without it, adaptive if there is
-    a `device`. The CPU verifies the device's results before they count: `all` (the default), a
-    sample of them (`sampled`) or `none`. `threads` of the CPU are as many as there are cores;
-    `chunk` bytes (1 MiB) are compressed by themselves. Raises `ValueError`, `DeviceError`.
+    Args:
+        data: Bytes-like and in one piece: `bytes`, `bytearray`, `memoryview`, `mmap`, `array`, a
+            numpy array. Read where it is if it cannot change, otherwise copied chunk by chunk.
+        format: `gzip`, `zlib`, `lz4` or `zstd`.
+        level: Compression level in the library's own numbers. Default: the library's.
+        placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+            `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
+        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+        threads: CPU threads. Default: one per core, but no more than the data have work for.
+        verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
+            (one in 16) or `none`. Default: all.
+        chunk: Bytes of input that are compressed by themselves. Default: 1 MiB (1,048,576), less
+            for short inputs.
+
+    Returns:
+        The compressed bytes, bytes-like, and where they were made.
+
+    Raises:
+        ValueError: An argument that cannot be.
+        TypeError: An argument of another type.
+        BufferError: The data are not in one piece.
+        DeviceError: The device is not there, cannot do it, or was lost with no CPU to replace it.
     """
 
 def decompress(
@@ -80,11 +99,32 @@ def decompress(
     threads: int | None = None,
     verify: Literal["all", "sampled", "none"] | None = None,
 ) -> Result:
-    """Decompresses memory, which is read where it is if it is read-only. Other Python threads run
-    meanwhile.
+    """Decompresses data in memory. Other Python threads run meanwhile.
 
-    The data say what format they are unless `format` does. More than `max_size` bytes are refused;
-    `None` refuses nothing. Raises `DataError`, `LimitError`, `ValueError`, `DeviceError`.
+    Args:
+        data: Bytes-like and in one piece: `bytes`, `bytearray`, `memoryview`, `mmap`, `array`, a
+            numpy array. Read where it is if it cannot change, otherwise copied chunk by chunk.
+        format: `gzip`, `zlib`, `lz4` or `zstd`. Default: it is detected.
+        max_size: The most bytes that may come out, since a short input can become a very long
+            output; `None`: any number. Default: 1 GiB.
+        placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+            `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
+        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+        threads: CPU threads. Default: one per core, but no more than the data have work for.
+        verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
+            (one in 16) or `none`. Default: all.
+
+    Returns:
+        The plain bytes, bytes-like, and where they were made.
+
+    Raises:
+        DataError: The data are not what their format says.
+        TruncatedError: They end in the middle.
+        LimitError: The output would be longer than `max_size`.
+        ValueError: An argument that cannot be.
+        TypeError: An argument of another type.
+        BufferError: The data are not in one piece.
+        DeviceError: The device is not there, cannot do it, or was lost with no CPU to replace it.
     """
 
 @final
@@ -94,28 +134,33 @@ class Matches:
     def __len__(self) -> int: ...
     @property
     def count(self) -> int:
-        """How many are selected; at most 1 where it was asked whether there is any."""
+        """How many records are selected; at most 1 with `answer="any"`."""
     @property
     def indices(self) -> memoryview | None:
-        """Their numbers in the data, from 0, as numbers of 64 bits without sign (format `Q`);
-        `None` unless records were asked for."""
+        """Their numbers in the data, from 0, ascending: unsigned 64-bit numbers (format `Q`), one a
+        selected record; `None` unless `answer` is `records`.
+        """
     @property
     def begins(self) -> memoryview | None:
-        """Where they begin in the text, in bytes; `None` as above, and of Arrow data."""
+        """Where they begin in the text, in bytes, in the shape of `indices`; `None` as there, and
+        of Arrow data.
+        """
     @property
     def ends(self) -> memoryview | None:
-        """Where they end in the text, without the line feed, in bytes."""
+        """Where they end in the text, in bytes, without the line feed; otherwise as `begins`."""
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        """Which rows of Arrow data are selected, as an Arrow array of booleans: what filters
-        them. Raises `ValueError` of text, and unless records were asked for."""
+        """Which rows of Arrow data are selected: an Arrow array of booleans, one a row, which
+        filters them. Raises `ValueError` of text, and unless `answer` is `records`.
+        """
     @property
     def applied(self) -> list[dict[str, Any]]:
-        """As `Result.applied`; empty where nothing had to be searched."""
+        """What really ran, as `Result.applied`; empty where nothing had to be searched."""
     @property
     def report(self) -> dict[str, Any]:
         """What was done: `selected`, `long` records that were searched by themselves, rows
-        `without_value`, `tried_engine`: the fastest if engines were tried, `refusal`: why
-        not the engine that suits the patterns best, and `executor`."""
+        `without_value`, `tried_engine`: the fastest if engines were tried, `refusal`: why not the
+        engine that suits the patterns best, and `executor`.
+        """
 
 def match(
     data: object,
@@ -132,20 +177,59 @@ def match(
     verify: Literal["all", "sampled", "none"] | None = None,
     chunk: int | None = None,
 ) -> Matches:
-    """Finds the records in which one of the patterns matches. Other Python threads run meanwhile.
+    """Finds the records in which a pattern matches. Other Python threads run meanwhile.
 
-    `data` is text in memory, whose lines are the records; it is read where it is if it is
-    read-only. Or it offers Arrow data (`__arrow_c_array__`, `__arrow_c_stream__`), whose values are
-    the records; of a table, those of `column`. Patterns mean what they mean to `overside match`. Of
-    a device's results a sample is verified unless `verify` says otherwise.
-    Raises `PatternError`, `DataError`, `ValueError`, `DeviceError`.
+    Args:
+        data: Text in memory, bytes-like and in one piece, whose lines are the records; or an
+            array, chunked array or table with Arrow data (`__arrow_c_array__`,
+            `__arrow_c_stream__`), whose values are the records.
+        patterns: A regular expression or several, in the syntax that the engines share. They see
+            bytes; `^` and `$` are the ends of a record.
+        column: Of a table: the column to search.
+        answer: `records`: which records match; `count`: how many; `any`: whether there is one.
+        ignore_case: Letters match in both cases.
+        invert: Selects the records in which no pattern matches.
+        engine: Who searches on the CPU: `auto`, `literal`, `hyperscan`, `regex` or `re2`.
+        placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+            `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
+        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+        threads: CPU threads. Default: one per core, but no more than the data have work for.
+        verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
+            (one in 16) or `none`. Default: sampled.
+        chunk: Bytes that are searched at once. Default: 256 KiB (262,144).
+
+    Returns:
+        The records that are selected, and where they were found.
+
+    Raises:
+        PatternError: A pattern does not compile.
+        DataError: The Arrow data are damaged.
+        ValueError: An argument that cannot be.
+        TypeError: An argument of another type.
+        BufferError: The data are not in one piece.
+        DeviceError: The device is not there, cannot do it, or was lost with no CPU to replace it.
     """
 
 @final
 class Compressor:
-    """Compresses a stream piece by piece, with the arguments of `compress`.
+    """Compresses a stream piece by piece. Other Python threads run meanwhile.
 
     Several threads may use one; each call takes its turn. After an error it cannot be continued.
+
+    Args:
+        format: `gzip`, `zlib`, `lz4` or `zstd`.
+        level: Compression level in the library's own numbers. Default: the library's.
+        placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+            `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
+        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+        threads: CPU threads. Default: one per core, but no more than the data have work for.
+        verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
+            (one in 16) or `none`. Default: all.
+        chunk: Bytes of input that are compressed by themselves. Default: 1 MiB (1,048,576).
+
+    Raises:
+        ValueError: An argument that cannot be.
+        DeviceError: The device is not there, or cannot do it.
     """
 
     def __new__(
@@ -160,24 +244,59 @@ class Compressor:
         chunk: int | None = None,
     ) -> Compressor: ...
     def compress(self, data: Buffer) -> bytes:
-        """Takes all of `data` and gives what is compressed so far, which may be nothing."""
+        """Takes a piece of the stream.
+
+        Args:
+            data: Bytes-like and in one piece; all of it is taken.
+
+        Returns:
+            What is compressed so far, which may be nothing.
+
+        Raises:
+            DeviceError: The device was lost with no CPU to replace it.
+            ValueError: The stream is finished, or has failed.
+        """
     def flush(self) -> bytes:
-        """Compresses what was given so far, as a chunk of its own, and gives all of it."""
+        """Gives all that can be made of the pieces so far.
+
+        Returns:
+            The bytes. Of a compressor they end a chunk: a reader can decompress all of them.
+        """
     def finish(self) -> bytes:
-        """Ends the stream and gives what is left of it."""
+        """Ends the stream.
+
+        Returns:
+            What is left of it.
+
+        Raises:
+            TruncatedError: Of a decompressor: the stream is not over.
+        """
     @property
     def applied(self) -> list[dict[str, Any]] | None:
-        """As `Result.applied`; `None` before the stream is finished."""
+        """What really ran, as `Result.applied`; `None` before the stream is finished."""
     @property
     def report(self) -> dict[str, Any] | None:
-        """As `Result.report`; `None` before the stream is finished."""
+        """What was done, as `Result.report`; `None` before the stream is finished."""
 
 @final
 class Decompressor:
-    """Decompresses a stream piece by piece, with the arguments of `decompress`; `max_size` is the
-    most that one call may give.
+    """Decompresses a stream piece by piece. Other Python threads run meanwhile.
 
     Several threads may use one; each call takes its turn. After an error it cannot be continued.
+
+    Args:
+        format: `gzip`, `zlib`, `lz4` or `zstd`. Default: it is detected.
+        max_size: The most bytes that one call may give; `None`: any number. Default: 1 GiB.
+        placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+            `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
+        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+        threads: CPU threads. Default: one per core, but no more than the data have work for.
+        verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
+            (one in 16) or `none`. Default: all.
+
+    Raises:
+        ValueError: An argument that cannot be.
+        DeviceError: The device is not there, or cannot do it.
     """
 
     def __new__(
@@ -191,18 +310,40 @@ class Decompressor:
         verify: Literal["all", "sampled", "none"] | None = None,
     ) -> Decompressor: ...
     def decompress(self, data: Buffer) -> bytes:
-        """Takes all of `data` and gives what is decompressed so far, which may be nothing."""
+        """Takes a piece of the stream.
+
+        Args:
+            data: Bytes-like and in one piece; all of it is taken.
+
+        Returns:
+            What is decompressed so far, which may be nothing.
+
+        Raises:
+            DataError: The data are not what their format says.
+            LimitError: More than `max_size` bytes would be given.
+            ValueError: The stream is finished, or has failed.
+        """
     def flush(self) -> bytes:
-        """Decompresses whatever can be of what was given so far, and gives all of it."""
+        """Gives all that can be made of the pieces so far.
+
+        Returns:
+            The bytes. Of a compressor they end a chunk: a reader can decompress all of them.
+        """
     def finish(self) -> bytes:
-        """Ends the stream and gives what is left of it. Raises `TruncatedError` if it is not
-        over."""
+        """Ends the stream.
+
+        Returns:
+            What is left of it.
+
+        Raises:
+            TruncatedError: Of a decompressor: the stream is not over.
+        """
     @property
     def applied(self) -> list[dict[str, Any]] | None:
-        """As `Result.applied`; `None` before the stream is finished."""
+        """What really ran, as `Result.applied`; `None` before the stream is finished."""
     @property
     def report(self) -> dict[str, Any] | None:
-        """As `Result.report`; `None` before the stream is finished."""
+        """What was done, as `Result.report`; `None` before the stream is finished."""
 
 class BoxError(ValueError):
     """A box that is not valid; its text is a JSON list of {pointer, line, column, message,

@@ -168,7 +168,7 @@ def _question(view: RunView, cores: str) -> tuple[Json, list[dict[int, bool]]]:
 
 def _measured(view: RunView, cores: int) -> Iterator[tuple[Json, dict[int, bool]]]:
     found = [group for group in groups.groups(view) if group.operation is not None]
-    # Contexts that are set up anew are another question than what the CPU does best.
+    # Contexts that are set up again are another question than what the CPU does best.
     static = [g for g in found if g.parameters.get("setting") in (None, "static")]
     anew = [g for g in found if g not in static]
     for group in static:

@@ -191,13 +191,35 @@ def open(
     errors: str | None = None,
     newline: str | None = None,
 ) -> File:
-    """Opens a compressed file, as `gzip.open` does: bytes, or text with "t" in the mode.
+    """Opens a compressed file, as `gzip.open` does.
 
-    `file` is a path, or a binary file, which stays open when this one is closed. The mode begins
-    with "r", "w", "x" or "a". Unless `format` says otherwise, what is read tells what it is, and
-    what is written goes by the ending of the file's name, gzip if that is another. `max_size`
-    bounds what a piece of the file, 256 KiB or less, may become. The other arguments are those of
-    `Compressor`, of `Decompressor`, and those for text of the built-in `open`. Not seekable.
+    Args:
+        file: A path, or a binary file, which stays open when this one is closed.
+        mode: `r`, `w`, `x` or `a`, with `b` for bytes (the default) or `t` for text.
+        format: `gzip`, `zlib`, `lz4` or `zstd`. Default: what is read is detected, what is written
+            goes by the suffix of the file's name (`.gz`, `.zz`, `.lz4`, `.zst`), otherwise gzip.
+        level: As of `Compressor`.
+        max_size: The most bytes that a piece of the file, 256 KiB or less, may become; `None`: any
+            number. Default: 1 GiB.
+        placement: As of `Compressor`.
+        device: As of `Compressor`.
+        threads: As of `Compressor`.
+        verify: As of `Compressor`.
+        chunk: As of `Compressor`.
+        encoding: Of text, as of the built-in `open`.
+        errors: Of text, as of the built-in `open`.
+        newline: Of text, as of the built-in `open`.
+
+    Returns:
+        A file of bytes or text. Not seekable.
+
+    Raises:
+        ValueError: The mode, or another argument, cannot be.
+        OSError: The file cannot be opened, read or written.
+        DataError: What is read is not what its format says.
+        TruncatedError: It ends in the middle.
+        LimitError: A piece of it becomes longer than `max_size`.
+        DeviceError: The device is not there, cannot do it, or was lost with no CPU to replace it.
     """
     kind = mode.replace("t", "").replace("b", "")
     if kind not in {"r", "w", "x", "a"} or ("t" in mode and "b" in mode) or len(mode) > 2:

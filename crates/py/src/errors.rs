@@ -32,7 +32,7 @@ class DataError(Error, ValueError):
 class TruncatedError(DataError, EOFError):
     "The data end in the middle."
 class LimitError(Error, ValueError):
-    "The output would be longer than max_size allows."
+    "The output would be longer than `max_size` allows."
 class PatternError(Error, ValueError):
     "A pattern that does not compile."
 class DeviceError(Error, RuntimeError):

@@ -30,8 +30,37 @@ pub(crate) enum Patterns {
     Several(Vec<String>),
 }
 
-/// Finds the records of memory or of Arrow data in which a pattern matches. Other Python threads
-/// run meanwhile.
+/// Finds the records in which a pattern matches. Other Python threads run meanwhile.
+///
+/// Args:
+///     data: Text in memory, bytes-like and in one piece, whose lines are the records; or an
+///         array, chunked array or table with Arrow data (`__arrow_c_array__`,
+///         `__arrow_c_stream__`), whose values are the records.
+///     patterns: A regular expression or several, in the syntax that the engines share. They see
+///         bytes; `^` and `$` are the ends of a record.
+///     column: Of a table: the column to search.
+///     answer: `records`: which records match; `count`: how many; `any`: whether there is one.
+///     ignore_case: Letters match in both cases.
+///     invert: Selects the records in which no pattern matches.
+///     engine: Who searches on the CPU: `auto`, `literal`, `hyperscan`, `regex` or `re2`.
+///     placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
+///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+///     threads: CPU threads. Default: one per core, but no more than the data have work for.
+///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
+///         (one in 16) or `none`. Default: sampled.
+///     chunk: Bytes that are searched at once. Default: 256 KiB (262,144).
+///
+/// Returns:
+///     The records that are selected, and where they were found.
+///
+/// Raises:
+///     PatternError: A pattern does not compile.
+///     DataError: The Arrow data are damaged.
+///     ValueError: An argument that cannot be.
+///     TypeError: An argument of another type.
+///     BufferError: The data are not in one piece.
+///     DeviceError: The device is not there, cannot do it, or was lost with no CPU to replace it.
 #[pyfunction]
 #[pyo3(name = "match", signature = (data, patterns, *, column=None, answer="records", ignore_case=false, invert=false, engine="auto", placement=None, device=None, threads=None, verify=None, chunk=None))]
 #[allow(clippy::too_many_arguments)]
@@ -282,31 +311,34 @@ impl Matches {
         format!("<overside.Matches: {}>", self.tally.selected)
     }
 
-    /// How many records are selected; at most 1 where it was asked whether there is any.
+    /// How many records are selected; at most 1 with `answer="any"`.
     #[getter]
     fn count(&self) -> u64 {
         self.tally.selected
     }
 
-    /// Their numbers in the data, from 0; `None` unless records were asked for.
+    /// Their numbers in the data, from 0, ascending: unsigned 64-bit numbers (format `Q`), one a
+    /// selected record; `None` unless `answer` is `records`.
     #[getter]
     fn indices<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         view(py, self.indices.as_ref())
     }
 
-    /// Where they begin in the text, in bytes.
+    /// Where they begin in the text, in bytes, in the shape of `indices`; `None` as there, and
+    /// of Arrow data.
     #[getter]
     fn begins<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         view(py, self.begins.as_ref())
     }
 
-    /// Where they end in the text, without the line feed, in bytes.
+    /// Where they end in the text, in bytes, without the line feed; otherwise as `begins`.
     #[getter]
     fn ends<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         view(py, self.ends.as_ref())
     }
 
-    /// Which rows are selected, as an Arrow array of booleans.
+    /// Which rows of Arrow data are selected: an Arrow array of booleans, one a row, which
+    /// filters them. Raises `ValueError` of text, and unless `answer` is `records`.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -332,13 +364,15 @@ impl Matches {
         })
     }
 
-    /// What really ran: a list of dicts, one for each target that did something.
+    /// What really ran, as `Result.applied`; empty where nothing had to be searched.
     #[getter]
     fn applied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         applied_of(py, self.report.as_ref())
     }
 
-    /// What was done, as a dict.
+    /// What was done: `selected`, `long` records that were searched by themselves, rows
+    /// `without_value`, `tried_engine`: the fastest if engines were tried, `refusal`: why not the
+    /// engine that suits the patterns best, and `executor`.
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = serde_json::json!({

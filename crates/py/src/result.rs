@@ -13,8 +13,9 @@ use pyo3::types::{PyBytes, PyMemoryView};
 use crate::memory::{BorrowedBuffer, lend};
 use crate::output::{applied, places, report};
 
-/// Compressed or decompressed bytes, and where they were made. Bytes-like: `bytes(result)`,
-/// `memoryview(result)`, `file.write(result)`.
+/// Compressed or decompressed bytes, and where they were made.
+///
+/// Bytes-like, without a copy: `memoryview(result)`, `file.write(result)`; `bytes(result)` copies.
 #[pyclass(module = "overside", name = "Result", frozen)]
 pub(crate) struct Output {
     bytes: Vec<u8>,
@@ -83,19 +84,21 @@ impl Output {
         format!("<overside.Result {container}: {bytes_in} bytes to {bytes_out}; {places}>")
     }
 
-    /// The format: `gzip`, `zlib`, `lz4` or `zstd`.
+    /// `gzip`, `zlib`, `lz4` or `zstd`.
     #[getter]
     fn format(&self) -> String {
         self.summary.container.to_string()
     }
 
-    /// What really ran: a list of dicts, one for each target that did something.
+    /// What really ran: a dict for each target that did something, of its `target`, `chunks`,
+    /// `device`, `driver`, `variant`, `library` and `provenance`.
     #[getter]
     fn applied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         applied(py, &self.summary)
     }
 
-    /// What was done, as a dict.
+    /// What was done: `format`, `bytes_in`, `bytes_out`, `members`, `stored`, `streamed`,
+    /// `ignored`, `original`, and `executor`: what each target did, or `None`.
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         report(py, &self.summary)

@@ -202,23 +202,32 @@ macro_rules! stream_methods {
         impl $class {
             $($own)*
 
-            /// Makes all that can be made of what was given so far, and gives it.
+            /// Gives all that can be made of the pieces so far.
+            ///
+            /// Returns:
+            ///     The bytes. Of a compressor they end a chunk: a reader can decompress all of them.
             fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
                 self.0.flush(py)
             }
 
-            /// Ends the stream and gives what is left of it.
+            /// Ends the stream.
+            ///
+            /// Returns:
+            ///     What is left of it.
+            ///
+            /// Raises:
+            ///     TruncatedError: Of a decompressor: the stream is not over.
             fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
                 self.0.finish(py, $finish)
             }
 
-            /// What really ran; `None` before the stream is finished.
+            /// What really ran, as `Result.applied`; `None` before the stream is finished.
             #[getter]
             fn applied<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
                 self.0.summary(py, applied)
             }
 
-            /// What was done; `None` before the stream is finished.
+            /// What was done, as `Result.report`; `None` before the stream is finished.
             #[getter]
             fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
                 self.0.summary(py, report)
@@ -227,7 +236,24 @@ macro_rules! stream_methods {
     };
 }
 
-/// Compresses a stream piece by piece.
+/// Compresses a stream piece by piece. Other Python threads run meanwhile.
+///
+/// Several threads may use one; each call takes its turn. After an error it cannot be continued.
+///
+/// Args:
+///     format: `gzip`, `zlib`, `lz4` or `zstd`.
+///     level: Compression level in the library's own numbers. Default: the library's.
+///     placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
+///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+///     threads: CPU threads. Default: one per core, but no more than the data have work for.
+///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
+///         (one in 16) or `none`. Default: all.
+///     chunk: Bytes of input that are compressed by themselves. Default: 1 MiB (1,048,576).
+///
+/// Raises:
+///     ValueError: An argument that cannot be.
+///     DeviceError: The device is not there, or cannot do it.
 #[pyclass(module = "overside", name = "Compressor", frozen)]
 pub(crate) struct PyCompressor(SharedStream<State<Compressor<OutputBuffer>>>);
 
@@ -254,7 +280,17 @@ stream_methods!(PyCompressor, Compressor::finish, {
         })
     }
 
-    /// Takes all of `data` and gives what is compressed so far, which may be nothing.
+    /// Takes a piece of the stream.
+    ///
+    /// Args:
+    ///     data: Bytes-like and in one piece; all of it is taken.
+    ///
+    /// Returns:
+    ///     What is compressed so far, which may be nothing.
+    ///
+    /// Raises:
+    ///     DeviceError: The device was lost with no CPU to replace it.
+    ///     ValueError: The stream is finished, or has failed.
     fn compress<'py>(
         &self,
         py: Python<'py>,
@@ -264,7 +300,23 @@ stream_methods!(PyCompressor, Compressor::finish, {
     }
 });
 
-/// Decompresses a stream piece by piece.
+/// Decompresses a stream piece by piece. Other Python threads run meanwhile.
+///
+/// Several threads may use one; each call takes its turn. After an error it cannot be continued.
+///
+/// Args:
+///     format: `gzip`, `zlib`, `lz4` or `zstd`. Default: it is detected.
+///     max_size: The most bytes that one call may give; `None`: any number. Default: 1 GiB.
+///     placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
+///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+///     threads: CPU threads. Default: one per core, but no more than the data have work for.
+///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
+///         (one in 16) or `none`. Default: all.
+///
+/// Raises:
+///     ValueError: An argument that cannot be.
+///     DeviceError: The device is not there, or cannot do it.
 #[pyclass(module = "overside", name = "Decompressor", frozen)]
 pub(crate) struct PyDecompressor(SharedStream<State<Decompressor<OutputBuffer>>>);
 
@@ -291,7 +343,18 @@ stream_methods!(PyDecompressor, Decompressor::finish, {
         })
     }
 
-    /// Takes all of `data` and gives what is decompressed so far, which may be nothing.
+    /// Takes a piece of the stream.
+    ///
+    /// Args:
+    ///     data: Bytes-like and in one piece; all of it is taken.
+    ///
+    /// Returns:
+    ///     What is decompressed so far, which may be nothing.
+    ///
+    /// Raises:
+    ///     DataError: The data are not what their format says.
+    ///     LimitError: More than `max_size` bytes would be given.
+    ///     ValueError: The stream is finished, or has failed.
     fn decompress<'py>(
         &self,
         py: Python<'py>,

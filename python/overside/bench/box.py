@@ -191,10 +191,14 @@ def read(path: Path) -> tuple[Json, str]:
         raise InvalidBoxError(
             str(path), [Problem("", f"not UTF-8 text: byte {error.start} is {error.reason}")]
         ) from None
-    return _parse(text, path), digest
+    return parse(text, path), digest
 
 
-def _parse(text: str, path: Path) -> Json:
+def parse(text: str, path: Path) -> Json:
+    """The parsed form of a box; `path` is where it stands, or would stand.
+
+    Raises `InvalidBoxError` if it is no box.
+    """
     foreign = _foreign(text)
     if foreign is not None:
         from overside.bench import dpbento  # noqa: PLC0415 (few boxes need it)

@@ -1,4 +1,4 @@
-"""What makes a machine noisy or lacks on it, and the exact command that mends it.
+"""Causes of noise on a machine, and what is missing on it, with the exact command that fixes it.
 
 Nothing here changes anything: the commands are for the user to run, or not.
 """

@@ -42,12 +42,22 @@ def dataset(
     tls_keys: str | Path | None = None,
     tls_name: str = _TLS_NAME,
 ) -> TableDataset:
-    """The table at `grpc://HOST:PORT/NAME`, or `grpc+tls://...` with the directory `tls_keys`,
-    which has `ca.pem`, and `host.pem` and `host.key` if the server requires a certificate; the
-    server's certificate has the name `tls_name`.
+    """A table of `overside flow serve-table`, which fetches only the rows and columns it needs.
 
-    Raises `ValueError` for another URI or a table that is not there, `pyarrow.flight.FlightError`
-    if the server does not answer.
+    Args:
+        uri: `grpc://HOST:PORT/TABLE`, or `grpc+tls://...`; a server's only table needs no name.
+        password: The server's password, if it has one.
+        tls_keys: A directory with `ca.pem`, and with `host.pem` and `host.key` if the server
+            requires a certificate.
+        tls_name: The name in the server's certificate.
+
+    Returns:
+        A `pyarrow.dataset.Dataset`, which DuckDB, Polars and DataFusion take.
+
+    Raises:
+        ImportError: pyarrow is missing.
+        ValueError: The URI is another one, or there is no such table.
+        pyarrow.flight.FlightError: The server does not answer.
     """
     return TableDataset(Table(uri, password, tls_keys, tls_name))
 

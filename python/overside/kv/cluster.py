@@ -39,9 +39,15 @@ Key = bytes | str
 class Cluster:
     """A client of all servers of a cluster, for one thread at a time.
 
-    `directory` is that of the servers: `etcd://HOST:PORT[,HOST:PORT...][/PREFIX]`. Keys and values
-    are bytes, or text, which is UTF-8; what comes back is bytes. `timeout_s` is how long connecting
-    may take, and how long a server may be silent.
+    Keys and values are bytes, or text, which is UTF-8; what comes back is bytes.
+
+    Args:
+        directory: That of the servers: `etcd://HOST:PORT[,HOST:PORT...][/PREFIX]`.
+        password: The servers' password, if they have one.
+        timeout_s: Seconds that connecting may take, and that a server may be silent.
+
+    Raises:
+        DirectoryError: The directory cannot be read, or has no cluster.
     """
 
     def __init__(
@@ -89,20 +95,63 @@ class Cluster:
         return self._follower.error
 
     def get(self, key: Key) -> bytes | None:
-        """A value; `None`: there is none."""
+        """Reads a value.
+
+        Args:
+            key: Its key.
+
+        Returns:
+            The value; `None` if there is none.
+
+        Raises:
+            UnreachableError: Its server could not be reached.
+            RefusedError: The server refuses, or the value is no text.
+        """
         return self.get_many([key])[0]
 
     def set(self, key: Key, value: Word, *, expiry_s: float | None = None) -> None:
-        """Stores a value, for so many seconds or for ever."""
+        """Stores a value.
+
+        Args:
+            key: Its key.
+            value: The value.
+            expiry_s: Seconds after which it is gone. Default: never.
+
+        Raises:
+            UnreachableError: Its server could not be reached; the value may have been stored.
+            RefusedError: The server refuses, because its memory is full for instance.
+        """
         self.set_many({as_bytes(key): value}, expiry_s=expiry_s)
 
     def delete(self, *keys: Key) -> int:
-        """Removes keys. How many there were."""
+        """Removes keys.
+
+        Args:
+            keys: Any number of them.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            UnreachableError: Servers could not be reached; the keys of others are removed.
+            RefusedError: A server refuses.
+        """
         replies = self._ask([(as_bytes(key), _Request(request("DEL", key))) for key in keys])
         return sum(reply if isinstance(reply, int) else self._unexpected() for reply in replies)
 
     def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
-        """Values in the order of their keys."""
+        """Reads several values: one pipeline to each server, all at the same time.
+
+        Args:
+            keys: Their keys.
+
+        Returns:
+            The values in the order of their keys, `None` for those that are not there.
+
+        Raises:
+            UnreachableError: Servers could not be reached.
+            RefusedError: A server refuses.
+        """
         requests = [(as_bytes(key), _Request(request("GET", key), is_read=True)) for key in keys]
         return [
             reply if reply is None or isinstance(reply, bytes) else self._unexpected()
@@ -112,7 +161,16 @@ class Cluster:
     def set_many(
         self, pairs: Mapping[bytes, Word] | Mapping[str, Word], *, expiry_s: float | None = None
     ) -> None:
-        """Stores values, each by itself."""
+        """Stores several values, each by itself: one pipeline to each server.
+
+        Args:
+            pairs: Keys and values.
+            expiry_s: Seconds after which they are gone. Default: never.
+
+        Raises:
+            UnreachableError: Servers could not be reached; what belongs to others is stored.
+            RefusedError: A server refuses.
+        """
         self._refresh()
         limits = [limit for limit in (expiry_s, self._expiry_max_s) if limit is not None]
         end: list[Word] = ["PX", max(1, int(min(limits) * 1000))] if limits else []
@@ -124,8 +182,21 @@ class Cluster:
         )
 
     def execute(self, key: Key, *words: Word) -> Reply:
-        """Has the server that has `key` execute any command; all its keys must belong there, as
-        keys with the same tag do. It is never sent twice."""
+        """Has the server that has `key` execute any command. It is never sent twice.
+
+        Args:
+            key: The key that says which server. All keys of the command must belong there, as
+                keys with the same tag do.
+            words: The command: its name and its arguments.
+
+        Returns:
+            The reply: bytes, a number, `None`, or a list of these.
+
+        Raises:
+            UnsupportedError: The cluster is one of registered caches.
+            UnreachableError: The server could not be reached; the command may have been executed.
+            RefusedError: The server refuses.
+        """
         self._refresh()
         if self._expiry_max_s is not None:
             raise UnsupportedError(

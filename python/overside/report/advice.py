@@ -227,14 +227,14 @@ def _plan_sentences(plan: Json) -> list[str]:
         enough = {
             "yes": "enough",
             "no": "too little",
-            "cannot-tell": "whether it is enough cannot be told",
+            "cannot-tell": "unclear whether it is enough",
         }
         rate = (
             _interval(carries["interval"], 8e-9) + " Gb/s"
             if "interval" in carries
             else "no prediction"
         )
-        out.append(f"What there is carries {rate}: {enough[plan['enough']]}.")
+        out.append(f"Capacity: {rate}; {enough[plan['enough']]}.")
     bottleneck = plan["bottleneck"]
     used = bottleneck.get("used")
     text = formatting.clean(bottleneck["what"], 120)

@@ -42,8 +42,8 @@ def method(view: RunView) -> list[tuple[str, str]]:
             f"{formatting.value(rounds.get('done'))} of at least "
             f"{formatting.value(rounds.get('planned'))}; stopped because: "
             f"{formatting.value(rounds.get('reason'))}. A round is a fresh process that runs "
-            "each test of a block once; tests that are compared stand in one block, in an "
-            "order that turns round from round to round.",
+            "each test of a block once; tests that are compared stand in one block, in "
+            "alternating order (ABBA).",
         ),
         (
             "Estimates",

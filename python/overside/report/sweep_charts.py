@@ -75,7 +75,7 @@ def _stages(sweep: Sweep) -> Iterator[Chart]:
         point = _most(series)
         totals = dict(_totals(point)) if point is not None else {}
         if point is not None and sum(totals.values()) > 0:
-            name = "set up anew" if series.setting == "reconfiguration" else series.title
+            name = "set up again" if series.setting == "reconfiguration" else series.title
             times_s = {label: totals[stage] / 1e9 for stage, label in STAGES if stage in totals}
             points += vega.stage_points(name, times_s)
             rows += _rows(series, point, totals)

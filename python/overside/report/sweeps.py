@@ -22,7 +22,7 @@ _OF_CPU = ("threads", "cores", "cpu_variant")
 _LEFT_OUT = {*_OF_DEVICE, *_OF_CPU, "placement", "setting", "batch", "completion"}
 
 #: Settings in the order they are shown, and what they are called.
-SETTINGS = {"static": "static", "reconfiguration": "set up anew for each stream"}
+SETTINGS = {"static": "static", "reconfiguration": "set up again for each stream"}
 
 
 #: What a reader has to know of jobs that a card's own cores start.

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import html
 from collections import Counter
 from dataclasses import dataclass
 
@@ -59,6 +60,11 @@ class RunVerdict:
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines[1:])
+        return f"<p><strong>{html.escape(self.headline)}</strong></p><ul>{items}</ul>"
 
     def json(self) -> Json:
         """For programs."""
