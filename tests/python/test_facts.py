@@ -59,7 +59,7 @@ def test_the_side_that_is_counted_and_the_notes_that_apply_are_told(
     _, out, _ = run(capsys, "show", "coproc.decall.hw.bf2")
     assert "basis: bytes of the compressed side" in out
     assert "on all such facts (basis)" in out
-    assert "judges the model" in out
+    assert "held out to test the model" in out
 
 
 def test_nothing_found_says_so_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +86,7 @@ def test_check_compares_what_judges_the_model_and_adds_up(
     code, out, _ = run(capsys, "check", "dpbento.net")
     assert code == 0
     assert "dpbento.net.tcp.1tr" in out
-    assert "coproc" not in out.split("facts judging it")[0]
+    assert "coproc" not in out.split("held-out facts:")[0]
     assert "median error" in out
 
 

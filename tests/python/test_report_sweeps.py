@@ -112,7 +112,7 @@ def test_late_emulation_is_not_drawn(tmp_path: Path) -> None:
     # One point alone is not the best of anything.
     assert "Best" not in dict(sweeps.sentences(found.series[0]))
     for text in (report.render(run, "html"), report.render(run, "md")):
-        assert "11 tests are left out: timing invalid" in text
+        assert "11 points omitted: this machine is too slow" in text
     found = one(tmp_path / "fine", Sweep(late=0.005, settings=("static",)))
     assert found.left_out == 0
 

@@ -126,7 +126,7 @@ def _used(fact: Json) -> str:
         return "for orderings only: its number is in doubt"
     return {
         "calibrate": "parameters of the model may rest on it",
-        "validate": "it judges the model; no parameter may rest on it",
+        "validate": "held out to test the model; no parameter may use it",
     }.get(fact["purpose"], "it explains others")
 
 
@@ -216,7 +216,7 @@ def _print_check(check: Json) -> None:
     ]
     if rows:
         print(table.text(["ordering", "says", "the model"], rows) + "\n")
-    for title, key in (("judging it", "validation"), ("it rests on", "calibration")):
+    for title, key in (("held-out", "validation"), ("calibration", "calibration")):
         print(_scores(title, check[key]))
     orderings = check["ordering_scores"]
     print(
@@ -237,7 +237,7 @@ def _finding(figure: Json) -> list[str]:
         case "doubtful":
             return ["in doubt, for orderings only", "", "", ""]
         case "words":
-            return ["in words", "", "", ""]
+            return ["qualitative", "", "", ""]
     return ["no scenario speaks of it", "", "", ""]
 
 
@@ -253,7 +253,7 @@ def _scores(title: str, scores: Json) -> str:
 
     widths = ", ".join(f"{name} x{width['median']:.2f}" for name, width in scores["widths"].items())
     return (
-        f"facts {title}: {scores['facts']} with {scores['figures']} figures, "
+        f"{title} facts: {scores['facts']} with {scores['figures']} figures, "
         f"{share(scores['without_prediction'])} without a prediction\n"
         f"  median error {share(scores['median_error'])} of facts, "
         f"{share(scores['median_error_of_figures'])} of figures; "

@@ -13,6 +13,8 @@ _BREAK_EVENS = {
 }
 
 VERDICTS = {"yes": "yes", "no": "no", "cannot-tell": "cannot tell"}
+#: The same of how sure an advice is.
+CONFIDENCE = {"yes": "high confidence", "no": "no confidence", "cannot-tell": "low confidence"}
 
 
 def in_words(advice: Json) -> Json:
@@ -118,7 +120,7 @@ def _rate(answer: Json, at_most: float | None) -> str:
 def _ratio(comparison: Json) -> str:
     ratio = comparison.get("ratio")
     if ratio is None:
-        return "not known how many times"
+        return "an unknown number of times"
     return (
         f"{formatting.times(ratio['typ'])} times ({formatting.span(ratio['low'], ratio['high'])})"
     )
@@ -150,10 +152,10 @@ def _sentences(target: Json) -> list[str]:
         out.append(_contexts(keep))
     completion = target.get("completion")
     if completion:
-        sure = VERDICTS[completion["verdict"]]
-        mode = {"poll": "poll", "event": "wait for events"}[completion["mode"]]
+        confidence = CONFIDENCE[completion["verdict"]]
+        mode = {"poll": "polling", "event": "events"}[completion["mode"]]
         out.append(
-            f"How to wait: {mode} (sure: {sure}); {formatting.clean(completion['why'], 300)}."
+            f"Completion: {mode} ({confidence}); {formatting.clean(completion['why'], 300)}."
         )
     doubts = dict.fromkeys(
         formatting.clean(name, 120)
@@ -161,7 +163,7 @@ def _sentences(target: Json) -> list[str]:
         for name in part["c1"].get("dominated_by", ())
     )
     if doubts:
-        out.append(f"The doubt comes from: {'; '.join(doubts)}.")
+        out.append(f"Largest uncertainties: {'; '.join(doubts)}.")
     reasons = dict.fromkeys(
         formatting.clean(part["c1"]["why"], 400)
         for part in target["ranges"]

@@ -57,7 +57,7 @@ class Best:
 
     size_bytes: int | None
     winner: Candidate
-    #: Others whose intervals overlap the winner's: as fast as it, as far as this run can tell.
+    #: Others whose intervals overlap the winner's: statistically tied with it.
     ties: tuple[Candidate, ...]
     #: How many ways were measured.
     among: int

@@ -146,10 +146,9 @@ class Sweep:
         """What is left out, and why; empty if nothing is."""
         if not self.left_out:
             return ""
-        verb = "is" if self.left_out == 1 else "are"
         return (
-            f"{formatting.plural(self.left_out, 'test')} {verb} left out: timing invalid, because "
-            "the software that stands for the device was slower than it, or none (functional)."
+            f"{formatting.plural(self.left_out, 'point')} omitted: this machine is too slow to "
+            "emulate the card in real time, or the timing is functional."
         )
 
     @property
@@ -326,7 +325,7 @@ def sentences(series: Series) -> list[tuple[str, str]]:
     top = series.optimum
     if top is not None:
         level = series.level
-        same = f"; as fast, as far as this run can tell: {best.names([p.name for p in level])}"
+        same = f"; statistically tied with it: {best.names([p.name for p in level])}"
         out.append(("Best", f"{_on_device(top)}: {rate(top)}{same if level else ''}."))
     out += [(verdict.word, verdict.text) for verdict in verdicts(series)]
     if series.adaptive is not None:
