@@ -153,16 +153,16 @@ def _report(parser: Parser) -> None:
 
 
 def _advise(parser: Parser) -> None:
-    text = "a run's directory; without it the newest of DIR, or else this host is measured"
+    text = "a run's directory (default: the newest in DIR; without any, this host is measured)"
     _path(parser, "--run", "RUN", text)
     _path(parser, "--out", "DIR", "where runs are (default: %(default)s)", default=RESULTS)
-    text = "a card by its profile's name or file; may be repeated; all cards unless given"
+    text = "a card, by its profile's name or file; may be repeated (default: all cards)"
     _several(parser, "--profile", "NAME", text)
     _path(parser, "--workload", "FILE", "a pipeline to be placed, as in workloads/")
     _word(parser, "--data", "PATH", "measure this host on that file or directory first")
     text = "write what to do as a placement file, for --placement-file of other verbs"
     _path(parser, "--placement-out", "FILE", text)
-    text = "what the placement file calls the card of a --profile; its emulation unless given"
+    text = "name of the --profile's card in the placement file (default: its emulation)"
     _word(parser, "--device", "NAME", text)
     _flag(parser, "--explain", "show each size of buffers, and what each verdict rests on")
     _json(parser)
@@ -232,32 +232,42 @@ def _data(parser: Parser) -> None:
         "verify": "read data sets again and compare them with their digests",
     }.items():
         sub = verbs.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        _json(sub, "JSON on stdout")
+        _json(sub, "print JSON to stdout")
         if name != "fetch":
-            sub.add_argument("--seed", type=int, default=0, help="of the data that are made (0)")
+            sub.add_argument("--seed", type=int, default=0, help="seed of made data (default: 0)")
         if name == "make":
             sub.add_argument("names", nargs="+", metavar="NAME")
-            _flag(sub, "--again", "even if it is there")
+            _flag(sub, "--again", "make it again even if it exists")
         elif name == "fetch":
             sub.add_argument("name", nargs="?", default="silesia", metavar="NAME")
-            sub.add_argument("--url", default=URL, help=f"instead of {URL}")
+            sub.add_argument(
+                "--url", default=URL, help=f"download from this address (default: {URL})"
+            )
         elif name == "verify":
-            _word(sub, "names", "NAME", "without one: all that are here", nargs="*")
+            _word(
+                sub,
+                "names",
+                "NAME",
+                "data sets to read again (default: all that are here)",
+                nargs="*",
+            )
 
 
 def _plugin(parser: Parser) -> None:
     actions = _actions(parser)
     new = actions.add_parser("new", help="write a plug-in that works, to be changed")
     _word(new, "name", "NAME", "what boxes call it")
-    new.add_argument("--dir", type=Path, default=Path(), help="where its folder is made (.)")
+    new.add_argument(
+        "--dir", type=Path, default=Path(), help="make its folder in this directory (default: .)"
+    )
     check = actions.add_parser("check", help="exercise a plug-in and say what is wrong with it")
     _path(check, "folder", "DIR", "the plug-in's folder")
     seconds = _number("a number of seconds, above 0 and at most 86400", 0, 86_400)
-    text = "seconds for one call of run (%(default)g)"
+    text = "seconds that one call of run may take (default: %(default)g)"
     _word(check, "--timeout", "S", text, type=seconds, default=60.0)
-    _flag(check, "--allow-scripts", "run it though it says that it changes this system")
+    _flag(check, "--allow-scripts", "run it even if it says that it changes this system")
     for action in (new, check):
-        _json(action, "answer in JSON on stdout")
+        _json(action, "print JSON to stdout")
 
 
 def _simulate(parser: Parser) -> None:
@@ -289,23 +299,25 @@ def _profile(parser: Parser) -> None:
     _word(check, "files", "FILE", "a profile's file", nargs="+")
     write = actions.add_parser("from-run", help="write a profile from a run's samples")
     _path(write, "run", "RUN", "the run's directory")
-    _word(write, "--device", "D", "which device of the run")
-    _path(write, "--out", "FILE", "its file (printed without one)")
-    _word(write, "--name", "NAME", "its name (as FILE's, or the device's)")
+    _word(write, "--device", "D", "device of the run to describe")
+    _path(write, "--out", "FILE", "file to write (default: stdout)")
+    _word(write, "--name", "NAME", "name of the profile (default: that of FILE, or of the device)")
     parameters = actions.add_parser("parameters", help="list what profiles may say")
     for action in (listed, show, diff, check, write, parameters):
         _json(action)
 
 
 def _calibrate(parser: Parser) -> None:
-    _word(parser, "--device", "D", "what to measure; `overside devices` lists them (cpu)")
-    _path(parser, "--out", "FILE", "the profile's file (NAME.toml here)")
-    _word(parser, "--name", "NAME", "the profile's name (as FILE's, or D's)")
-    text = "measure for about T, as in 90s, 10min, 1h (10min)"
+    _word(
+        parser, "--device", "D", "device to measure; `overside devices` lists them (default: cpu)"
+    )
+    _path(parser, "--out", "FILE", "file to write (default: NAME.toml)")
+    _word(parser, "--name", "NAME", "name of the profile (default: that of FILE, or of D)")
+    text = "measure for about T, as in 90s, 10min, 1h (default: 10min)"
     _word(parser, "--time", "T", text, type=_duration, default=600.0)
-    text = "measure OP, as in compress-deflate; may be repeated (the usual ones)"
+    text = "measure OP, as in compress-deflate; may be repeated (default: the usual ones)"
     _several(parser, "--operation", "OP", text)
-    _flag(parser, "--quick", "a few seconds and wide intervals, to try it")
+    _flag(parser, "--quick", "try it: a few seconds, wide intervals")
     _word(
         parser,
         "--network",
@@ -314,7 +326,7 @@ def _calibrate(parser: Parser) -> None:
         "`overside agents list`",
     )
     _flag(parser, "--no-memory", "do not measure memory")
-    _path(parser, "--results", "DIR", "keep the run in DIR (%(default)s)", default=RESULTS)
+    _path(parser, "--results", "DIR", "keep the run in DIR (default: %(default)s)", default=RESULTS)
     _path(parser, "--resume", "RUN", "resume a calibration that was stopped")
     _json(parser, "print what was written as JSON")
 
@@ -360,7 +372,9 @@ def _fleet(parser: Parser) -> None:
     _word(run, "box", "BOX", "a box's path, or the name of a ready-made one")
     text = "only machines with this resource of Ray's, or with this label, as KEY=VALUE"
     _word(run, "--label", "LABEL", text)
-    text = "the cluster: HOST:PORT, or auto for the one this machine is part of (%(default)s)"
+    text = (
+        "the cluster: HOST:PORT, or auto for the one this machine is part of (default: %(default)s)"
+    )
     _word(run, "--ray-address", "ADDRESS", text, default="auto")
     _selection(run)
     text = "make the run's directory in DIR (default: %(default)s)"
