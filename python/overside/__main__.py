@@ -6,7 +6,6 @@ Each is a module in `overside.commands` with `main(args) -> int`; their argument
 
 from __future__ import annotations
 
-import argparse
 import errno
 import importlib
 import io
@@ -24,18 +23,21 @@ from overside.errors import Exit, UserError, printable, require_utf8
 def main(argv: list[str] | None = None) -> int:
     """Runs one verb and returns its exit code."""
     argv = sys.argv[1:] if argv is None else argv
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Names of files that are not text are shown, and end nothing.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Whatever the locale is. Names of files that are not text are shown, and end nothing.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     verb = next((word for word in argv if not word.startswith("-")), None)
-    parser = argparse.ArgumentParser(prog="overside", description=__doc__.split("\n")[0])
+    parser = arguments.Parser(prog="overside", description=__doc__.split("\n")[0])
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, (text, add) in arguments.VERBS.items():
         sub = verbs.add_parser(name, help=text, description=text + ".")
         if name == verb:
             add(sub)
             log.arguments(sub)
-    args = parser.parse_args(argv)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        verbs.choices[args.verb].error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         _require_utf8(argv)
         log.start(args)

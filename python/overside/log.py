@@ -38,10 +38,10 @@ def arguments(parser: argparse.ArgumentParser, nested: bool = False) -> None:
     text = "log less, and print nothing but errors and results"
     option("-q", "--quiet", action="count", default=0, help=text)
     text = "off, error, warn, info or debug; also per part, as in info,link=debug"
-    option("--log", metavar="LEVEL", default=None, help=f"{text} [default: $OVERSIDE_LOG]")
-    text = "text or json [default: $OVERSIDE_LOG_FORMAT, otherwise text]"
+    option("--log", metavar="LEVEL", default=None, help=f"{text} (default: $OVERSIDE_LOG)")
+    text = "text or json (default: $OVERSIDE_LOG_FORMAT, otherwise text)"
     option("--log-format", metavar="FORMAT", default=None, help=text)
-    text = "append the log to FILE [default: $OVERSIDE_LOG_FILE, otherwise stderr]"
+    text = "append the log to FILE (default: $OVERSIDE_LOG_FILE, otherwise stderr)"
     option("--log-file", metavar="FILE", type=Path, default=None, help=text)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

@@ -18,6 +18,7 @@ const PYTHON: &[(&str, &str)] = &[
     ("validate", "Check a box"),
     ("plan", "Show a box's tests and their time without running"),
     ("run", "Run a box and write its report"),
+    ("runs", "List runs, the newest first"),
     ("report", "Write a run's report, or print its summary"),
     (
         "advise",

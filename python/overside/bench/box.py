@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from overside import _core, strict_json, tasks
+from overside import _core, amounts, strict_json, tasks
 from overside.bench import check
 from overside.errors import Exit, UserError
 from overside.tasks.common import Json, Machine, Task
@@ -285,8 +285,9 @@ def apply(form: Json, override: str) -> None:
                 f"--set {override}: measure takes one value each for {', '.join(form['measure'])}",
                 f"did you mean measure.{hint}?" if hint else "",
             )
-        check.measure(parameter, values[0])
-        form["measure"][parameter] = values[0]
+        amount = amounts.read(values[0], "s" if parameter.endswith("_s") else "share")
+        check.measure(parameter, amount)
+        form["measure"][parameter] = amount
         return
     entries = [entry for entry in form["tasks"] if entry["task"] == task]
     if not entries:
@@ -338,6 +339,7 @@ def build(form: Json, path: Path, digest: str, here: Machine) -> Box:
                 message += f"; there are {', '.join(known)}, and plug-ins beside the box"
             problems.append(Problem(f"{place}/task", message, hint))
             continue
+        _read_amounts(entry, task)
         problems += [
             Problem(place + where, message, hint)
             for where, message, hint in check.entry(entry, task, here)
@@ -364,6 +366,15 @@ def build(form: Json, path: Path, digest: str, here: Machine) -> Box:
         form=form,
         warnings=_problems(form.get("warnings", ())),
     )
+
+
+def _read_amounts(entry: Json, task: Task) -> None:
+    """Values with units become figures in the unit of their parameter, those of exclusions too."""
+    for axes in (entry["parameters"], *entry["exclude"]):
+        for name, values in axes.items():
+            parameter = task.parameters.get(name)
+            if parameter is not None and parameter.kind in ("integer", "number"):
+                axes[name] = [amounts.read(value, parameter.unit) for value in values]
 
 
 def resolve(entry: Json, path: Path) -> Task | None:

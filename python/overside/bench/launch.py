@@ -30,8 +30,11 @@ class Launch:
     warnings: list[str]
 
 
-def start(box: Box, tests: Sequence[Test], out: Path, command: Sequence[str]) -> Launch:
-    """Makes a run's directory, its data sets, and its first manifest.
+def start(
+    box: Box, tests: Sequence[Test], out: Path, command: Sequence[str], name: str | None = None
+) -> Launch:
+    """Makes a run's directory, its data sets, and its first manifest. `name` is the directory's,
+    unless it gets one by the time and the box.
 
     Raises `UserError` if the directory cannot be written.
     """
@@ -40,7 +43,7 @@ def start(box: Box, tests: Sequence[Test], out: Path, command: Sequence[str]) ->
         store.add_metrics(metrics, entry.task)
     manifest: Json = {
         "schema": store.SCHEMA,
-        "id": store.new_id(box.name),
+        "id": name or store.new_id(box.name),
         "version": _core.version(),
         "command": list(command),
         "box": box.form,

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from itertools import groupby, product
 from typing import TYPE_CHECKING, Any
 
-from overside import _core
+from overside import _core, amounts
 from overside.errors import UserError
 from overside.tasks import find
 from overside.tasks.common import ExternalTask, Json
 
 if TYPE_CHECKING:
     from overside.bench.box import Box, BoxTask, Measure
-    from overside.tasks.common import Machine
+    from overside.tasks.common import Machine, Task
 
 #: Tests of one worker process, at most.
 BLOCK_TESTS = 128
@@ -106,7 +108,8 @@ def plan(box: Box, machine: Machine, filters: Sequence[tuple[str, str]] = ()) ->
     for entry in box.tasks:
         chosen: list[Test] = []
         for test in _tests(entry, machine):
-            if test.id not in seen and all(_matches(test, k, glob) for k, glob in filters):
+            matches = all(_matches(test, entry.task, key, glob) for key, glob in filters)
+            if matches and test.id not in seen:
                 seen.add(test.id)
                 chosen.append(test)
         block = _into_blocks(chosen, block)
@@ -167,14 +170,39 @@ def text(value: object) -> str:
     return str(value)
 
 
-def _matches(test: Test, key: str, glob: str) -> bool:
+def _matches(test: Test, task: Task, key: str, glob: str) -> bool:
     if key in ("task", "id"):
-        value: str = getattr(test, key)
-    elif key in test.parameters:
-        value = text(test.parameters[key])
-    else:
+        return any(fnmatchcase(getattr(test, key), one) for one in glob.split(","))
+    if key not in test.parameters:
         return False
-    return any(fnmatchcase(value, alternative) for alternative in glob.split(","))
+    value = test.parameters[key]
+    parameter = task.parameters.get(key)
+    unit = "" if parameter is None else parameter.unit
+    return any(_is_like(value, unit, one) for one in glob.split(","))
+
+
+def _is_like(value: object, unit: str, glob: str) -> bool:
+    """Whether a parameter's value is meant: by a pattern, by an amount with a unit, or by a range
+    such as `4KiB..64KiB`, both ends included, one of which can be absent."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        first, dots, last = glob.partition("..")
+        low, high = _end(first, unit, -math.inf), _end(last, unit, math.inf)
+        if dots and low is not None and high is not None:
+            return low <= value <= high
+        amount = amounts.number(glob, unit)
+        if amount is not None:
+            return value == amount
+    return fnmatchcase(text(value), glob)
+
+
+def _end(text: str, unit: str, absent: float) -> float | None:
+    """An end of a range; `None` if the text is no figure."""
+    if not text:
+        return absent
+    amount = amounts.number(text, unit)
+    if amount is not None:
+        return amount
+    return float(text) if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text) else None
 
 
 def _into_blocks(tests: list[Test], block: int) -> int:

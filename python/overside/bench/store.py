@@ -188,6 +188,11 @@ class RunStore:
         path = parent / manifest["id"]
         require_utf8(path)
         require_utf8(manifest["box_path"])
+        if path.exists():
+            raise UserError(
+                f"there is a run called {manifest['id']} in {parent} already",
+                "choose another --name, or remove it",
+            )
         try:
             (path / "nodes").mkdir(parents=True)
             (path / "logs").mkdir()

@@ -4,21 +4,71 @@ code and nothing else that takes time to load."""
 from __future__ import annotations
 
 import argparse
+import difflib
 import ipaddress
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from overside import amounts, runs
+from overside.errors import UserError
 
 #: Where runs are kept.
 RESULTS = Path("results")
 
 _BOX = "a path, or the name of a ready-made box"
-_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|min|h|)")
-_SECONDS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0}
+_RUN = "a run's directory or name; @ is the newest, @1 the one before"
 
-Parser = argparse.ArgumentParser
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in two lines, and names the option that was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the process with code 2."""
+        unknown = re.match(r"unrecognized arguments: ([^ =]*)", message)
+        choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message)
+        if unknown is not None:
+            message = f"unexpected argument {unknown[1]!r}" + _meant(unknown[1], _options(self))
+        elif choice is not None:
+            message += _meant(choice[1], re.findall(r"'([^']*)'", choice[2]))
+        self.exit(2, f"{self.prog}: {message}\n  `{self.prog} --help` lists what it takes\n")
+
+
+def _meant(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _options(parser: argparse.ArgumentParser) -> list[str]:
+    """The long options of a verb and of its own verbs."""
+    found = [name for name in parser._option_string_actions if name.startswith("--")]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found += [name for sub in action.choices.values() for name in _options(sub)]
+    return found
+
+
+def _run_of(text: str) -> Path:
+    """A run by its path, its name in `RESULTS`, `@` or `@N`."""
+    try:
+        return runs.find(text, RESULTS)
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _existing_run(parser: Parser, name: str, metavar: str, text: str, **more: Any) -> None:
+    parser.add_argument(name, metavar=metavar, type=_run_of, help=text, **more)
+
+
+def _run_name(text: str) -> str:
+    if runs.NAME.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no name: up to 60 letters, digits, '.', '_' and '-', "
+            "the first a letter or a digit"
+        )
+    return text
 
 
 def _flag(parser: argparse._ActionsContainer, name: str, text: str) -> None:
@@ -51,7 +101,8 @@ def _selection(parser: Parser) -> None:
         parser,
         "--set",
         "TASK.KEY=V,V",
-        "give a task's parameter other values; measure.rounds=3 and the like work too",
+        "give a task's parameter other values, with units as in compress.buffer_size=64KiB; "
+        "measure.max_s=10s and the like work too",
     )
     _several(
         parser,
@@ -77,12 +128,14 @@ def _seed(text: str) -> int:
     return value
 
 
-def _number(what: str, low: float, high: float) -> Callable[[str], float]:
-    """Reads a number above `low` and at most `high`; `what` names it in messages."""
+def _number(what: str, low: float, high: float, unit: str = "") -> Callable[[str], float]:
+    """Reads a number above `low` and at most `high`; `what` names it in messages. It may have a
+    unit of the kind of `unit`."""
 
     def read(text: str) -> float:
+        amount = amounts.number(text, unit)
         try:
-            value = float(text)
+            value = float(text) if amount is None else float(amount)
         except ValueError:
             value = math.nan
         if not low < value <= high:
@@ -92,13 +145,10 @@ def _number(what: str, low: float, high: float) -> Callable[[str], float]:
     return read
 
 
-def _duration(text: str) -> float:
-    """`90s`, `10min`, `1h`, or a number of seconds: 1 s to a day."""
-    match = _TIME.fullmatch(text.strip())
-    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
-    if not 1 <= seconds <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time from 1s to 24h, as in 10min")
-    return seconds
+def _seconds(low: float, high: float) -> Callable[[str], float]:
+    """Reads a time above `low` and at most `high` seconds."""
+    what = f"a time up to {high:g} s, as in 90s, 10min or a number of seconds"
+    return _number(what, low, high, "s")
 
 
 def _list(parser: Parser) -> None:
@@ -122,14 +172,16 @@ def _plan(parser: Parser) -> None:
 def _run(parser: Parser) -> None:
     _word(parser, "box", "BOX", "a box's path, or the name of a ready-made one", nargs="?")
     _selection(parser)
-    _path(parser, "--resume", "RUN", "resume an incomplete run")
+    _existing_run(parser, "--resume", "RUN", "resume an incomplete run")
     text = "make the run's directory in DIR (default: %(default)s)"
     _path(parser, "--out", "DIR", text, default=RESULTS)
+    text = "call the run NAME, for other verbs too (default: the time and the box's name)"
+    _word(parser, "--name", "NAME", text, type=_run_name)
     _json(parser, "print the run as JSON to stdout")
     _word(parser, "--seed", "N", "override the box's seed", type=_seed)
     text = "measure for at most S seconds, overriding the box's max_s"
     # A week is the most.
-    seconds = _number("a number of seconds, above 0 and at most 604800", 0, 604_800)
+    seconds = _seconds(0, 604_800)
     _word(parser, "--timeout", "S", text, type=seconds)
     _flag(parser, "--strict", "exit with 104 if the emulated timing of a test is invalid")
     scripts = parser.add_mutually_exclusive_group()
@@ -140,7 +192,7 @@ def _run(parser: Parser) -> None:
 
 
 def _report(parser: Parser) -> None:
-    _path(parser, "run", "RUN", "a run's directory, results/<run>")
+    _existing_run(parser, "run", "RUN", f"{_RUN} (default: @)", nargs="?", default="@")
     parser.add_argument(
         "--format",
         choices=("csv", "html", "json", "md"),
@@ -153,8 +205,8 @@ def _report(parser: Parser) -> None:
 
 
 def _advise(parser: Parser) -> None:
-    text = "a run's directory (default: the newest in DIR; without any, this host is measured)"
-    _path(parser, "--run", "RUN", text)
+    text = f"{_RUN} (default: the newest in DIR; without any, this host is measured)"
+    _existing_run(parser, "--run", "RUN", text)
     _path(parser, "--out", "DIR", "where runs are (default: %(default)s)", default=RESULTS)
     text = "a card, by its profile's name or file; may be repeated (default: all cards)"
     _several(parser, "--profile", "NAME", text)
@@ -169,10 +221,16 @@ def _advise(parser: Parser) -> None:
 
 
 def _compare(parser: Parser) -> None:
-    _path(parser, "before", "A", "a run's directory")
-    _path(parser, "after", "B", "another one's")
+    _existing_run(parser, "before", "A", _RUN)
+    _existing_run(parser, "after", "B", "another one (default: @)", nargs="?", default="@")
     text = "the relative difference that counts as a change (default: the box's, or 0.05)"
-    _word(parser, "--threshold", "SHARE", text, type=_number("a share like 0.05", 0, 10))
+    _word(
+        parser,
+        "--threshold",
+        "SHARE",
+        text,
+        type=_number("a share like 0.05 or 5%", 0, 10, "share"),
+    )
     text = "compare this metric; can be repeated (default: those that the box asks for)"
     _several(parser, "--metric", "NAME", text)
     _flag(parser, "--strict", "exit with 103 if a verdict is ambiguous")
@@ -206,6 +264,13 @@ def _facts(parser: Parser) -> None:
         help="facts for that use only (default: all; of `check` validate, the held-out facts)",
     )
     _word(parser, "--facts", "FILE", "another collection of the same form (YAML, up to 4 MiB)")
+
+
+def _runs(parser: Parser) -> None:
+    _path(parser, "--out", "DIR", "where the runs are (default: %(default)s)", default=RESULTS)
+    text = "show the N newest (default: %(default)s)"
+    _word(parser, "--last", "N", text, type=_count, default=20)
+    _json(parser)
 
 
 def _clean(parser: Parser) -> None:
@@ -262,7 +327,7 @@ def _plugin(parser: Parser) -> None:
     )
     check = actions.add_parser("check", help="exercise a plug-in and say what is wrong with it")
     _path(check, "folder", "DIR", "the plug-in's folder")
-    seconds = _number("a number of seconds, above 0 and at most 86400", 0, 86_400)
+    seconds = _seconds(0, 86_400)
     text = "seconds that one call of run may take (default: %(default)g)"
     _word(check, "--timeout", "S", text, type=seconds, default=60.0)
     _flag(check, "--allow-scripts", "run it even if it says that it changes this system")
@@ -298,7 +363,7 @@ def _profile(parser: Parser) -> None:
     check = actions.add_parser("check", help="say all that is wrong with files of profiles")
     _word(check, "files", "FILE", "a profile's file", nargs="+")
     write = actions.add_parser("from-run", help="write a profile from a run's samples")
-    _path(write, "run", "RUN", "the run's directory")
+    _existing_run(write, "run", "RUN", "the run's directory")
     _word(write, "--device", "D", "device of the run to describe")
     _path(write, "--out", "FILE", "file to write (default: stdout)")
     _word(write, "--name", "NAME", "name of the profile (default: that of FILE, or of the device)")
@@ -314,7 +379,7 @@ def _calibrate(parser: Parser) -> None:
     _path(parser, "--out", "FILE", "file to write (default: NAME.toml)")
     _word(parser, "--name", "NAME", "name of the profile (default: that of FILE, or of D)")
     text = "measure for about T, as in 90s, 10min, 1h (default: 10min)"
-    _word(parser, "--time", "T", text, type=_duration, default=600.0)
+    _word(parser, "--time", "T", text, type=_seconds(1 - 1e-9, 86_400), default=600.0)
     text = "measure OP, as in compress-deflate; may be repeated (default: the usual ones)"
     _several(parser, "--operation", "OP", text)
     _flag(parser, "--quick", "try it: a few seconds, wide intervals")
@@ -327,7 +392,7 @@ def _calibrate(parser: Parser) -> None:
     )
     _flag(parser, "--no-memory", "do not measure memory")
     _path(parser, "--results", "DIR", "keep the run in DIR (default: %(default)s)", default=RESULTS)
-    _path(parser, "--resume", "RUN", "resume a calibration that was stopped")
+    _existing_run(parser, "--resume", "RUN", "resume a calibration that was stopped")
     _json(parser, "print what was written as JSON")
 
 
@@ -350,7 +415,7 @@ def _flow(parser: Parser) -> None:
     text = "memory of all statements together, as in 2GiB (default: half of the machine's)"
     _word(serve, "--memory", "SIZE", text, type=_size)
     text = "time of a statement until its last row is taken, in seconds (default: %(default)g)"
-    seconds = _number("a number of seconds, above 0 and at most 86400", 0, 86_400)
+    seconds = _seconds(0, 86_400)
     _word(serve, "--timeout", "S", text, type=seconds, default=600.0)
     text = "statements at a time; others wait (default: %(default)s)"
     _word(serve, "--statements", "N", text, type=_count, default=8)
@@ -358,7 +423,7 @@ def _flow(parser: Parser) -> None:
     text = "serve metrics for Prometheus at http://ADDRESS/metrics, to anyone who can connect"
     _word(serve, "--metrics", "IP:PORT", text, type=_address)
     text = "on shutdown, wait this long for clients to take their rows (default: %(default)g)"
-    seconds = _number("a number of seconds from 0 to 3600", -1e-9, 3600)
+    seconds = _seconds(-1e-9, 3600)
     _word(serve, "--drain", "S", text, type=seconds, default=10.0)
     _json(serve, "print the address as JSON")
 
@@ -382,7 +447,7 @@ def _fleet(parser: Parser) -> None:
     _json(run, "print the run as JSON to stdout")
     _word(run, "--seed", "N", "override the box's seed", type=_seed)
     text = "each machine measures for at most S seconds, overriding the box's max_s"
-    seconds = _number("a number of seconds, above 0 and at most 604800", 0, 604_800)
+    seconds = _seconds(0, 604_800)
     _word(run, "--timeout", "S", text, type=seconds)
     text = "run scripts and plug-ins that may change the machines"
     _flag(run, "--allow-scripts", text)
@@ -416,10 +481,8 @@ def _is_ip(text: str) -> bool:
 
 def _size(text: str) -> int:
     """`512MiB`, `2GiB`: at least 64 MiB."""
-    match = re.fullmatch(r"([0-9]{1,12})(B?|KiB|MiB|GiB|TiB)", text)
-    scale = {"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
-    size = int(match[1]) << scale[match[2]] if match else 0
-    if not 64 << 20 <= size <= 1 << 50:
+    size = amounts.number(text, "bytes") or (int(text) if re.fullmatch(r"[0-9]{1,16}", text) else 0)
+    if not (64 << 20 <= size <= 1 << 50 and isinstance(size, int)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a size from 64MiB to 1024TiB")
     return size
 
@@ -437,6 +500,7 @@ VERBS: Mapping[str, tuple[str, Callable[[Parser], None]]] = {
     "validate": ("Check a box", _validate),
     "plan": ("Show a box's tests and their time without running", _plan),
     "run": ("Run a box and write its report", _run),
+    "runs": ("List runs, the newest first", _runs),
     "report": ("Write a run's report, or print its summary", _report),
     "advise": ("Recommend what to run where, from measured and published figures", _advise),
     "compare": ("Compare two runs test by test", _compare),

@@ -42,10 +42,10 @@ def main(args: argparse.Namespace) -> int:
 
 def _launch(args: argparse.Namespace) -> Launch:
     if args.resume is not None:
-        if args.set or args.filter or args.seed is not None:
+        if args.set or args.filter or args.seed is not None or args.name is not None:
             raise UserError(
-                "a run that is resumed keeps its tests and its seed",
-                "leave --set, --filter and --seed away, or start a new run",
+                "a run that is resumed keeps its tests, its seed and its name",
+                "leave --set, --filter, --seed and --name away, or start a new run",
             )
         return launch.resume(args.resume, args.box, box.machine())
     if args.box is None:
@@ -57,7 +57,7 @@ def _launch(args: argparse.Namespace) -> Launch:
     tests = plan.plan(chosen, here, args.filter)
     if not tests:
         raise box.nothing_selected(args.filter)
-    return launch.start(chosen, tests, args.out, ["overside", *sys.argv[1:]])
+    return launch.start(chosen, tests, args.out, ["overside", *sys.argv[1:]], args.name)
 
 
 def _consent(args: argparse.Namespace) -> Consent:
