@@ -17,6 +17,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,10 @@ OUTSIDE = {"../CHANGELOG.md": "changes.md", "../fuzz/README.md": "fuzzing.md"}
 #: A verb in a list of verbs: two spaces before it and at least two behind it, as clap prints them;
 #: argparse puts four before an action.
 _VERB = re.compile(r"^(?: {2}([a-z][a-z-]*) {2,}\S| {4}([a-z][a-z-]*)(?: {2,}\S|$))")
+
+
+#: A link whose text is the name of the document: `[network.md](network.md#modes)`.
+_NAMED = re.compile(r"\[([a-z0-9-]+\.md)\]\(((?:[a-z./]*/)?\1(?:#[^)]*)?)\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -58,8 +63,17 @@ def on_page_markdown(markdown: str, **_: object) -> str:
     """Links to those pages; and lists, whose items Python-Markdown wants indented by four."""
     for outside, name in OUTSIDE.items():
         markdown = markdown.replace(f"]({outside})", f"]({name})")
+    markdown = _NAMED.sub(lambda link: f"[{_title(link[1])}]({link[2]})", markdown)
     markdown = markdown.replace(".ipynb)", ".md)")
     return "\n".join(_indented(markdown.split("\n")))
+
+
+@cache
+def _title(name: str) -> str:
+    """A document's title, or its name if it is not in docs/."""
+    path = ROOT / "docs" / name
+    first = path.read_text().partition("\n")[0] if path.exists() else ""
+    return first.removeprefix("# ") or name
 
 
 def _inside(path: Path) -> str:
@@ -172,17 +186,23 @@ def _schema(schema: dict[str, Any]) -> str:
         if "description" in part:
             text.append(part["description"].replace("\n", " ") + "\n")
         if "properties" in part:
-            text.append("| key | type | required | default | |\n|---|---|---|---|---|")
-            required = part.get("required", [])
+            text.append("| key | what it is | type | default |\n|---|---|---|---|")
             for key, value in part["properties"].items():
-                default = f"`{json.dumps(value['default'])}`" if "default" in value else ""
-                needed = "yes" if key in required else ""
                 about = value.get("description", "").replace("\n", " ")
-                text.append(f"| `{key}` | {_type(value)} | {needed} | {default} | {about} |")
+                default = _default(value, is_required=key in part.get("required", []))
+                text.append(f"| `{key}` | {about} | {_type(value)} | {default} |")
             text.append("")
         else:
             text.append(f"{_type(part)}\n")
     return "\n".join(text)
+
+
+def _default(value: dict[str, Any], *, is_required: bool) -> str:
+    if is_required:
+        return "required"
+    default = value.get("default")
+    # What its type says has defaults of its own.
+    return "" if default is None or isinstance(default, dict) else f"`{json.dumps(default)}`"
 
 
 def _type(value: dict[str, Any]) -> str:
@@ -203,15 +223,17 @@ def _type(value: dict[str, Any]) -> str:
         kind += f" of {_type(value['items'])}"
     if isinstance(value.get("additionalProperties"), dict):
         kind += f" of {_type(value['additionalProperties'])}"
-    bounds = {
-        "minimum": "from {}",
-        "exclusiveMinimum": "above {}",
-        "maximum": "to {}",
-        "minItems": "from {} items",
-        "maxItems": "to {} items",
-        "minLength": "from {} characters",
-        "maxLength": "to {} characters",
-        "maxProperties": "to {} keys",
-    }
-    said = [form.format(value[key]) for key, form in bounds.items() if key in value]
+    said = []
+    for low, high, what in (
+        ("minimum", "maximum", ""),
+        ("exclusiveMinimum", "maximum", ""),
+        ("minLength", "maxLength", " characters"),
+        ("minItems", "maxItems", " items"),
+        ("minProperties", "maxProperties", " keys"),
+    ):
+        if low in value and high in value:
+            above = "above " if low.startswith("exclusive") else ""
+            said.append(f"{above}{value[low]} to {value[high]}{what}")
+        elif high in value and low != "exclusiveMinimum" and "exclusiveMinimum" not in value:
+            said.append(f"at most {value[high]}{what}")
     return ", ".join([kind, *said])
