@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from overside import _core
+from overside import _core, runs
 from overside.bench import box as boxes
 from overside.bench import launch, plan, statistics
 from overside.bench.box import Box
@@ -33,6 +33,7 @@ def run(
     box: str | Path | Mapping[str, Any],
     *,
     out: str | Path = "results",
+    name: str | None = None,
     settings: Mapping[str, Any] | None = None,
     filters: Mapping[str, str] | None = None,
     seed: int | None = None,
@@ -46,6 +47,7 @@ def run(
         box: A path, the name of a ready-made box (`"quick"`), or the box itself as a dict
             (docs/boxes.md).
         out: The directory in which the run's own directory is made.
+        name: Names the run's directory. Default: the time and the box's name.
         settings: Other values for parameters, as of `--set`: `{"compress.level": [1, 3],
             "measure.rounds": 3}`.
         filters: Which tests to keep, as of `--filter`: `{"device": "cpu*"}`. All must match.
@@ -70,6 +72,8 @@ def run(
             "overside.run was called in a thread that gets no interrupts",
             "call it in the main thread, or start `overside run`",
         )
+    if name is not None and not runs.NAME.fullmatch(name):
+        raise UserError(f"{name!r} cannot name a run", "use letters, digits, `.`, `_` and `-`")
     here = boxes.machine()
     overrides = [f"{key}={_text(value)}" for key, value in (settings or {}).items()]
     chosen = _box(box, overrides, here)
@@ -82,7 +86,7 @@ def run(
     command = ["overside", "run", chosen.path]
     command += [word for override in overrides for word in ("--set", override)]
     command += [word for key, glob in pairs for word in ("--filter", f"{key}={glob}")]
-    begun = launch.start(chosen, tests, Path(out), command)
+    begun = launch.start(chosen, tests, Path(out), command, name)
     with begun.run:
         runner = Runner(begun, max_s=max_s, quiet=quiet, consent=lambda _: allow_scripts)
         code = runner.run()
@@ -95,11 +99,13 @@ def run(
     return load(begun.run.path)
 
 
-def load(run: str | Path) -> Run:
+def load(run: str | Path = "@", *, out: str | Path = "results") -> Run:
     """Reads a run that `overside run` or `overside.run` left behind.
 
     Args:
-        run: Its directory, `results/<run>`. It may be incomplete, or still be measured.
+        run: Its directory, its name in `out`, `@` for the newest there, or `@1` for the one before.
+            It may be incomplete, or still be measured.
+        out: The directory with the runs.
 
     Returns:
         The run as it is now.
@@ -107,7 +113,7 @@ def load(run: str | Path) -> Run:
     Raises:
         UserError: It is no run's directory, or a file in it is damaged.
     """
-    return Run(statistics.load_run(Path(run)))
+    return Run(statistics.load_run(runs.find(str(run), Path(out))))
 
 
 class Run:

@@ -36,6 +36,7 @@ def test_a_box_is_measured_from_python(tmp_path: Path, monkeypatch: pytest.Monke
         settings={"compress.variant": ["zlib", "isal"], "measure.rounds": 1},
         filters={"task": "compress"},
         seed=11,
+        name="first",
         quiet=True,
     )
     assert (run.state, run.exit_code, len(run)) == ("complete", 0, 2)
@@ -44,7 +45,13 @@ def test_a_box_is_measured_from_python(tmp_path: Path, monkeypatch: pytest.Monke
     assert {row["variant"] for row in run.to_arrow().to_pylist()} == {"zlib", "isal"}
     # A person can run it again, and so can Python.
     assert "--set" in run.manifest["command"]
-    assert overside.load(run.path).to_arrow() == run.to_arrow()
+    for found in (run.path, "first", "@"):
+        again = overside.load(found, out=tmp_path / "elsewhere")
+        assert again.to_arrow() == run.to_arrow()
+    with pytest.raises(overside.UserError, match="@1"):
+        overside.load("@1", out=tmp_path / "elsewhere")
+    with pytest.raises(overside.UserError, match="cannot name a run"):
+        overside.run(box, name="a/b")
 
 
 def test_what_cannot_be_run_is_an_error(tmp_path: Path) -> None:
