@@ -204,3 +204,38 @@ def test_a_strange_manifest_or_machine_is_still_reported(tmp_path: Path) -> None
         for key in environment:
             (path / "nodes" / "local.json").write_text(json.dumps({**environment, key: value}))
             assert len(report.render(load_run(path), "html")) > 10_000
+
+
+def test_charts_are_written_as_pictures(tmp_path: Path) -> None:
+    path = make(tmp_path / "run", Scenario(sizes=(4096, 65536), tasks=("copy",), emulated=False))
+    done = overside("report", path, "--format", "svg")
+    assert done.returncode == 0, done.stderr
+    files = [Path(line) for line in done.stdout.split()]
+    assert len(files) > 2
+    for file in files:
+        assert file.parent == path / "charts"
+        text = file.read_text()
+        assert text.startswith("<svg")
+        assert "var(" not in text
+        assert "Measured." in text
+    one = tmp_path / "one.png"
+    done = overside("report", path, "--format", "png", "--chart", files[0].stem, "--out", one)
+    assert done.returncode == 0, done.stderr
+    assert one.read_bytes().startswith(b"\x89PNG")
+    for arguments, words in (
+        (["--format", "svg", "--chart", "copi"], "no chart copi"),
+        (["--format", "svg", "--out", "x.svg"], "--out takes one chart"),
+        (["--chart", "copy"], "--chart names a chart"),
+    ):
+        done = overside("report", path, *arguments)
+        assert done.returncode == 2
+        assert words in done.stderr
+
+
+def test_markdown_in_the_run_shows_a_picture_of_each_operation(tmp_path: Path) -> None:
+    path = make(tmp_path / "run", Scenario(sizes=(4096, 65536), tasks=("copy", "hash")))
+    (file,) = report.write(path, ("md",))
+    pictures = re.findall(r"!\[[^]]+\]\((charts/[a-z0-9-]+\.svg)\)", file.read_text())
+    assert len(pictures) == 2
+    assert all((path / name).read_text().startswith("<svg") for name in pictures)
+    assert "![" not in report.render(load_run(path), "md")

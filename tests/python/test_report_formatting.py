@@ -53,7 +53,7 @@ def test_bounds_have_the_digits_that_tell_them_apart(low: float, high: float, te
         (1, "1 B"),
         (1023, "1,023 B"),
         (4096, "4 KiB"),
-        (16383, "16,383 B"),
+        (16383, "16 KiB − 1 B"),
         (1 << 20, "1 MiB"),
         (3 << 19, "1.50 MiB"),
         (128 << 20, "128 MiB"),

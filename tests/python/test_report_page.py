@@ -139,7 +139,7 @@ def test_every_chart_has_a_name_and_a_table(text: str, document: Document) -> No
     kinds = Counter(re.sub(r"chart-\d+-", "", name) for name in names)
     assert kinds["throughput-measured"] == 6
     assert kinds["throughput-emulated"] == 4
-    assert {"stages-measured", "latency-measured", "cpu-cost-measured"} <= kinds.keys()
+    assert {"latency-measured-depth-16", "cpu-cost-measured"} <= kinds.keys()
 
 
 def test_tables_have_names_and_heads_and_controls_have_labels(
@@ -282,3 +282,26 @@ def test_each_other_figure_has_a_column(text: str) -> None:
     columns = len(re.findall(r"<th scope=\"col\"", table[0]))
     for row in re.findall(r"<tr data-operation.*?</tr>", table[0], re.DOTALL):
         assert len(re.findall(r"<t[dh][ >]", row)) == columns
+
+
+def test_a_run_can_be_repeated_by_what_stands_in_it(tmp_path: Path) -> None:
+    path = make(tmp_path / "run", Scenario(sizes=(4096,), tasks=("copy",)))
+    run = load_run(path)
+    text = report.render(run, "html")
+    again = text[text.index("How to run this again") :]
+    assert f"--seed {run.manifest['seed']}" in again
+    assert "# Overside" in again
+    assert "overside run quick.json" in again
+
+
+def test_nothing_is_found_in_the_waiting_of_a_full_queue(text: str) -> None:
+    specs = re.search(r'<script type="application/json" id="specs">(.*?)</script>', text)
+    assert specs is not None
+    stages = {
+        point["stage"]
+        for name, spec in json.loads(specs[1]).items()
+        if "-stages-" in name
+        for point in spec["data"]["values"]
+    }
+    assert "Queueing" not in stages
+    assert "Latency at depth 16, 64 KiB buffers" in text

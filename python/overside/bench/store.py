@@ -38,12 +38,12 @@ def new_id(box_name: str) -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{safe}-{secrets.token_hex(2)}"
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replaces a file by `text`: whoever reads sees the old or the new one, never a part."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Replaces a file: whoever reads sees the old or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -51,13 +51,13 @@ def write_atomically(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def write_output(path: Path, text: str) -> None:
+def write_output(path: Path, content: str | bytes) -> None:
     """Writes a file that the user asked for.
 
     Raises `UserError` if that cannot be done.
     """
     try:
-        write_atomically(path, text)
+        write_atomically(path, content)
     except OSError as error:
         raise UserError(
             f"cannot write {path}: {error.strerror}", "give a place that can be written to"

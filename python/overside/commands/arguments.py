@@ -195,10 +195,12 @@ def _report(parser: Parser) -> None:
     _existing_run(parser, "run", "RUN", f"{_RUN} (default: @)", nargs="?", default="@")
     parser.add_argument(
         "--format",
-        choices=("csv", "html", "json", "md"),
+        choices=("csv", "html", "json", "md", "png", "svg"),
         action="append",
-        help="what to write into RUN: html (the default), md, csv or json; may be repeated",
+        help="what to write into RUN: html (the default), md, csv, json, or each chart as svg or "
+        "png into RUN/charts; may be repeated",
     )
+    _word(parser, "--chart", "NAME", "of --format svg or png only that chart, by its file's name")
     _path(parser, "--out", "FILE", "write one format there instead; - for stdout")
     _json(parser, "the same as --format json --out -")
     _flag(parser, "--open", "show the page in a browser")

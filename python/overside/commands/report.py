@@ -24,14 +24,22 @@ def main(args: argparse.Namespace) -> int:
         raise UserError("--out takes one format", "give --format once, or leave --out out")
     if args.open and "html" not in formats:
         raise UserError("--open shows the page", "add --format html")
+    is_picture = formats[0] in report.PICTURES
+    if args.chart and not set(formats) & set(report.PICTURES):
+        raise UserError("--chart names a chart of --format svg or png", "add --format svg")
+    if args.out is not None and is_picture and not args.chart:
+        raise UserError("--out takes one chart", "name it with --chart, or leave --out out")
     if args.out is None:
-        files = report.write(args.run, formats)
+        files = report.write(args.run, formats, args.chart or "")
         for path in files:
             print(path)
         if sys.stderr.isatty():
             width = shutil.get_terminal_size().columns
             colour = "NO_COLOR" not in os.environ
             print(report.summary(load_run(args.run), width, colour), file=sys.stderr)
+    elif is_picture:
+        _write(report.picture(load_run(args.run), formats[0], args.chart), args.out)
+        files = [args.out]
     else:
         _write(report.render(load_run(args.run), formats[0]), args.out)
         files = [args.out]
@@ -40,11 +48,14 @@ def main(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _write(text: str, path: Path) -> None:
+def _write(content: str | bytes, path: Path) -> None:
     if path == Path("-"):
-        sys.stdout.write(text)
+        if isinstance(content, str):
+            sys.stdout.write(content)
+        else:
+            sys.stdout.buffer.write(content)
         return
-    store.write_output(path, text)
+    store.write_output(path, content)
     print(path)
 
 

@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from overside.bench.statistics import RunView
+    from overside.report.images import Picture
 
 #: The formats and the files they are written to in a run's directory.
 FILES = {"html": "report.html", "md": "report.md", "csv": "samples.csv", "json": "report.json"}
+#: The formats of single charts, which are written to the directory `CHARTS` of a run.
+PICTURES = ("svg", "png")
+CHARTS = "charts"
+#: The most pictures in a Markdown report.
+_SHOWN_MAX = 12
 
 
-def write(run_dir: Path, formats: Iterable[str] = ("html",)) -> list[Path]:
-    """Writes the report of a run into its directory and returns the files.
+def write(run_dir: Path, formats: Iterable[str] = ("html",), chart: str = "") -> list[Path]:
+    """Writes the report of a run into its directory and returns the files; of single charts, all
+    or the one called `chart`.
 
     Raises `UserError` if `run_dir` is no run or cannot be written to.
     """
@@ -23,17 +30,72 @@ def write(run_dir: Path, formats: Iterable[str] = ("html",)) -> list[Path]:
 
     view = statistics.load_run(run_dir)
     written = []
-    for name in formats:
-        path = run_dir / FILES[name]
-        try:
-            store.write_atomically(path, render(view, name))
-        except OSError as error:
-            raise UserError(
-                f"cannot write {path}: {error.strerror}",
-                "give another place with `overside report RUN --out FILE`",
-            ) from error
-        written.append(path)
+    path = run_dir
+    try:
+        for name in formats:
+            if name in PICTURES:
+                written += _pictures(view, name, chart)
+                continue
+            path = run_dir / FILES[name]
+            text = _illustrated(view) if name == "md" else render(view, name)
+            store.write_atomically(path, text)
+            written.append(path)
+    except OSError as error:
+        raise UserError(
+            f"cannot write {path}: {error.strerror}",
+            "give another place with `overside report RUN --out FILE`",
+        ) from error
     return written
+
+
+def picture(view: RunView, name: str, chart: str) -> bytes:
+    """One chart as a picture. Raises `UserError` if there is none of that name."""
+    found = _chosen(view, chart)[0]
+    return found.png() if name == "png" else found.svg().encode()
+
+
+def _pictures(view: RunView, name: str, chart: str) -> list[Path]:
+    from overside.bench import store  # noqa: PLC0415
+
+    directory = view.path / CHARTS
+    directory.mkdir(exist_ok=True)
+    out = []
+    for one in _chosen(view, chart):
+        path = directory / f"{one.name}.{name}"
+        store.write_atomically(path, one.png() if name == "png" else one.svg())
+        out.append(path)
+    return out
+
+
+def _chosen(view: RunView, chart: str) -> list[Picture]:
+    from overside.errors import UserError, unknown  # noqa: PLC0415
+    from overside.report import images  # noqa: PLC0415
+
+    found = images.of_run(view)
+    if not found:
+        raise UserError(f"{view.path} has nothing to draw", "a test must have passed")
+    if not chart:
+        return found
+    named = [one for one in found if one.name == chart]
+    if not named:
+        raise unknown("chart", chart, [one.name for one in found])
+    return named
+
+
+def _illustrated(view: RunView) -> str:
+    """Markdown with the first chart of each operation as a picture beside it."""
+    from overside.bench import store  # noqa: PLC0415
+    from overside.report import images  # noqa: PLC0415
+    from overside.report.markdown import markdown  # noqa: PLC0415
+
+    first = {one.about: one for one in reversed(images.of_run(view))}
+    shown = list(reversed(first.values()))[:_SHOWN_MAX]
+    if shown:
+        (view.path / CHARTS).mkdir(exist_ok=True)
+    for one in shown:
+        store.write_atomically(view.path / CHARTS / f"{one.name}.svg", one.svg())
+    pictures = [(f"{one.about}: {one.chart.title}", f"{CHARTS}/{one.name}.svg") for one in shown]
+    return markdown(view, pictures)
 
 
 def render(view: RunView, name: str) -> str:

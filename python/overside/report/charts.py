@@ -22,6 +22,8 @@ SERIES_MAX = 8
 BARS_MAX = 12
 #: The most bars in one chart of a figure.
 FIGURE_BARS_MAX = 24
+#: The most depths whose latencies are drawn.
+DEPTHS_MAX = 2
 #: The fewest buffer sizes and batches that are drawn as a heat map.
 GRID_FROM = 3
 #: How far apart the marks of neighbouring lines stand, as a share of the axis.
@@ -39,8 +41,8 @@ LATENCIES = (
 #: Metrics drawn against buffer size: title, unit, and whether only where moving bytes is what was
 #: measured.
 AGAINST_SIZE = {
-    "throughput": ("Throughput", "MB/s", False),
     "latency_p50": ("Median latency", "µs", True),
+    "throughput": ("Throughput", "MB/s", False),
     "initiator_utilisation": ("CPU time of the initiator, one core being 100 %,", "%", True),
     "cpu_cost": ("Host CPU cost", "CPU s/GB", False),
 }
@@ -94,16 +96,19 @@ def charts(group: Group, provenance: str) -> list[Chart]:
     left_out = len(alone) - len(tests)
     found = list(_grids(provenance, tests)) if moves else []
     if found:
-        return [_with_left_out(chart, left_out) for chart in found]
+        return [_with_stand_ins(_with_left_out(chart, left_out), tests) for chart in found]
+    latencies = list(_latency(provenance, series))
+    if latencies and any(_depth(test) == 1 for test in tests):
+        found.append(latencies.pop(0))
     for metric, (_, _, only_moves) in AGAINST_SIZE.items():
         many = metric != "latency_p50" or len(group.sizes()) > 1
         if many and (moves or not only_moves):
             found += _against_size(provenance, series, metric)
-    found += [*_latency(provenance, series), *_stages(provenance, series)]
+    found += [*latencies, *_stages(provenance, series)]
     out = [_with_left_out(chart, left_out) for chart in found]
     if not any("throughput" in test.metrics for test in tests):
         out += _figures(group, provenance, series)
-    return out
+    return [_with_stand_ins(chart, tests) for chart in out]
 
 
 def metric_table(what: str, unit: str, size: str = "Buffer") -> tuple[str, ...]:
@@ -181,6 +186,21 @@ def _with_left_out(chart: Chart, left_out: int) -> Chart:
     return replace(chart, caption=(chart.caption + note).strip())
 
 
+def _with_stand_ins(chart: Chart, tests: Sequence[TestSummary]) -> Chart:
+    """Says on the chart itself where software stands in for a device or its side of a link."""
+    names = {
+        formatting.device(name)
+        for t in tests
+        if formatting.is_stand_in(name := t.parameters.get("device") or "")
+    }
+    if not names:
+        return chart
+    ends = any(test.parameters.get("initiator") is not None for test in tests)
+    both = "; both initiators are cores of this machine" if ends else ""
+    note = f" Software stand-in: {formatting.listing(sorted(names))}{both}."
+    return replace(chart, caption=(chart.caption + note).strip())
+
+
 def _series(tests: Sequence[TestSummary]) -> list[_Series]:
     """The lines of a chart, in the order of the tests."""
     found: dict[tuple[str, str], list[TestSummary]] = {}
@@ -231,7 +251,7 @@ def _by_size(
     many = len({point["size"] for point in points}) > 1
     return Chart(
         id=f"{metric}-{provenance}",
-        title=f"{title} {'against buffer size' if many else where}",
+        title=f"{title} {'against buffer size' if many else where}{_alone(points)}",
         caption=caption,
         provenance=provenance,
         spec=vega.lines(points, unit, provenance) if many else vega.bars(points, unit),
@@ -294,7 +314,18 @@ def _size(test: TestSummary) -> str:
 
 
 def _latency(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
-    """Latency percentiles at one size."""
+    """Latency percentiles at one size, for each depth: one job at a time first."""
+    depths = sorted({_depth(test) for one in series for test in one.tests})
+    for depth in depths[:DEPTHS_MAX]:
+        alike = [
+            replace(one, tests=tests)
+            for one in series
+            if (tests := tuple(test for test in one.tests if _depth(test) == depth))
+        ]
+        yield from _latency_at(provenance, alike, depth)
+
+
+def _latency_at(provenance: str, series: Sequence[_Series], depth: int) -> Iterator[Chart]:
     size = _typical_size(series)
     shown, note = _fastest(_at(series, size))
     points = [
@@ -306,10 +337,17 @@ def _latency(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
     ]
     if points:
         names = [name for _, name in LATENCIES]
+        waits = (
+            "One job at a time, from submission to reaping."
+            if depth == 1
+            else f"From submission to reaping with {depth} jobs in flight: most of it is waiting "
+            "for the jobs before."
+        )
+        where = f", {formatting.size(size)} buffers" if size else ""
         yield Chart(
-            id=f"latency-{provenance}",
-            title=f"Latency of a job{f' of {formatting.size(size)}' if size else ''}",
-            caption=f"From submission to reaping, waiting for earlier jobs included.{note}",
+            id=f"latency-{provenance}" + (f"-depth-{depth}" if depth > 1 else ""),
+            title=f"Latency at depth {depth}{where}{_alone(points)}",
+            caption=f"{waits}{note}",
             provenance=provenance,
             spec=vega.latencies(points, names, provenance),
             columns=("What", "Buffer", *(f"{name}, µs" for name in names)),
@@ -317,11 +355,24 @@ def _latency(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
         )
 
 
+def _alone(points: Sequence[Point]) -> str:
+    """What a title says of a chart that has one line."""
+    labels = {point["label"] for point in points}
+    return f": {labels.pop()}" if len(labels) == 1 else ""
+
+
 def _stages(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
-    """Where a job's time goes, as shares of the stages that the device tells."""
+    """Where a job's time goes, as shares of the stages that the device tells.
+
+    With several jobs in flight waiting is what a closed loop makes of it, and no finding: there it
+    is left out, and where nothing else is left to compare there is no chart.
+    """
     told = [replace(one, tests=tuple(t for t in one.tests if _tells(t))) for one in series]
     told = [one for one in told if one.tests]
-    if not told:
+    alone = all(_depth(test) == 1 for one in told for test in one.tests)
+    stages = STAGES if alone else STAGES[1:]
+    present = {name for one in told for t in one.tests for name, _ in stages if name in t.metrics}
+    if len(present) < 2:
         return
     size = _typical_size(told)
     few = sum(len(one.tests) for one in told) <= BARS_MAX
@@ -332,23 +383,31 @@ def _stages(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
         for test in one.tests:
             times_s = {
                 label: max(e.median, 0.0) / 1e6
-                for name, label in STAGES
+                for name, label in stages
                 if (e := test.metrics.get(name)) is not None
             }
             points += vega.stage_points(
                 one.label + (f", {_size(test)}" if several else ""), times_s
             )
     where = "" if several or size is None else f" of {formatting.size(size)}"
-    names = [name for _, name in STAGES]
+    names = [name for _, name in stages]
+    waiting = "" if alone else " Waiting for other jobs is left out."
     yield Chart(
         id=f"stages-{provenance}",
         title=f"Where the time of a job{where} goes",
-        caption=f"Shares of a job's mean time; the number after each name is their sum.{note}",
+        caption="These are shares of a job's mean time; the number after each name is their "
+        f"sum.{waiting}{note}",
         provenance=provenance,
         spec=vega.shares(points, names),
         columns=("What", "Buffer", *(f"{name}, µs" for name in names)),
         rows=_medians(told, STAGES),
     )
+
+
+def _depth(test: TestSummary) -> int:
+    """Jobs in flight; a test without that has one."""
+    depth = test.parameters.get("depth")
+    return depth if isinstance(depth, int) and depth > 0 else 1
 
 
 def _tells(test: TestSummary) -> bool:

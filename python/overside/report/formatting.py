@@ -65,8 +65,15 @@ def times(value: float) -> str:
     return number(value, 2 if abs(value) < 9.95 else 3)
 
 
-size = _core.size
 duration = _core.duration
+
+
+def size(size_bytes: float) -> str:
+    """A size in binary units; a limit just below a round one is said as such: `16 KiB − 1 B`."""
+    whole = int(size_bytes) + 1
+    if size_bytes == whole - 1 and whole >= 4096 and whole & (whole - 1) == 0:
+        return f"{_core.size(whole)} − 1 B"
+    return _core.size(size_bytes)
 
 
 def plural(count: int, one: str, many: str = "") -> str:

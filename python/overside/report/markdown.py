@@ -44,14 +44,18 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
 
 
-def markdown(view: RunView) -> str:
-    """The whole report; the table of all tests is in the CSV file."""
+def markdown(view: RunView, pictures: Sequence[tuple[str, str]] = ()) -> str:
+    """The whole report; the table of all tests is in the CSV file. `pictures` are titles with
+    the files that are beside it."""
     lines = [f"# Overside report: {escape(view_model.title(view))}", ""]
     where = [run_details.cpu(view), run_details.when(view.manifest.get("started"))]
     lines += [escape(", ".join(part for part in where if part)) + "  "]
     lines += [escape(view_model.counts_words(view)), ""]
     lines += [f"> **{escape(alert)}**\n" for alert in view_model.alerts(view)]
     lines += _verdict(verdict.of_run(view))
+    if pictures:
+        lines += ["## Charts", ""]
+        lines += [f"![{escape(title)}]({path})\n" for title, path in pictures]
     lines += _sweeps(view)
     lines += _advice(view, best.advise(view))
     lines += _emulated(view)
@@ -176,13 +180,18 @@ def _sweeps(view: RunView) -> list[str]:
     return lines
 
 
+def _throughput(row: view_model.Row) -> str:
+    found = row.throughput
+    return formatting.number(found.median) if found is not None and row.timed else "–"
+
+
 def _emulated(view: RunView) -> list[str]:
     rows = [
         [
             escape(row.operation),
             escape(row.how),
             formatting.size(row.size_bytes) if row.size_bytes else "–",
-            formatting.number(row.throughput.median) if row.throughput and row.timed else "–",
+            _throughput(row),
             escape(row.note) or "–",
         ]
         for row in view_model.rows(view)
@@ -269,4 +278,10 @@ def _about(view: RunView) -> list[str]:
     for item in run_details.data(view):
         digest, origin = code(item["digest"]), escape(item["origin"])
         lines.append(f"- **Data**: {escape(item['name'])}, {item['size']}, {origin}, {digest}")
-    return lines
+    (_, typed), *_ = run_details.again(view)
+    return [*lines, "", "## How to run this again", "", *_block(typed)]
+
+
+def _block(text: str) -> list[str]:
+    """A block of code, indented, which no text inside can end."""
+    return [*(f"    {formatting.clean(line, 400)}" for line in text.splitlines()), ""]

@@ -35,6 +35,7 @@ from overside.report import (
     sweep_charts,
     sweeps,
     test_table,
+    vega,
     view_model,
 )
 from overside.report.best import Advice
@@ -226,6 +227,7 @@ def _context(view: RunView) -> Json:
         "warnings": warnings,
         "method": run_details.method(view),
         "command": run_details.command(view),
+        "again": run_details.again(view),
         "data": run_details.data(view),
         "machine": run_details.machine(view),
     }
@@ -338,7 +340,7 @@ def _group(group: Group, drawn: dict[str, list[Chart]], index: int, specs: Json)
         entries = []
         for chart in some:
             place = f"chart-{index + 1}-{chart.id.replace('_', '-')}"
-            specs[place] = chart.spec
+            specs[place] = chart.spec | {"config": vega.CONFIG}
             entries.append({**vars(chart), "id": place})
         if entries:
             panels.append({"provenance": provenance, "about": ABOUT[provenance], "charts": entries})
@@ -355,7 +357,7 @@ def _sweep(sweep: Sweep, index: int, specs: Json) -> Json:
     drawn = []
     for chart in sweep_charts.charts(sweep):
         place = f"sweep-{index + 1}-{chart.id}"
-        specs[place] = chart.spec
+        specs[place] = chart.spec | {"config": vega.CONFIG}
         drawn.append({**vars(chart), "id": place})
     size = f"{formatting.size(sweep.chunk_bytes)} chunks" if sweep.chunk_bytes else ""
     cpu = f"CPU target: {sweep.cpu}" if sweep.cpu else ""

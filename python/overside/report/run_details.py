@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -12,6 +14,8 @@ from overside.report import formatting
 
 #: The most facts about the machine.
 FACTS_MAX = 300
+#: The most libraries that are named, and the most characters of a box that is shown.
+_LIBRARIES_MAX, _BOX_MAX = 40, 100_000
 #: The most ways of checking results that are named.
 CHECKS_MAX = 20
 ABBREVIATIONS = {
@@ -81,6 +85,35 @@ def method(view: RunView) -> list[tuple[str, str]]:
         ("Ended", when(manifest.get("ended"))),
         ("Overside", formatting.value(manifest.get("version"))),
     ]
+    return out
+
+
+def again(view: RunView) -> list[tuple[str, str]]:
+    """What to type to repeat a run, and the box to save first where it was a file of one's own."""
+    manifest = view.manifest
+    box = mapping(manifest.get("box"))
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", str(box.get("name") or "box"))[:60]
+    seed = manifest.get("seed")
+    of_seed = f" --seed {seed}" if isinstance(seed, int) else ""
+    versions = [f"# Overside {formatting.value(manifest.get('version'))}"]
+    software = mapping(mapping(view.environment).get("software"))
+    versions += [
+        f"# {formatting.clean(library, 60)} {formatting.clean(version, 60)}"
+        for library, version in mapping(software.get("libraries")).items()
+    ][:_LIBRARIES_MAX]
+    lines = [
+        *versions,
+        *(f"# data {one['name']}: SHA-256 {one['digest']}" for one in data(view)),
+        f"overside run {shlex.quote(f'{name}.json')}{of_seed}",
+    ]
+    out = [("Type this", "\n".join(lines))]
+    if box:
+        try:
+            text = json.dumps(box, indent=1, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError):
+            return out
+        if len(text) <= _BOX_MAX:
+            out.append((f"{name}.json", text))
     return out
 
 

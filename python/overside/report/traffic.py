@@ -101,6 +101,8 @@ def charts(tests: Sequence[TestSummary], provenance: str) -> list[Chart]:
 def _metrics(tests: Sequence[TestSummary]) -> list[str]:
     """The metrics to draw: those asked for that there are."""
     names = dict.fromkeys(name for test in tests for name in test.asked if name in test.metrics)
+    if "bit_rate" in names:
+        names.pop("throughput", None)  # the same in another unit
     return list(names)[:_METRICS_MAX]
 
 

@@ -7,7 +7,9 @@ reach into the drawing. Points are dicts; in all of them `who` (drawn as colour 
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +21,8 @@ Point = dict[str, Any]
 
 #: Above this ratio of the largest to the smallest figure the axis is logarithmic.
 LOG_FROM = 30
+#: And where one line is this many times above the next.
+SQUASHES_FROM = 5
 
 #: Colours that the page has for lines: `--series-1` and so on.
 COLOURS = 8
@@ -29,6 +33,39 @@ DASHES = ([1, 0], [5, 3], [2, 2], [8, 3, 2, 3])
 DASH_SYMBOL = "M-2,0L2,0"
 
 HEIGHT = 230
+
+#: How all charts look, in the page and as pictures.
+CONFIG: Spec = {
+    "aria": False,
+    "background": "transparent",
+    "view": {"stroke": None},
+    "axis": {
+        "domainColor": "var(--line)",
+        "gridColor": "var(--grid)",
+        "tickColor": "var(--line)",
+        "labelColor": "var(--muted)",
+        "titleColor": "var(--muted)",
+        "titleFontWeight": 400,
+        "labelFontSize": 11,
+        "titleFontSize": 11,
+        "titlePadding": 8,
+        "labelPadding": 5,
+        "tickSize": 4,
+    },
+    "axisY": {"domain": False, "ticks": False, "tickCount": 5},
+    "legend": {
+        "labelColor": "var(--ink)",
+        "labelFontSize": 11.5,
+        "symbolStrokeWidth": 1.75,
+        "rowPadding": 4,
+        "columnPadding": 14,
+        "labelLimit": 220,
+        "offset": 10,
+        "layout": {"top": {"direction": "vertical", "anchor": "start", "margin": 4}},
+    },
+    "text": {"fontSize": 11},
+    "title": {"color": "var(--ink)", "subtitleColor": "var(--muted)", "fontSize": 14},
+}
 #: The share of a bar from which there is room for its figure.
 _TEXT_FROM = 0.12
 
@@ -43,6 +80,12 @@ _TIME_LABEL = (
     " : datum.value >= 1000 ? datum.value / 1000 + ' ms'"
     " : datum.value >= 1 ? datum.value + ' µs' : datum.value * 1000 + ' ns'"
 )
+
+
+def _size_labels(points: Sequence[Point]) -> str:
+    """An expression for the ticks of an axis of sizes: the words of the points, else units."""
+    words = {str(one["size"]): one["buffer"] for one in points if one.get("buffer")}
+    return f"{json.dumps(words, ensure_ascii=False)}[datum.value] || ({_SIZE_LABEL})"
 
 
 def point(estimate: Estimate, who: str, how: str = "", **more: Any) -> Point:
@@ -111,29 +154,55 @@ def palette_of(points: Sequence[Point], provenance: str) -> Spec:
     first = 0 if provenance == "measured" else 3
     places = [(first + index) % COLOURS for index in range(len(unique))]
     colours = [f"var(--series-{place + 1})" for place in places]
+    colour = _scale(unique, colours)
+    shape = _scale(unique, [SHAPES[place] for place in places])
+    if len(unique) == 1:
+        # The title names it.
+        colour["legend"] = shape["legend"] = None
     return {
-        "color": _channel("who", "nominal", **_scale(unique, colours)),
-        "shape": _channel("who", "nominal", **_scale(unique, [SHAPES[place] for place in places])),
+        "color": _channel("who", "nominal", **colour),
+        "shape": _channel("who", "nominal", **shape),
     }
 
 
 def _dash(points: Sequence[Point]) -> Spec:
-    """Line styles where the same library runs in several ways."""
-    unique = list(dict.fromkeys(point["how"] for point in points))
-    if len(unique) < 2:
+    """Line styles where the same library runs in several ways: the usual one, which most lines
+    have, is full."""
+    lines = Counter(how for how, _ in dict.fromkeys((p["how"], p["who"]) for p in points))
+    if len(lines) < 2:
         return {}
-    # Most threads, the last, are drawn as the full line.
+    unique = [how for how, _ in lines.most_common()]
     styles = [DASHES[index % len(DASHES)] for index in range(len(unique))]
-    scale = _scale(unique[::-1], styles, symbolType=DASH_SYMBOL, labelOffset=16)
+    scale = _scale(unique, styles, symbolType=DASH_SYMBOL, labelOffset=16)
     return {"strokeDash": _channel("how", "nominal", **scale)}
 
 
-def _value_axis(unit: str, values: Sequence[float]) -> Spec:
+def _is_squashing(points: Sequence[Point]) -> bool:
+    """Whether one line is so far above all others that these would lie on the ground."""
+    tops: dict[str, float] = {}
+    for one in points:
+        tops[one["label"]] = max(tops.get(one["label"], 0.0), one["value"])
+    ordered = sorted(tops.values())
+    return len(ordered) > 1 and ordered[-1] > SQUASHES_FROM * max(ordered[-2], 1e-12)
+
+
+def _value_axis(unit: str, values: Sequence[float], *, squashed: bool = False) -> Spec:
     """The axis of the figures: from zero, or logarithmic and saying so."""
     smallest, largest = min(values), max(values)
-    if smallest > 0 and largest / smallest > LOG_FROM:
+    if smallest > 0 and (squashed or largest / smallest > LOG_FROM):
         ticks, scale = _log_axis(smallest, largest)
         return {"scale": scale, "axis": {"title": f"{unit} (log scale)", "values": ticks}}
+    above = [value for value in values if value > 0]
+    if smallest == 0 and above and largest / min(above) > LOG_FROM:
+        # Some cost nothing, which a logarithm has no place for.
+        ticks, _ = _log_axis(min(above), largest)
+        powers = [tick for tick in ticks if math.log10(tick) % 1 == 0]
+        scale = {"type": "symlog", "constant": min(above), "domain": [0, max(largest, ticks[-1])]}
+        return {"scale": scale, "axis": {"title": f"{unit} (log scale)", "values": [0, *powers]}}
+    return _from_zero(unit)
+
+
+def _from_zero(unit: str) -> Spec:
     return {"scale": {"zero": True, "nice": True}, "axis": {"title": unit}}
 
 
@@ -175,7 +244,7 @@ def lines(
     `buffer`, `median`, `interval`.
     """
     bounds = [point[end] for point in points for end in ("low", "high")]
-    y = {"type": "quantitative", **_value_axis(unit, bounds)}
+    y = {"type": "quantitative", **_value_axis(unit, bounds, squashed=_is_squashing(points))}
     x = _channel(
         "x",
         "quantitative",
@@ -186,7 +255,7 @@ def lines(
             "labelOverlap": "greedy",
             "labelSeparation": 8,
             "grid": False,
-            **(axis or {"labelExpr": _SIZE_LABEL}),
+            **(axis or {"labelExpr": _size_labels(points)}),
         },
     )
     palette = palette_of(points, provenance)
@@ -304,7 +373,7 @@ def shares_of_work(points: Sequence[Point], provenance: str) -> Spec:
         bounds = [point[name] for point in points for name in fields[1:] if point[name] is not None]
         if bounds:
             # Percent of a core always start at zero.
-            axis = _value_axis(unit, [0.0, *bounds] if top else bounds)
+            axis = _value_axis(unit, bounds) if not top else _from_zero(unit)
             count = {} if "values" in axis["axis"] else {"tickCount": 4}
             y = {
                 "type": "quantitative",

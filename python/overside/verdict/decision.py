@@ -283,7 +283,7 @@ class _Context:
         CPU an upper bound is enough, however wide the interval below it."""
         reasons, withheld = [], False
         if self.noise:
-            reasons.append(self.noise)
+            reasons.append("busy machine")
             withheld = True
         if is_measured and _rounds(self.view) < best.ROUNDS_TO_COMPARE:
             reasons.append("too few rounds to tell")

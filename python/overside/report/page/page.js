@@ -5,31 +5,14 @@
   const views = new Map();
   const root = document.documentElement;
 
-  // Colours are CSS variables, so themes and printing need no new drawing.
-  const config = {
-    aria: false,
-    background: "transparent",
-    font: getComputedStyle(document.body).fontFamily,
-    view: { stroke: null },
-    axis: {
-      domainColor: "var(--line)", gridColor: "var(--grid)", tickColor: "var(--line)",
-      labelColor: "var(--muted)", titleColor: "var(--muted)", titleFontWeight: 400,
-      labelFontSize: 11, titleFontSize: 11, titlePadding: 8, labelPadding: 5, tickSize: 4,
-    },
-    axisY: { domain: false, ticks: false, tickCount: 5 },
-    legend: {
-      labelColor: "var(--ink)", labelFontSize: 11.5, symbolStrokeWidth: 1.75, rowPadding: 4,
-      columnPadding: 14, labelLimit: 220, offset: 10,
-      layout: { top: { direction: "vertical", anchor: "start", margin: 4 } },
-    },
-    text: { fontSize: 11 },
-  };
+  // How charts look stands in their specifications. Colours are CSS variables, so themes and
+  // printing need no new drawing.
+  const font = getComputedStyle(document.body).fontFamily;
 
   // What a legend's entry takes beside its name, in pixels, what lies between two entries, and the
   // vertical axis, because legends begin where it stands.
   const symbol = 34, gap = 14, axis = 90;
   const pen = document.createElement("canvas").getContext("2d");
-  pen.font = `${config.legend.labelFontSize}px ${config.font}`;
 
   // Gives the legends in a part of a specification as many columns as their widest name leaves
   // room for, so that none is cut while it fits on a line of its own.
@@ -44,7 +27,7 @@
       Object.assign(part.legend, { columns, labelLimit });
     }
     for (const [name, inner] of Object.entries(part)) {
-      if (name !== "data") fitLegends(inner, width);
+      if (name !== "data" && name !== "config") fitLegends(inner, width);
     }
   }
 
@@ -52,10 +35,11 @@
     const specs = JSON.parse(document.getElementById("specs")?.textContent ?? "{}");
     for (const [id, spec] of Object.entries(specs)) {
       const place = document.getElementById(id);
+      pen.font = `${spec.config.legend.labelFontSize}px ${font}`;
       fitLegends(spec, place.clientWidth - axis);
       const options = {
         actions: false, ast: true, renderer: "svg", mode: "vega-lite", defaultStyle: false,
-        tooltip: { disableDefaultStyle: true }, config,
+        tooltip: { disableDefaultStyle: true }, config: { font },
       };
       const whole = { width: "container", autosize: { type: "fit-x", contains: "padding" }, ...spec };
       try {
