@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,8 @@ from overside.errors import UserError
 
 #: Pixels between the sides of a chart, without the axis.
 WIDTH_PX = 560
+#: Characters of a line below the title.
+SUBTITLE_MAX = 96
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _STYLE = Path(__file__).parent / "report" / "page" / "page.css"
 
@@ -104,19 +107,21 @@ class Chart:
 def complete(spec: Mapping[str, Any], title: str, subtitle: str) -> dict[str, Any]:
     """A specification of the report's page as one that stands alone: with a title, a width, and
     the page's colours in place of the names of its style's variables."""
+    from overside.report import vega  # noqa: PLC0415 (not needed to import `overside`)
+
     whole = {
         "$schema": _SCHEMA,
-        "title": {"text": title, "subtitle": subtitle, "anchor": "start", "offset": 12},
-        "width": WIDTH_PX,
-        "background": "white",
-        "config": {
-            "font": "system-ui, sans-serif",
-            "view": {"stroke": None},
-            "axis": {"gridColor": "var(--grid)", "labelColor": "var(--muted)"},
-            "axisY": {"domain": False, "ticks": False, "tickCount": 5, "titleFontWeight": 400},
-            "axisX": {"titleFontWeight": 400},
-            "legend": {"labelLimit": 260, "columnPadding": 14},
+        "title": {
+            "text": title,
+            "subtitle": textwrap.wrap(subtitle, SUBTITLE_MAX) or "",
+            "anchor": "start",
+            "offset": 12,
+            "subtitleLineHeight": 15,
         },
+        "width": WIDTH_PX,
+        "padding": 12,
+        "background": "white",
+        "config": vega.CONFIG | {"background": "white", "font": "system-ui, sans-serif"},
         **spec,
     }
     text = re.sub(r"var\((--[a-z0-9-]+)\)", lambda v: _colours()[v[1]], json.dumps(whole))

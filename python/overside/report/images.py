@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 from overside.bench.statistics import RunView
+from overside.drawing import complete
 from overside.report import charts, formatting, groups, sweep_charts, sweeps, vega
 from overside.report.charts import Chart
 
 #: The most charts of a run.
 CHARTS_MAX = 200
-#: The width of a picture in pixels, and how many of a PNG's stand for one of them.
-WIDTH = 640
+#: Pixels of a PNG for each of the drawing.
 SCALE = 2
 
 
@@ -42,20 +40,10 @@ class Picture:
         return bytes(vl_convert.vegalite_to_png(self._spec(), scale=SCALE))
 
     def _spec(self) -> vega.Spec:
-        """The chart with its title, its provenance and the colours of the light theme."""
-        title = {
-            "text": f"{self.about}: {self.chart.title}",
-            "subtitle": f"{formatting.PROVENANCE[self.chart.provenance]}. {self.chart.caption}",
-            "anchor": "start",
-            "limit": WIDTH + 120,
-            "subtitleLineHeight": 15,
-        }
-        title["subtitle"] = _lines(str(title["subtitle"]))
-        look = {"config": vega.CONFIG | {"background": "var(--paper)", "font": "sans-serif"}}
-        spec = {"title": title, "width": WIDTH, "padding": 12, **look, **self.chart.spec}
-        coloured = _with_colours(spec)
-        assert isinstance(coloured, dict)
-        return coloured
+        """The chart with its title and its provenance, which stands alone."""
+        provenance = formatting.PROVENANCE[self.chart.provenance]
+        subtitle = f"{provenance}. {self.chart.caption}".strip()
+        return complete(self.chart.spec, f"{self.about}: {self.chart.title}", subtitle)
 
 
 def of_run(view: RunView) -> list[Picture]:
@@ -82,32 +70,3 @@ def _charts(view: RunView) -> Iterator[tuple[str, Chart]]:
     for sweep in sweeps.sweeps(view):
         for chart in sweep_charts.charts(sweep):
             yield f"{sweep.title} with {sweep.label}", chart
-
-
-def _lines(text: str) -> list[str]:
-    """A subtitle in lines that fit the picture."""
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) > WIDTH // 6:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
-
-
-@cache
-def _colours() -> dict[str, str]:
-    """The variables of the page's style sheet in its light theme."""
-    css = (Path(__file__).parent / "page" / "page.css").read_text("utf-8")
-    light = css[css.index(":root {") : css.index("}")]
-    return dict(re.findall(r"(--[a-z0-9-]+): (#[0-9a-f]{6});", light))
-
-
-def _with_colours(part: object) -> object:
-    """The same with the variables' values: a file outside the page has no variables."""
-    if isinstance(part, dict):
-        return {name: _with_colours(value) for name, value in part.items()}
-    if isinstance(part, list | tuple):
-        return [_with_colours(value) for value in part]
-    if isinstance(part, str) and "var(--" in part:
-        return re.sub(r"var\((--[a-z0-9-]+)\)", lambda found: _colours()[found[1]], part)
-    return part
