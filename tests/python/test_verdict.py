@@ -204,6 +204,12 @@ def test_a_network_answers_with_latency_at_depth_one_and_its_peak() -> None:
     assert "peak 21.0" in answer.text
 
 
+def test_an_answer_with_a_wide_interval_is_no_headline() -> None:
+    found = verdict.of_run(run_of(network(64, {"latency_p50": [7.0] * 5 + [60.0]})))
+    assert found.headline.startswith("No headline: interval wider than 2 times")
+    assert [one.line for one in found.other_answers] == [one.line for one in found.answers]
+
+
 def test_memory_hashes_and_plugins_answer_their_own_question() -> None:
     chase = [
         summary_of(

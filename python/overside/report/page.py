@@ -82,6 +82,8 @@ def page(view: RunView) -> str:
     shared = [_sweep(one, index, specs) for index, one in enumerate(_sweeps(view))]
     bundle = _bundle() if specs else ""
     context = _context(view)
+    if not panels:
+        context["sections"] = [one for one in context["sections"] if one[0] != "operations"]
     # Not text from outside: this package's own files, the bundle, and JSON that `_data` made safe.
     own = {"style": style, "script": script, "bundle": bundle, "specs": _data(specs)}
     return environment.get_template("page.html.j2").render(

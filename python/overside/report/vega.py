@@ -198,7 +198,8 @@ def _value_axis(unit: str, values: Sequence[float], *, squashed: bool = False) -
         ticks, _ = _log_axis(min(above), largest)
         powers = [tick for tick in ticks if math.log10(tick) % 1 == 0]
         scale = {"type": "symlog", "constant": min(above), "domain": [0, max(largest, ticks[-1])]}
-        return {"scale": scale, "axis": {"title": f"{unit} (log scale)", "values": [0, *powers]}}
+        axis = {"title": f"{unit} (log scale)", "values": [0, *powers], "format": ",~r"}
+        return {"scale": scale, "axis": axis}
     return _from_zero(unit)
 
 

@@ -19,8 +19,8 @@ from overside.bench.statistics import RunView
 from overside.report import formatting
 from overside.tasks.common import Json
 from overside.verdict import answers, decision, machine
-from overside.verdict.answers import Answer
-from overside.verdict.decision import WIDEST, Ratio, Verdict
+from overside.verdict.answers import WIDEST, Answer
+from overside.verdict.decision import Ratio, Verdict
 
 __all__ = ["WIDEST", "Answer", "Ratio", "RunVerdict", "Verdict", "of_run"]
 
@@ -150,6 +150,11 @@ def _why(undecided: list[Verdict]) -> str:
 
 
 def _without_devices(view: RunView, own: list[Answer]) -> str:
+    if own and own[0].is_wide:
+        return (
+            f"No headline: {decision.WIDE}. More rounds or a quieter machine narrow the figures "
+            "below."
+        )
     if own:
         return own[0].line
     kinds = {test.provenance for test in view.tests if test.status in ("ok", "invalid")}

@@ -12,6 +12,8 @@ from overside.report import best, formatting, groups, view_model
 from overside.report.groups import Group
 from overside.tasks.common import Json, presentation
 
+#: An interval whose ends lie further apart than this is no headline.
+WIDEST = 2.0
 #: A latency is flat as long as it is within this factor of the least.
 FLAT = 2.0
 #: Operations that a card's engines may do have verdicts of their own.
@@ -40,6 +42,8 @@ class Answer:
     text: str
     #: `measured`, `emulated`; with `unverified` where nobody checked the result.
     provenance: str
+    #: One of its intervals is too wide for a headline.
+    is_wide: bool = False
 
     @property
     def line(self) -> str:
@@ -64,8 +68,9 @@ def of_run(view: RunView, *, is_beside: bool = False) -> Iterator[Answer]:
             continue
         for answer in _of_group(view, group, is_beside=is_beside):
             links.setdefault(answer.title, []).append(answer)
-    for title, some in links.items():
-        yield replace(some[0], title=title, text="; ".join(one.text for one in some))
+    for some in links.values():
+        text = "; ".join(one.text for one in some)
+        yield replace(some[0], text=text, is_wide=any(one.is_wide for one in some))
     yield from _plugins(view)
 
 
@@ -81,7 +86,17 @@ def _of_group(view: RunView, group: Group, *, is_beside: bool) -> Iterator[Answe
                 continue
             text = _fastest(own) if jobs else _figures(view, own)
             if text:
-                yield Answer(_title(group, ends), text, provenance)
+                yield Answer(_title(group, ends), text, provenance, _is_wide(own, text))
+
+
+def _is_wide(tests: Sequence[TestSummary], text: str) -> bool:
+    """Whether a figure that the text gives has an interval wider than a headline may have."""
+    return any(
+        one.low <= 0 or one.high / one.low > WIDEST
+        for test in tests
+        for one in test.metrics.values()
+        if one.low != one.high and f"({best.interval(one)})" in text
+    )
 
 
 def _where(test: TestSummary) -> str:

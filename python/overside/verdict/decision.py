@@ -11,9 +11,7 @@ from overside.bench.statistics import RunView
 from overside.errors import UserError
 from overside.report import best, break_even, formatting
 from overside.tasks.common import Json
-
-#: An interval whose ends lie further apart than this is no headline.
-WIDEST = 2.0
+from overside.verdict.answers import WIDEST
 
 WIDE = f"interval wider than {WIDEST:g} times"
 
