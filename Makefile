@@ -11,8 +11,8 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 # `librte-` packages) and UCX (`libucx-dev`) may be left out: then there are no devices of theirs.
 BUILD_PACKAGES := g++ pkg-config python3-venv zlib1g-dev libisal-dev libhyperscan-dev libre2-dev \
 	libdpdk-dev librte-meta-compress librte-meta-dma libucx-dev
-TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal sysbench tabix iproute2 iperf3 perftest bubblewrap \
-	redis-server redis-tools memcached libmemcached-tools etcd-server
+TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal ripgrep sysbench tabix iproute2 iperf3 perftest \
+	bubblewrap redis-server redis-tools memcached libmemcached-tools etcd-server
 
 SOURCES := $(shell find crates python profiles boxes facts scenarios -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null) \
 	Cargo.toml Cargo.lock pyproject.toml

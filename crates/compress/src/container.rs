@@ -1,9 +1,10 @@
 //! The formats of compressed files.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use overside_ops::{Format, Operation};
+use overside_ops::{Format, Operation, variants};
 use serde::Serialize;
 
 use crate::{gzip, lz4, zlib, zstd};
@@ -52,6 +53,20 @@ impl Container {
             Self::Lz4 => Format::Lz4Block,
             Self::Zstd => Format::Zstd,
         })
+    }
+
+    /// The levels that the CPU's libraries have between them, and the one that is used unasked.
+    pub fn levels(self) -> Option<(RangeInclusive<u32>, u32)> {
+        let libraries = variants(self.compress());
+        let ranges = || {
+            libraries
+                .iter()
+                .filter_map(|library| library.levels.as_ref())
+        };
+        let (_, default) = ranges().next()?;
+        let least = ranges().map(|(range, _)| *range.start()).min()?;
+        let most = ranges().map(|(range, _)| *range.end()).max()?;
+        Some((least..=most, *default))
     }
 
     /// What is done to a part that can be decompressed by itself. A zlib stream has none.

@@ -33,6 +33,7 @@ pub mod gzip;
 mod lz4;
 mod options;
 mod output;
+mod reader;
 mod stored;
 mod summary;
 mod zlib;
@@ -44,6 +45,7 @@ pub use decompressor::Decompressor;
 pub use error::{Error, MemberPosition};
 pub use options::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Options};
 pub use overside_placement::{Policy, Verify};
+pub use reader::DecompressReader;
 pub use summary::{GzipOriginal, Summary, TrailingData};
 
 use std::io::{Read, Write};

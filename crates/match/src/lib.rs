@@ -18,11 +18,14 @@
 //! ```
 
 mod arrow;
+mod context;
 mod csv;
 mod error;
 mod exact;
+mod expressions;
 mod input;
 mod memory;
+mod null_data;
 mod options;
 mod rows;
 mod search;
@@ -30,10 +33,11 @@ mod stream;
 mod text;
 
 pub use arrow::values_are_text;
+pub use context::Context;
 pub use error::Error;
 pub use exact::Exact;
 pub use input::Input;
-pub use options::{Answer, CHUNK_BYTES, Options, RECORD_BYTES_MAX};
+pub use options::{Answer, CHUNK_BYTES, MatchScope, Options, RECORD_BYTES_MAX};
 pub use overside_tables::Format;
 pub use search::Search;
 pub use stream::{SearchSummary, SelectedRecord, Sink};

@@ -32,7 +32,7 @@ impl Search {
             return Ok(SearchSummary::default());
         };
         let (chunk_bytes, text) = (state.chunk_bytes, state.executor.register(text));
-        let counts = self.options.invert || self.options.numbers;
+        let counts = self.options.counts_records();
         let mut stream = Stream::new(self, sink);
         let (mut begin, mut before) = (0, 0);
         while begin < text.len() && !stream.is_over {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use overside_device::Device;
 use overside_placement::{Policy, Verify};
 
+use crate::Context;
+
 /// How long chunks are by default or a device takes less: what a core's cache holds.
 pub const CHUNK_BYTES: usize = 256 << 10;
 /// The longest record in bytes by default.
@@ -21,19 +23,40 @@ pub enum Answer {
     Records,
 }
 
+/// What of a record a pattern has to match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MatchScope {
+    /// Any part of it.
+    #[default]
+    Anywhere,
+    /// A part between which and the letters, digits and underscores around it lies something else.
+    Words,
+    /// All of it.
+    Record,
+}
+
 /// What a [`crate::Search`] is made of.
 #[derive(Clone)]
 pub struct Options {
     /// Regular expressions; a record matches if one of them matches in it. See
     /// [`overside_ops::Config::patterns`].
     pub patterns: Vec<String>,
+    /// The patterns are strings to be found as they are, and no regular expressions.
+    pub fixed_strings: bool,
+    /// What of a record a pattern has to match.
+    pub scope: MatchScope,
     /// Letters match in both cases (ASCII).
     pub ignore_case: bool,
     /// The records that do not match are selected.
     pub invert: bool,
     /// What is wanted.
     pub answer: Answer,
-    /// Whether records of text are to have their numbers; those of rows always have.
+    /// The most records of an input that are selected: then its search is over.
+    pub records_max: Option<u64>,
+    /// The records around selected ones that the sink gets as well; of [`Answer::Records`] only.
+    pub context: Context,
+    /// Whether records of text are to have their numbers; those of rows, and with context all,
+    /// always have.
     pub numbers: bool,
     /// The library that searches on the CPU: a variant of `match-count`, or `auto`, which goes by
     /// the patterns and, for long inputs, by a trial on their first bytes.
@@ -59,9 +82,13 @@ impl Options {
     pub fn new<P: Into<String>>(patterns: impl IntoIterator<Item = P>) -> Self {
         Self {
             patterns: patterns.into_iter().map(Into::into).collect(),
+            fixed_strings: false,
+            scope: MatchScope::Anywhere,
             ignore_case: false,
             invert: false,
             answer: Answer::Records,
+            records_max: None,
+            context: Context::default(),
             numbers: false,
             engine: "auto".into(),
             policy: Policy::Cpu,
@@ -71,5 +98,10 @@ impl Options {
             chunk_bytes: CHUNK_BYTES,
             record_bytes_max: RECORD_BYTES_MAX,
         }
+    }
+
+    /// Whether records have to be counted before it is known which of them match.
+    pub(crate) fn counts_records(&self) -> bool {
+        self.invert || self.numbers || self.context.is_wanted()
     }
 }

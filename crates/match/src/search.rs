@@ -7,7 +7,7 @@ use overside_device::Device;
 use overside_ops::{Config, Kernel, MatchKind, Operation, Trial, prepare, try_matchers};
 use overside_placement::{Executor, Report, Setup, chunk_bytes};
 
-use crate::{Answer, Error, Exact, Options};
+use crate::{Answer, Error, Exact, MatchScope, Options, expressions};
 
 /// Inputs at least so long are worth a trial of the engines.
 pub(crate) const TRIAL_INPUT_BYTES: u64 = 16 << 20;
@@ -45,9 +45,15 @@ impl Search {
             threads: options.threads,
             cores: None,
         })?);
-        let flag = if options.ignore_case { "(?i)" } else { "" };
-        let patterns = options.patterns.iter();
-        let patterns = patterns.map(|pattern| format!("{flag}{pattern}")).collect();
+        let patterns = expressions::searched(&options);
+        if options.scope != MatchScope::Anywhere && !options.fixed_strings {
+            // With something around it, what is none may become a regular expression.
+            let given = Config {
+                patterns: options.patterns.clone(),
+                ..Config::new(Operation::Match(MatchKind::Count))
+            };
+            prepare(&given)?;
+        }
         let mut search = Self {
             options,
             patterns,
@@ -70,7 +76,7 @@ impl Search {
     pub fn exact(&mut self) -> Result<&Exact, Error> {
         match &mut self.exact {
             Some(exact) => Ok(exact),
-            none => Ok(none.insert(Exact::compile(&self.patterns)?)),
+            none => Ok(none.insert(Exact::compile(&expressions::exact(&self.options))?)),
         }
     }
 

@@ -8,12 +8,13 @@ use memchr::memchr_iter;
 use overside_device::{JobError, Outcome, Slice};
 use overside_placement::{Buffer, Chunk, ChunkResult, Executor};
 
+use crate::context::Surroundings;
 use crate::{Answer, Error, Search};
 
 /// The longest that one call waits for a result; then it is asked for again.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// A record that was selected.
+/// A record that was selected, or one around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectedRecord<'a> {
     /// Its number in the input, from 1; 0 where numbers were not asked for.
@@ -31,6 +32,14 @@ pub trait Sink {
     /// # Errors
     /// Ends the search with [`Error::Write`].
     fn found(&mut self, found: SelectedRecord<'_>) -> io::Result<bool>;
+
+    /// Takes a record before or after a selected one, [`crate::Options::context`]. They come in order.
+    ///
+    /// # Errors
+    /// Ends the search with [`Error::Write`].
+    fn context(&mut self, _record: SelectedRecord<'_>) -> io::Result<()> {
+        Ok(())
+    }
 
     /// The input is about to be waited for: what is held back should go out.
     ///
@@ -87,6 +96,7 @@ pub(crate) struct Stream<'a> {
     /// What was sent and has not come back. The flag: whether there is a chunk to it.
     sent: VecDeque<(Batch, bool)>,
     pub(crate) tally: SearchSummary,
+    surroundings: Surroundings,
     /// Nothing more is wanted.
     pub(crate) is_over: bool,
 }
@@ -94,12 +104,16 @@ pub(crate) struct Stream<'a> {
 impl<'a> Stream<'a> {
     /// `search` is open.
     pub(crate) fn new(search: &'a mut Search, sink: &'a mut dyn Sink) -> Self {
+        let options = &search.options;
+        let surroundings = Surroundings::new(options.context, options.record_bytes_max);
+        let is_over = options.records_max == Some(0);
         Self {
             search,
             sink,
             sent: VecDeque::new(),
             tally: SearchSummary::default(),
-            is_over: false,
+            surroundings,
+            is_over,
         }
     }
 
@@ -253,10 +267,9 @@ impl<'a> Stream<'a> {
         let invert = self.search.options.invert;
         if self.search.options.answer == Answer::Records {
             let none = !invert && matching == 0 && batch.separate.is_empty();
-            return if none {
-                Ok(())
-            } else {
-                self.hand_out(batch, text, bits)
+            return match none && self.surroundings.after == 0 {
+                true => self.surroundings.passed_all(batch, text, self.sink),
+                false => self.hand_out(batch, text, bits),
             };
         }
         let separate = batch
@@ -270,13 +283,23 @@ impl<'a> Stream<'a> {
         } else {
             matching
         };
-        self.is_over = self.search.options.answer == Answer::Any && self.tally.selected > 0;
+        if let Some(max) = self.search.options.records_max {
+            self.tally.selected = self.tally.selected.min(max);
+        }
+        let is_answered = self.search.options.answer == Answer::Any && self.tally.selected > 0;
+        self.is_over = is_answered || self.is_full();
         Ok(())
     }
 
+    /// Whether as many records are selected as may be.
+    fn is_full(&self) -> bool {
+        Some(self.tally.selected) == self.search.options.records_max
+    }
+
     fn hand_out(&mut self, batch: &Batch, text: &[u8], bits: &[u8]) -> Result<(), Error> {
-        let (invert, numbers) = (self.search.options.invert, self.search.options.numbers);
-        let with_numbers = numbers || batch.offset.is_none();
+        let options = &self.search.options;
+        let (invert, has_context) = (options.invert, options.context.is_wanted());
+        let with_numbers = options.numbers || has_context || batch.offset.is_none();
         let mut separate = batch.separate.iter().peekable();
         let unfinished = (!text.is_empty() && !text.ends_with(b"\n")).then_some(text.len());
         let mut ends = memchr_iter(b'\n', text).chain(unfinished).enumerate();
@@ -295,11 +318,11 @@ impl<'a> Stream<'a> {
                 }
             };
             index += 1;
-            if matches == invert {
+            let is_selected = matches != invert && !self.is_full();
+            if !is_selected && !has_context {
                 continue;
             }
-            self.tally.selected += 1;
-            let found = SelectedRecord {
+            let record = SelectedRecord {
                 number: if with_numbers {
                     batch.before + index
                 } else {
@@ -308,8 +331,22 @@ impl<'a> Stream<'a> {
                 offset: batch.offset.map(|first| first + offset as u64),
                 value,
             };
-            self.is_over = !self.sink.found(found).map_err(Error::Write)?;
+            if is_selected {
+                self.select(record)?;
+            } else {
+                self.surroundings.passed(record, self.sink)?;
+            }
+            self.is_over |= self.is_full() && self.surroundings.after == 0;
         }
+        Ok(())
+    }
+
+    /// Hands out a record that is selected.
+    fn select(&mut self, record: SelectedRecord<'_>) -> Result<(), Error> {
+        self.tally.selected += 1;
+        let before = self.surroundings.selected(self.sink);
+        let goes_on = before.and_then(|()| self.sink.found(record));
+        self.is_over = !goes_on.map_err(Error::Write)?;
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Lines of text.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 
 use memchr::{memchr, memchr_iter, memrchr};
 use overside_placement::Buffer;
@@ -27,10 +27,11 @@ impl Search {
             tail: Vec::new(),
             offset: 0,
             before: 0,
-            counts: self.options.invert || self.options.numbers,
+            counts: self.options.counts_records(),
+            failure: None,
         };
         if self.wants_trial(lines.input.len_bytes()) {
-            lines.read_head(TRIAL_BYTES)?;
+            lines.read_head(TRIAL_BYTES);
         }
         let sample = memrchr(b'\n', &lines.head).map_or(0, |end| end + 1);
         self.open(&lines.head[..sample])?;
@@ -41,7 +42,11 @@ impl Search {
                 break;
             }
         }
-        stream.finish()
+        let summary = stream.finish()?;
+        match lines.failure {
+            Some(error) => Err(Error::Read(error)),
+            None => Ok(summary),
+        }
     }
 }
 
@@ -58,14 +63,16 @@ struct Lines<'a> {
     offset: u64,
     before: u64,
     counts: bool,
+    /// Why the input ended early. What was read before it is searched first.
+    failure: Option<io::Error>,
 }
 
 impl Lines<'_> {
-    fn read_head(&mut self, len: usize) -> Result<(), Error> {
+    fn read_head(&mut self, len: usize) {
         let mut head = vec![0; len];
         let mut filled = 0;
         while filled < len {
-            let read = self.read(&mut head[filled..])?;
+            let read = self.read(&mut head[filled..]);
             if read == 0 {
                 break;
             }
@@ -73,24 +80,28 @@ impl Lines<'_> {
         }
         head.truncate(filled);
         self.head = head;
-        Ok(())
     }
 
-    fn read(&mut self, into: &mut [u8]) -> Result<usize, Error> {
+    /// Reads once; 0 at the end, and where the input fails.
+    fn read(&mut self, into: &mut [u8]) -> usize {
         if self.taken < self.head.len() {
             let len = into.len().min(self.head.len() - self.taken);
             into[..len].copy_from_slice(&self.head[self.taken..self.taken + len]);
             self.taken += len;
-            return Ok(len);
+            return len;
         }
         loop {
             match self.input.read(into) {
                 Ok(len) => {
                     self.at_end = len == 0;
-                    return Ok(len);
+                    return len;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::Read(error)),
+                Err(error) => {
+                    self.failure = Some(error);
+                    self.at_end = true;
+                    return 0;
+                }
             }
         }
     }
@@ -108,7 +119,7 @@ impl Lines<'_> {
                 }
                 stream.idle()?;
             }
-            let read = self.read(&mut buffer[len..])?;
+            let read = self.read(&mut buffer[len..]);
             has_line = has_line || memchr(b'\n', &buffer[len..len + read]).is_some();
             len += read;
         }
@@ -148,7 +159,7 @@ impl Lines<'_> {
         let mut line = buffer.to_vec();
         self.tail.clear();
         while !self.at_end {
-            let read = self.read(&mut buffer)?;
+            let read = self.read(&mut buffer);
             let end = memchr(b'\n', &buffer[..read]);
             line.extend_from_slice(&buffer[..end.unwrap_or(read)]);
             stream.check_line(line.len(), &batch)?;

@@ -5,17 +5,29 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use overside_compress::{Container, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 
-use crate::files::{self, FileArguments, Request, Verb};
+use crate::files::{self, FileArguments, Mode, Request, Verb};
 use crate::options::size_within;
 
 /// Compress files on the CPU, on a device, or on both
 #[derive(clap::Args)]
-#[command(after_help = "\
+#[command(
+    version,
+    display_name = "overside compress",
+    after_help = "\
 Each FILE is replaced by FILE.gz (.zz, .lz4, .zst) with the same mode, owner and times. Without \
 FILE, or for -, stdin is compressed to stdout. gunzip, zlib, lz4 and zstd read the result.
 
-Exit codes are gzip's: 0 done, 1 error, 2 warning (for example, a file was skipped).")]
+Examples:
+  overside compress access.log              access.log.gz takes its place
+  overside compress -kr --format zstd logs  FILE.zst beside each file in logs and below
+  tar -I overside -cf src.tgz src           archives; -xf takes them apart
+
+Exit codes are gzip's: 0 done, 1 error, 2 warning (for example, a file was skipped)."
+)]
 pub struct Arguments {
+    /// Decompress, like `overside decompress`; so do --test and --list
+    #[arg(short, long, alias = "uncompress", help_heading = "Files")]
+    decompress: bool,
     #[command(flatten)]
     format: FormatArguments,
     #[command(flatten)]
@@ -45,14 +57,23 @@ pub fn run(arguments: Arguments) -> ExitCode {
 }
 
 impl From<Arguments> for Request {
-    fn from(Arguments { format, files }: Arguments) -> Self {
+    fn from(arguments: Arguments) -> Self {
+        let Arguments {
+            decompress,
+            format,
+            files,
+        } = arguments;
+        let mode = files.output.mode();
         Self {
-            verb: Verb::Compress,
+            verb: match decompress || mode != Mode::Write {
+                true => Verb::Decompress,
+                false => Verb::Compress,
+            },
             container: format.format,
             level: format.level.0,
             chunk_bytes: format.chunk_bytes,
             name: !format.no_name,
-            test: false,
+            mode,
             arguments: files,
         }
     }
@@ -60,6 +81,11 @@ impl From<Arguments> for Request {
 
 /// `--level N`, or one of `-0` to `-9`, `--fast`, `--best`. The last one counts.
 struct Level(Option<u32>);
+
+/// What `tests::the_default_levels_are_named` compares with the libraries.
+const LEVEL_HELP: &str = "\
+Compression level in the library's own numbers, also -0 to -9; a higher one takes longer and makes \
+less: 0 to 12 for gzip, 0 to 9 for zlib, 1 to 12 for lz4, 1 to 22 for zstd [default: 1; of zstd, 3]";
 
 /// The flags, by the level that each stands for.
 const FLAGS: [&str; 10] = [
@@ -71,7 +97,7 @@ impl clap::Args for Level {
     fn augment_args(command: Command) -> Command {
         let level = (Arg::new("level").long("level").value_name("N"))
             .value_parser(value_parser!(u32))
-            .help("Compression level in the library's own numbers; also -0 to -9 [default: the library's]");
+            .help(LEVEL_HELP);
         let flags = ('0'..='9').zip(FLAGS).map(|(digit, id)| {
             let flag = Arg::new(id).short(digit).action(ArgAction::SetTrue);
             match digit {
@@ -103,5 +129,28 @@ impl FromArgMatches for Level {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_levels_are_named() {
+        let named = [
+            (Container::Gzip, "0 to 12 for gzip", 1),
+            (Container::Zlib, "0 to 9 for zlib", 1),
+            (Container::Lz4, "1 to 12 for lz4", 1),
+            (Container::Zstd, "1 to 22 for zstd", 3),
+        ];
+        assert!(LEVEL_HELP.ends_with("[default: 1; of zstd, 3]"));
+        for (container, text, default) in named {
+            assert!(LEVEL_HELP.contains(text), "{text}");
+            let (levels, found) = container.levels().unwrap();
+            let range = format!("{} to {}", levels.start(), levels.end());
+            assert!(text.starts_with(&range), "{container}: {range}");
+            assert_eq!(found, default, "{container}");
+        }
     }
 }

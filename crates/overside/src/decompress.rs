@@ -8,12 +8,21 @@ use crate::files::{self, FileArguments, Request, Verb};
 
 /// Decompress gzip, zlib, LZ4 and Zstandard files on the CPU, on a device, or on both
 #[derive(clap::Args)]
-#[command(after_help = "\
+#[command(
+    version,
+    display_name = "overside decompress",
+    after_help = "\
 Each FILE (.gz, .tgz, .zz, .zlib, .lz4, .tlz4, .zst or .tzst) is replaced by its uncompressed \
 content. Without FILE, or for -, stdin is decompressed to stdout. Files made by `overside \
 compress`, BGZF, and files of several frames are decompressed in parallel.
 
-Exit codes are gzip's: 0 done, 1 error, 2 warning (for example, a file was skipped).")]
+Examples:
+  overside decompress access.log.gz   access.log takes its place
+  overside decompress -c logs/*.zst   to stdout, one after the other
+  overside decompress -l *.gz         lengths and ratios
+
+Exit codes are gzip's: 0 done, 1 error, 2 warning (for example, a file was skipped)."
+)]
 pub struct Arguments {
     #[command(flatten)]
     format: FormatArguments,
@@ -27,9 +36,6 @@ struct FormatArguments {
     /// Accept only gzip, zlib, lz4 or zstd [default: detected]
     #[arg(long)]
     format: Option<Container>,
-    /// Check FILE and write nothing
-    #[arg(short, long)]
-    test: bool,
 }
 
 pub fn run(arguments: Arguments) -> ExitCode {
@@ -44,7 +50,7 @@ impl From<Arguments> for Request {
             level: None,
             chunk_bytes: None,
             name: true,
-            test: format.test,
+            mode: files.output.mode(),
             arguments: files,
         }
     }

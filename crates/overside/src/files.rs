@@ -3,6 +3,7 @@
 mod arguments;
 mod destination;
 mod input;
+mod listing;
 mod names;
 mod original;
 mod output;
@@ -14,18 +15,21 @@ mod unfinished;
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use overside_compress::{Error, Options};
+use overside_compress::{Container, Error, Options};
 use overside_log::LevelFilter;
 
 use crate::messages::shown;
 use crate::system;
-pub use arguments::{FileArguments, Request};
+use crate::walk::{Unreadable, Walk};
+pub use arguments::{FileArguments, Mode, Request};
 use destination::Destination;
 use input::Input;
+use listing::Listing;
 use original::RemovalOutcome;
 use placement_file::PlacementRules;
 use report::FileReport;
@@ -55,6 +59,8 @@ impl fmt::Display for Verb {
 enum FileError {
     /// It was skipped.
     Warning(String),
+    /// It was skipped for its name's end. In a directory that is no news.
+    Suffix(String),
     Error(String),
 }
 
@@ -73,7 +79,7 @@ pub fn run(mut request: Request) -> ExitCode {
         return code;
     }
     let prepared = request.check().and_then(|()| Files::new(&request));
-    let files = match prepared {
+    let mut files = match prepared {
         Ok(files) => files,
         Err(error) => {
             complain!("overside {}: {error}", request.verb);
@@ -82,8 +88,8 @@ pub fn run(mut request: Request) -> ExitCode {
     };
     system::install_signal_cleanup();
     let named = &request.arguments.files;
-    let exit = (named.iter()).fold(Exit::Done, |exit, path| exit.max(files.process(path)));
-    ExitCode::from(match exit {
+    let exit = (named.iter()).fold(Exit::Done, |exit, path| exit.max(files.named(path)));
+    ExitCode::from(match exit.max(files.end_listing()) {
         Exit::Done => 0,
         Exit::Error => ERROR,
         Exit::Warning => WARNING,
@@ -95,6 +101,7 @@ struct Files<'a> {
     request: &'a Request,
     options: Options,
     rules: Option<PlacementRules>,
+    listing: Listing,
 }
 
 impl<'a> Files<'a> {
@@ -122,11 +129,36 @@ impl<'a> Files<'a> {
             request,
             options,
             rules: path.map(PlacementRules::read).transpose()?,
+            listing: Listing::default(),
         })
     }
 
-    /// Processes one file and reports on it.
-    fn process(&self, path: &OsStr) -> Exit {
+    /// Processes what was named: a file, or with `--recursive` what is in a directory.
+    fn named(&mut self, path: &OsStr) -> Exit {
+        let recursive = self.request.arguments.output.recursive;
+        if !recursive || path == "-" || !Path::new(path).is_dir() {
+            return self.process(path, false);
+        }
+        let verb = self.request.verb;
+        let unreadable = |Unreadable(path, error): Unreadable| {
+            complain!("overside {verb}: {}: {error}", shown(path));
+            Exit::Error
+        };
+        let walk = match Walk::new(Path::new(path)) {
+            Ok(walk) => walk,
+            Err(error) => return unreadable(error),
+        };
+        walk.fold(Exit::Done, |exit, found| {
+            exit.max(match found {
+                Ok(path) if unfinished::is_unfinished(&path) => Exit::Done,
+                Ok(path) => self.process(path.as_os_str(), true),
+                Err(error) => unreadable(error),
+            })
+        })
+    }
+
+    /// Processes one file and reports on it. `found`: nobody named it, it is in a directory.
+    fn process(&mut self, path: &OsStr, found: bool) -> Exit {
         let verb = self.request.verb;
         let asked = &self.request.arguments.messages;
         let mut exit = Exit::Done;
@@ -138,7 +170,13 @@ impl<'a> Files<'a> {
         };
         match self.replace(path, &mut warn) {
             Ok(Some(report)) => {
-                let text = report.text(asked);
+                let lists = self.request.mode == Mode::List;
+                if lists {
+                    let suffix = self.request.suffix();
+                    let listed = (self.listing).add(&report, suffix, asked.verbose, !asked.quiet);
+                    exit = exit.max(written(verb, listed));
+                }
+                let text = report.text(asked, lists);
                 if !text.is_empty() {
                     complain!("{}", text.trim_end());
                 }
@@ -147,13 +185,25 @@ impl<'a> Files<'a> {
                 }
             }
             Ok(None) => {}
-            Err(FileError::Warning(message)) => warn(&message),
+            Err(FileError::Suffix(_)) if found => {}
+            Err(FileError::Warning(message) | FileError::Suffix(message)) => warn(&message),
             Err(FileError::Error(message)) => {
                 complain!("overside {verb}: {message}");
                 return Exit::Error;
             }
         }
         exit
+    }
+
+    /// Prints what belongs below the list.
+    fn end_listing(&self) -> Exit {
+        match self.request.mode {
+            Mode::List => written(
+                self.request.verb,
+                self.listing.finish(self.request.arguments.messages.verbose),
+            ),
+            Mode::Write | Mode::Test => Exit::Done,
+        }
     }
 
     /// Writes the output, and removes the input where the output takes its place. `None`: the
@@ -212,6 +262,7 @@ impl<'a> Files<'a> {
                 None => input.name,
             },
             output: destination.name(),
+            level: level(request.verb, &options),
             policy: options.policy,
             elapsed,
             summary,
@@ -238,6 +289,26 @@ impl<'a> Files<'a> {
             options.threads = options.threads.min(chunks.unwrap_or(usize::MAX));
         }
         Ok(options)
+    }
+}
+
+/// The level at which the CPU compresses, asked or unasked.
+fn level(verb: Verb, options: &Options) -> Option<u32> {
+    let container = options.container.unwrap_or(Container::Gzip);
+    (verb == Verb::Compress && options.policy.uses_cpu())
+        .then(|| options.level.or_else(|| Some(container.levels()?.1)))
+        .flatten()
+}
+
+/// What became of a list's line.
+fn written(verb: Verb, result: io::Result<()>) -> Exit {
+    match result {
+        Ok(()) => Exit::Done,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => system::end_by_broken_pipe(),
+        Err(error) => {
+            complain!("overside {verb}: stdout: {error}");
+            Exit::Error
+        }
     }
 }
 

@@ -17,6 +17,8 @@ macro_rules! line {
 
 mod agent;
 mod agents;
+mod aliases;
+mod colors;
 mod columns;
 mod compress;
 mod decompress;
@@ -32,8 +34,8 @@ mod python;
 mod system;
 mod verbs;
 mod verification;
+mod walk;
 
-use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -53,14 +55,18 @@ fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_default();
+    let arguments = aliases::with_verb(&program, arguments.collect());
     let words: Vec<&str> = (arguments.iter())
         .map(|word| word.to_str().unwrap_or_default())
         .collect();
     match words[..] {
         [verb, ..] if verbs::is_python(verb) => python::hand_over(verb, &arguments),
-        ["help", verb] if verbs::is_python(verb) => {
-            python::hand_over(verb, &[verb.into(), "--help".into()])
+        ["help", verb, ..] if verbs::is_python(verb) => {
+            let mut asked = arguments[1..].to_vec();
+            asked.push("--help".into());
+            python::hand_over(verb, &asked)
         }
         _ => match verbs::parse(&arguments) {
             Ok(verb) => verb.run(),
@@ -73,7 +79,7 @@ fn run() -> ExitCode {
 fn refuse(first: Option<&str>, error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     if !error.use_stderr() {
-        return print(&text);
+        return print(&with_round_brackets(&text));
     }
     let verb = first.filter(|word| verbs::is_native(word));
     let program = verb.map_or("overside".into(), |verb| format!("overside {verb}"));
@@ -85,6 +91,16 @@ fn refuse(first: Option<&str>, error: &clap::Error) -> ExitCode {
         Some("compress" | "decompress") => files::ERROR,
         Some("match") => matching::ERROR,
         _ => exit::USAGE,
+    })
+}
+
+/// Defaults as all verbs show them. clap, which has brackets of its own, cannot be told.
+fn with_round_brackets(text: &str) -> String {
+    let mut parts = text.split("[default:");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let (value, rest) = part.split_once(']').unwrap_or((part, ""));
+        format!("{text}(default:{value}){rest}")
     })
 }
 

@@ -3,10 +3,14 @@
 mod arguments;
 mod explain;
 mod input;
+mod output;
+mod patterns;
 mod printer;
 
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::Path;
 use std::process::ExitCode;
 
 use overside_log::LevelFilter;
@@ -14,11 +18,12 @@ use overside_match::{Answer, Error, Format, Options, Search, SearchSummary};
 use overside_placement::{Event, EventKind, Policy};
 
 pub use arguments::Arguments;
-use arguments::OutputMode;
-use input::{Opened, Pipe};
-use printer::Printer;
+use input::{Inside, Opened, Source};
+use output::OutputMode;
+use printer::{Binary, Printer};
 
 use crate::messages::shown;
+use crate::walk::{Unreadable, Walk};
 
 /// Exit codes, grep's.
 const NONE: u8 = 1;
@@ -47,21 +52,29 @@ struct Run<'a> {
     files: Vec<OsString>,
     mode: OutputMode,
     search: Search,
+    printer: Printer,
     policy: Policy,
+    threads: usize,
     with_filename: bool,
+    /// Without names of files, those in the current directory are searched.
+    nothing_named: bool,
     found: bool,
     failed: bool,
 }
 
 impl<'a> Run<'a> {
     fn new(arguments: &'a Arguments) -> Result<Self, String> {
-        let (patterns, files) = arguments.inputs()?;
+        let (patterns, mut files) = arguments.inputs()?;
         let placement = &arguments.placement;
         let mode = arguments.output.mode();
         let mut options = Options::new(patterns);
+        options.fixed_strings = arguments.fixed_strings;
+        options.scope = arguments.scope();
         options.ignore_case = arguments.ignore_case;
         options.invert = arguments.invert;
-        options.numbers = arguments.output.line_number || mode == OutputMode::Json;
+        options.numbers = arguments.output.with_number() || mode == OutputMode::Json;
+        options.records_max = arguments.search.max_count;
+        options.context = arguments.output.context();
         options.answer = match mode {
             OutputMode::Count | OutputMode::JsonCount => Answer::Count,
             OutputMode::Names | OutputMode::Nothing => Answer::Any,
@@ -78,10 +91,31 @@ impl<'a> Run<'a> {
             let device = overside_backends::open_accelerator(name, options.threads);
             options.device = device.map_err(|error| error.to_string())?;
         }
+        let recursive = arguments.search.recursive;
+        let nothing_named = files.is_empty();
+        if nothing_named {
+            files.push(if recursive { "." } else { "-" }.into());
+        }
+        let is_directory = |file: &OsString| recursive && Path::new(file).is_dir();
+        let several = files.len() > 1 || files.iter().any(is_directory);
+        let (policy, threads) = (options.policy, options.threads);
+        let mut search = Search::new(options).map_err(|error| error.to_string())?;
+        let shows_matches = match mode {
+            OutputMode::Matches | OutputMode::Json => true,
+            OutputMode::Records => arguments.output.is_colored(),
+            _ => false,
+        };
+        let exact = match shows_matches {
+            true => Some(search.exact().map_err(|error| error.to_string())?.clone()),
+            false => None,
+        };
         Ok(Self {
-            policy: options.policy,
-            search: Search::new(options).map_err(|error| error.to_string())?,
-            with_filename: arguments.output.with_filename(files.len()),
+            policy,
+            threads,
+            search,
+            printer: Printer::new(arguments, exact),
+            with_filename: arguments.output.with_filename(several),
+            nothing_named,
             arguments,
             files,
             mode,
@@ -92,22 +126,8 @@ impl<'a> Run<'a> {
 
     fn run(mut self) -> ExitCode {
         for file in std::mem::take(&mut self.files) {
-            match self.file(&file) {
-                Ok(found) => self.found |= found,
-                // The reader has gone.
-                Err(error) if error.is_broken_pipe() => crate::system::end_by_broken_pipe(),
-                // Whatever else would be found cannot be written either.
-                Err(Error::Write(error)) => {
-                    complain!("overside match: stdout: {error}");
-                    return ExitCode::from(ERROR);
-                }
-                Err(error) => {
-                    self.failed = true;
-                    complain!("overside match: {}: {error}", shown(name(&file)));
-                }
-            }
-            if self.found && self.mode == OutputMode::Nothing {
-                return ExitCode::SUCCESS;
+            if let ControlFlow::Break(code) = self.named(&file) {
+                return code;
             }
         }
         self.warn_of_wrong_results();
@@ -115,6 +135,56 @@ impl<'a> Run<'a> {
             complain!("{}", explain::text(&self.search, self.policy).trim_end());
         }
         self.code()
+    }
+
+    /// Searches what was named: a file, or with `--recursive` what is in a directory.
+    fn named(&mut self, named: &OsStr) -> ControlFlow<ExitCode> {
+        let directory = Path::new(named);
+        if !self.arguments.search.recursive || named == "-" || !directory.is_dir() {
+            return self.one(named);
+        }
+        let walk = match Walk::new(directory) {
+            Ok(walk) => walk,
+            Err(error) => return self.unreadable(&error),
+        };
+        for found in walk {
+            match found {
+                Ok(path) if self.nothing_named => {
+                    self.one(path.strip_prefix("./").unwrap_or(&path).as_os_str())?;
+                }
+                Ok(path) => self.one(path.as_os_str())?,
+                Err(error) => self.unreadable(&error)?,
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn unreadable(&mut self, Unreadable(path, error): &Unreadable) -> ControlFlow<ExitCode> {
+        self.failed = true;
+        complain!("overside match: {}: {error}", shown(path));
+        ControlFlow::Continue(())
+    }
+
+    /// Searches a file. `Break`: it is the last one.
+    fn one(&mut self, file: &OsStr) -> ControlFlow<ExitCode> {
+        match self.file(file) {
+            Ok(found) => self.found |= found,
+            // The reader has gone.
+            Err(error) if error.is_broken_pipe() => crate::system::end_by_broken_pipe(),
+            // Whatever else would be found cannot be written either.
+            Err(Error::Write(error)) => {
+                complain!("overside match: stdout: {error}");
+                return ControlFlow::Break(ExitCode::from(ERROR));
+            }
+            Err(error) => {
+                self.failed = true;
+                complain!("overside match: {}: {error}", shown(name(file)));
+            }
+        }
+        match self.found && self.mode == OutputMode::Nothing {
+            true => ControlFlow::Break(ExitCode::SUCCESS),
+            false => ControlFlow::Continue(()),
+        }
     }
 
     /// A device that gave a wrong result is told of, although that did not count.
@@ -141,25 +211,59 @@ impl<'a> Run<'a> {
 
     /// Searches one file and prints what is asked for.
     fn file(&mut self, file: &OsStr) -> Result<bool, Error> {
-        let opened = input::open(file).map_err(Error::Read)?;
-        let exact = match self.mode {
-            OutputMode::Matches | OutputMode::Json => Some(self.search.exact()?.clone()),
-            _ => None,
-        };
+        let with_head = self.arguments.search.column.is_some();
+        let opened = input::open(file, self.threads, with_head).map_err(Error::Read)?;
+        let binary = self.binary(file, &opened);
+        let is_skipped = binary
+            .as_ref()
+            .is_some_and(|binary| binary.known && binary.skip);
         let named = self.with_filename || self.mode.is_json();
-        let prefix = named.then(|| name(file));
-        let mut printer = Printer::new(self.arguments, prefix, exact);
-        let tally = match &self.arguments.search.column {
-            Some(column) => table(&mut self.search, opened, file, column, &mut printer)?,
-            None => text(&mut self.search, opened, file, &mut printer)?,
-        };
-        let found = tally.selected > 0;
+        self.printer.begin(named.then(|| name(file)), binary);
+        if is_skipped {
+            return self.end_file(file, 0);
+        }
+        let summary = self.search_in(opened, file);
+        // What was found before a failure is shown before it is told of.
+        self.printer.flush().map_err(Error::Write)?;
+        self.end_file(file, summary?.selected)
+    }
+
+    fn search_in(&mut self, opened: Opened, file: &OsStr) -> Result<SearchSummary, Error> {
+        let (search, printer) = (&mut self.search, &mut self.printer);
+        if let Some(column) = &self.arguments.search.column {
+            return table(search, opened, file, column, printer);
+        }
+        if !self.arguments.search.null_data {
+            return text(search, opened, file, printer);
+        }
+        match opened.source {
+            Source::File(mut file) => search.null_data(&mut file, printer),
+            Source::Stream(mut pipe) => search.null_data(&mut pipe, printer),
+            Source::Decompressed(mut inside) => search.null_data(&mut *inside, printer),
+        }
+    }
+
+    /// What is done if a file is no text: grep prints nothing of it. Values of a table are no lines,
+    /// and objects have a way to say any byte.
+    fn binary(&self, file: &OsStr, opened: &Opened) -> Option<Binary> {
+        let wanted = &self.arguments.search;
+        let is_text = wanted.text || wanted.null_data || wanted.column.is_some();
+        (!is_text && !self.mode.is_json()).then(|| Binary {
+            name: name(file).to_owned(),
+            known: opened.is_binary(),
+            skip: wanted.skip_binary,
+        })
+    }
+
+    /// Prints what is known of a file at its end. Whether anything was found.
+    fn end_file(&mut self, file: &OsStr, selected: u64) -> Result<bool, Error> {
+        let found = selected > 0;
         match self.mode {
-            OutputMode::Count | OutputMode::JsonCount => printer.count(tally.selected),
-            OutputMode::Names if found => printer.name(name(file)),
+            OutputMode::Count | OutputMode::JsonCount => self.printer.count(selected),
+            OutputMode::Names if found => self.printer.name(name(file)),
             _ => Ok(()),
         }
-        .and_then(|()| printer.flush())
+        .and_then(|()| self.printer.flush())
         .map_err(Error::Write)?;
         Ok(found)
     }
@@ -177,14 +281,12 @@ fn text(
     search: &mut Search,
     opened: Opened,
     file: &OsStr,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> Result<SearchSummary, Error> {
-    let mut opened = match opened {
-        Opened::File { file, head } => (file, head),
-        Opened::Stream(file) => return search.text(&mut Pipe(file), printer),
-    };
-    match Format::of(&opened.1) {
-        Format::Parquet | Format::ArrowFile | Format::ArrowStream => {
+    match opened.format() {
+        Format::Parquet | Format::ArrowFile | Format::ArrowStream
+            if !matches!(opened.source, Source::Stream(_)) =>
+        {
             let reason = "a table; name the column to search with --column";
             return Err(Error::Format(reason.into()));
         }
@@ -192,9 +294,13 @@ fn text(
             "overside match: {}: compressed by {program}; searching the compressed bytes",
             shown(name(file))
         ),
-        Format::Text => {}
+        _ => {}
     }
-    search.text(&mut opened.0, printer)
+    match opened.source {
+        Source::File(mut file) => search.text(&mut file, printer),
+        Source::Stream(mut pipe) => search.text(&mut pipe, printer),
+        Source::Decompressed(inside) => search.text(&mut Inside(inside), printer),
+    }
 }
 
 fn table(
@@ -202,36 +308,39 @@ fn table(
     opened: Opened,
     file: &OsStr,
     column: &str,
-    printer: &mut Printer<'_>,
+    printer: &mut Printer,
 ) -> Result<SearchSummary, Error> {
-    let is_tsv = OsStr::to_string_lossy(file)
-        .to_lowercase()
-        .ends_with(".tsv");
-    let delimiter = if is_tsv { b'\t' } else { b',' };
-    let not_seekable = |what: &str| Error::Format(format!("{what} must be a file, not a pipe"));
-    match opened {
-        Opened::File { mut file, head } => match Format::of(&head) {
-            Format::Parquet => search.parquet(file, column, printer),
-            Format::ArrowFile => search.arrow_file(file, column, printer),
-            Format::ArrowStream => search.arrow_stream(&mut file, column, printer),
-            Format::Compressed(program) => Err(compressed(program)),
-            Format::Text => search.csv(&mut file, column, delimiter, printer),
-        },
-        Opened::Stream(file) => {
-            let (head, mut input) = input::peek(file).map_err(Error::Read)?;
-            match Format::of(&head) {
-                Format::Parquet => Err(not_seekable("Parquet")),
-                Format::ArrowFile => Err(not_seekable("an Arrow file")),
-                Format::ArrowStream => search.arrow_stream(&mut input, column, printer),
-                Format::Compressed(program) => Err(compressed(program)),
-                Format::Text => search.csv(&mut input, column, delimiter, printer),
-            }
+    let lower = OsStr::to_string_lossy(file).to_lowercase();
+    let plain = ["", ".gz", ".zst", ".lz4"].iter().find_map(|end| {
+        lower
+            .strip_suffix(end)
+            .filter(|name| name.ends_with(".tsv"))
+    });
+    let delimiter = if plain.is_some() { b'\t' } else { b',' };
+    let format = opened.format();
+    let not_seekable = |what: &str| {
+        let reason = "must be a file that is not compressed as a whole, and not a pipe";
+        Err(Error::Format(format!("{what} {reason}")))
+    };
+    let mut input: Box<dyn Read> = match (format, opened.source) {
+        (Format::Parquet, Source::File(file)) => return search.parquet(file, column, printer),
+        (Format::ArrowFile, Source::File(file)) => {
+            return search.arrow_file(file, column, printer);
         }
+        (Format::Parquet, _) => return not_seekable("Parquet"),
+        (Format::ArrowFile, _) => return not_seekable("an Arrow file"),
+        (Format::Compressed(program), _) => {
+            let reason = format!("compressed by {program}; decompress it first");
+            return Err(Error::Format(reason));
+        }
+        (_, Source::File(file)) => Box::new(file),
+        (_, Source::Stream(pipe)) => Box::new(pipe),
+        (_, Source::Decompressed(inside)) => inside,
+    };
+    match format {
+        Format::ArrowStream => search.arrow_stream(&mut input, column, printer),
+        _ => search.csv(&mut input, column, delimiter, printer),
     }
-}
-
-fn compressed(program: &str) -> Error {
-    Error::Format(format!("compressed by {program}; decompress it first"))
 }
 
 /// Where records go.

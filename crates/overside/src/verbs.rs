@@ -1,5 +1,9 @@
 //! All verbs, native and Python's.
 
+mod generated;
+mod groups;
+mod python_verbs;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -62,7 +66,6 @@ const PYTHON: &[(&str, &str)] = &[
     max_term_width = 100,
     args_override_self = true,
     subcommand_value_name = "VERB",
-    subcommand_help_heading = "Verbs",
     after_help = "Start with: overside run quick"
 )]
 struct CommandLine {
@@ -74,11 +77,13 @@ struct CommandLine {
 pub enum Verb {
     Agent(agent::Arguments),
     Agents(agents::Arguments),
+    Completions(generated::CompletionsArguments),
     Compress(compress::Arguments),
     Decompress(decompress::Arguments),
     Devices(devices::Arguments),
     Flow(flow::Arguments),
     Kv(kv::Arguments),
+    Manual(generated::ManualArguments),
     Match(matching::Arguments),
 }
 
@@ -87,11 +92,13 @@ impl Verb {
         match self {
             Self::Agent(arguments) => agent::run(&arguments),
             Self::Agents(arguments) => agents::run(&arguments),
+            Self::Completions(arguments) => generated::completions(&arguments),
             Self::Compress(arguments) => compress::run(arguments),
             Self::Decompress(arguments) => decompress::run(arguments),
             Self::Devices(arguments) => devices::run(&arguments),
             Self::Flow(arguments) => flow::run(&arguments),
             Self::Kv(arguments) => kv::run(&arguments),
+            Self::Manual(arguments) => generated::manual(&arguments),
             Self::Match(arguments) => matching::run(arguments),
         }
     }
@@ -107,12 +114,36 @@ pub fn is_native(verb: &str) -> bool {
     Verb::has_subcommand(verb)
 }
 
-/// Reads a command line of a native verb, without the program's name.
-pub fn parse(arguments: &[OsString]) -> Result<Verb, Error> {
-    let python = PYTHON
+/// The whole command line. Verbs in Python have the options that are in `python`, where they are
+/// named; the others none.
+fn everything(python: Vec<Command>) -> Command {
+    let known = PYTHON
         .iter()
         .map(|(name, about)| Command::new(*name).about(*about));
-    let mut command = CommandLine::augment_args(Command::new("overside")).subcommands(python);
+    let mut command = CommandLine::augment_args(Command::new("overside")).subcommands(known);
+    for verb in python {
+        command = defined(command, verb);
+    }
+    let template = groups::template(&command);
+    command.help_template(template)
+}
+
+/// Puts a verb in the place of the one of its name. A native verb keeps what Python does not answer.
+fn defined(command: Command, verb: Command) -> Command {
+    let name = verb.get_name().to_owned();
+    let replace = |one: Command| match is_native(&name) {
+        true => verb.get_subcommands().cloned().fold(one, defined),
+        false => verb.clone(),
+    };
+    match command.find_subcommand(&name) {
+        Some(_) => command.mut_subcommand(&name, replace),
+        None => command,
+    }
+}
+
+/// Reads a command line of a native verb, without the program's name.
+pub fn parse(arguments: &[OsString]) -> Result<Verb, Error> {
+    let mut command = everything(Vec::new());
     let words = std::iter::once("overside".into()).chain(arguments.iter().cloned());
     let suggest = |error| suggest(error, arguments.first());
     let mut matches = (command.try_get_matches_from_mut(words)).map_err(suggest)?;
@@ -147,5 +178,21 @@ mod tests {
     #[test]
     fn all_definitions_are_consistent() {
         CommandLine::command().debug_assert();
+        everything(Vec::new()).debug_assert();
+    }
+
+    #[test]
+    fn each_verb_stands_in_one_group() {
+        let command = everything(Vec::new());
+        let mut verbs: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        verbs.push("help");
+        let mut grouped: Vec<&str> = groups::GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        verbs.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, verbs);
     }
 }

@@ -15,6 +15,14 @@ pub enum Format {
     Compressed(&'static str),
 }
 
+/// How compressed files begin, and the program that makes them. The longest are first.
+const COMPRESSED: [(&[u8], &str); 4] = [
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"\x04\x22\x4d\x18", "lz4"),
+    (b"\x1f\x8b\x08", "gzip"),
+];
+
 impl Format {
     /// How many of a file's first bytes tell what it is.
     pub const HEAD_BYTES: usize = 8;
@@ -26,17 +34,24 @@ impl Format {
         let is_stream = |head: &[u8]| {
             head.len() >= 8 && head[..4] == [0xff; 4] && head[4].is_multiple_of(8) && head[7] == 0
         };
+        let compressed = COMPRESSED.iter().find(|(magic, _)| head.starts_with(magic));
+        if let Some((_, program)) = compressed {
+            return Self::Compressed(program);
+        }
         match head {
             [b'P', b'A', b'R', b'1', ..] => Self::Parquet,
             [b'A', b'R', b'R', b'O', b'W', b'1', ..] => Self::ArrowFile,
-            [0x1f, 0x8b, 8, ..] => Self::Compressed("gzip"),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Compressed("zstd"),
-            [0x04, 0x22, 0x4d, 0x18, ..] => Self::Compressed("lz4"),
-            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Compressed("xz"),
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, ..] => Self::Compressed("bzip2"),
             head if is_stream(head) => Self::ArrowStream,
             _ => Self::Text,
         }
+    }
+
+    /// Whether a file that begins with `head`, of which there may be more, may turn out to be
+    /// compressed by gzip, zstd, lz4 or xz.
+    pub fn may_be_compressed(head: &[u8]) -> bool {
+        let begins = |(magic, _): &(&[u8], &str)| magic.starts_with(head);
+        COMPRESSED.iter().any(begins)
     }
 }
 
@@ -53,6 +68,9 @@ mod tests {
             Format::ArrowStream
         );
         assert_eq!(Format::of(b"\x1f\x8b\x08\0"), Format::Compressed("gzip"));
+        assert_eq!(Format::of(b"\xfd7zXZ\0"), Format::Compressed("xz"));
+        assert!(Format::may_be_compressed(b"") && Format::may_be_compressed(b"\x28\xb5"));
+        assert!(!Format::may_be_compressed(b"text") && !Format::may_be_compressed(b"\x1f\x8c"));
         for text in [
             &b""[..],
             b"P",

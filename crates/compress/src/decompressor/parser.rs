@@ -12,7 +12,7 @@ use overside_placement::Buffer;
 use super::parallel::ParallelDecoder;
 use super::streaming::{Progress, StreamingDecoder};
 use crate::error::MemberPosition;
-use crate::gzip::Sizes;
+use crate::gzip::{self, Sizes};
 use crate::output::Output;
 use crate::{Container, Error, GzipOriginal, Options, Summary, TrailingData, lz4};
 
@@ -125,9 +125,9 @@ impl<W: Write> Parser<W> {
             ParseStep::Consumed(len) => self.offset += len as u64,
             ParseStep::PutBack(len) => self.offset = self.offset.saturating_sub(len as u64),
             ParseStep::Needs(wanted) if last && wanted > bytes.len() - at => {
-                return Err(Error::Truncated {
-                    place: self.place(),
-                });
+                let place = self.place();
+                self.salvage(&bytes[at..])?;
+                return Err(Error::Truncated { place });
             }
             ParseStep::Needs(_) | ParseStep::End => {}
         }
@@ -230,6 +230,25 @@ impl<W: Write> Parser<W> {
             Err(overside_ops::Error::Corrupt(reason)) => Err(place.corrupt(reason)),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Writes what can be decompressed of a member whose end is missing, as gzip and zstd do. It is
+    /// all that is left of it, and the caller is told that it is not whole.
+    fn salvage(&mut self, rest: &[u8]) -> Result<(), Error> {
+        let header_bytes = match (&self.state, self.container) {
+            (State::Between, Some(Container::Gzip)) => match gzip::Header::parse(rest) {
+                Ok(Some(header)) => header.len,
+                _ => return Ok(()),
+            },
+            (State::Between, Some(Container::Zstd)) => 0,
+            _ => return Ok(()),
+        };
+        let container = self.container.unwrap_or(Container::Gzip);
+        self.begin_streaming(container)?;
+        let decoder = self.streaming.as_mut().ok_or(Error::Spent)?;
+        // A mistake in what is there ends it as well.
+        let _ = decoder.decode(&rest[header_bytes..], &mut self.output)?;
+        Ok(())
     }
 
     /// Which member this is.

@@ -4,4 +4,5 @@ mod common;
 mod foreign;
 mod hostile;
 mod placement;
+mod reader;
 mod streams;

@@ -1,6 +1,7 @@
 //! What match promises, through its public interface: one program, so that it is linked once.
 
 mod common;
+mod context;
 mod corpus;
 mod memory;
 mod tables;

@@ -8,6 +8,7 @@ use clap::builder::Resettable;
 use overside_compress::{Container, Verify};
 
 use super::Verb;
+use super::names::Suffix;
 use crate::logging::LogArguments;
 use crate::options::Placement;
 
@@ -38,8 +39,8 @@ pub struct OutputArguments {
     /// Keep FILE
     #[arg(short, long)]
     pub keep: bool,
-    /// Write to stdout and keep FILE; `decompress -cf` copies what is not compressed
-    #[arg(short = 'c', long)]
+    /// Write to stdout and keep FILE; decompressing with -cf copies what is not compressed
+    #[arg(short = 'c', long, alias = "to-stdout")]
     pub stdout: bool,
     /// Write to OUT and keep FILE
     #[arg(
@@ -49,6 +50,20 @@ pub struct OutputArguments {
         allow_hyphen_values = true
     )]
     pub path: Option<PathBuf>,
+    /// Go into directories that are named, and take the regular files in them
+    #[arg(short, long)]
+    pub recursive: bool,
+    /// What compressed files end with, in place of .gz, .zz, .lz4 or .zst; decompressing, beside
+    /// them
+    #[arg(short = 'S', long, allow_hyphen_values = true)]
+    pub suffix: Option<Suffix>,
+    /// Check FILE and write nothing
+    #[arg(short, long)]
+    pub test: bool,
+    /// List FILE: lengths, ratio, name; with -v also format and members. It is decompressed, so what is
+    /// listed is checked
+    #[arg(short, long)]
+    pub list: bool,
     /// Overwrite; follow links; accept files with several links, compressed files as input of
     /// compress, and a terminal as input or output
     #[arg(short, long)]
@@ -86,8 +101,28 @@ pub struct Request {
     pub chunk_bytes: Option<usize>,
     /// Name and time of the original go into the header.
     pub name: bool,
-    pub test: bool,
+    pub mode: Mode,
     pub arguments: FileArguments,
+}
+
+/// What becomes of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Write,
+    /// Nothing: the input is checked.
+    Test,
+    /// Nothing: the input's lengths are listed.
+    List,
+}
+
+impl OutputArguments {
+    pub fn mode(&self) -> Mode {
+        match self {
+            Self { list: true, .. } => Mode::List,
+            Self { test: true, .. } => Mode::Test,
+            _ => Mode::Write,
+        }
+    }
 }
 
 impl Request {
@@ -96,7 +131,8 @@ impl Request {
     /// # Errors
     /// The contradiction, for the user.
     pub fn check(&mut self) -> Result<(), String> {
-        let (several, output) = (self.arguments.files.len() > 1, &mut self.arguments.output);
+        let output = &mut self.arguments.output;
+        let several = self.arguments.files.len() > 1 || output.recursive;
         if output
             .path
             .take_if(|path| path.as_os_str() == "-")
@@ -105,11 +141,11 @@ impl Request {
             output.stdout = true;
         }
         if output.path.is_some() {
-            if output.stdout || self.test {
-                return Err("--output conflicts with --stdout and --test".into());
+            if output.stdout || self.mode != Mode::Write {
+                return Err("--output conflicts with --stdout, --test and --list".into());
             }
             if several {
-                return Err("--output takes one file at a time".into());
+                return Err("--output takes one file at a time, and no directory".into());
             }
         }
         let zlib = self.container == Some(Container::Zlib) && self.verb == Verb::Compress;
@@ -136,7 +172,12 @@ impl Request {
     /// Whether the input stays in place in any case, so that it may be anything readable.
     pub fn only_reads(&self) -> bool {
         let output = &self.arguments.output;
-        output.stdout || self.test || output.path.is_some()
+        output.stdout || self.mode != Mode::Write || output.path.is_some()
+    }
+
+    /// What compressed files end with, if that was said.
+    pub fn suffix(&self) -> Option<&Suffix> {
+        self.arguments.output.suffix.as_ref()
     }
 
     pub fn force(&self) -> bool {
@@ -176,6 +217,25 @@ mod tests {
     }
 
     #[test]
+    fn compress_decompresses_as_gzip_does() {
+        let request = |line: &str| parse(line).unwrap();
+        assert_eq!(request("compress -dk a").verb, Verb::Decompress);
+        assert_eq!(request("compress --uncompress -9 a").verb, Verb::Decompress);
+        for (line, mode) in [
+            ("compress -t a", Mode::Test),
+            ("compress -lv a", Mode::List),
+        ] {
+            let request = request(line);
+            assert_eq!(
+                (request.verb, request.mode),
+                (Verb::Decompress, mode),
+                "{line}"
+            );
+            assert!(request.only_reads());
+        }
+    }
+
+    #[test]
     fn the_last_level_counts() {
         let level = |line: &str| parse(&format!("compress {line}")).unwrap().level;
         assert_eq!(level("a"), None);
@@ -206,8 +266,9 @@ mod tests {
     fn what_is_refused_is_named() {
         for (line, said) in [
             ("compress --plcement cpu", "'--placement'"),
-            ("compress -t", "'-t'"),
-            ("compress --test", "'--test'"),
+            ("compress -S a/b a", "without /"),
+            ("compress -r -o b a", "no directory"),
+            ("decompress -l -o b a", "--list"),
             ("decompress --chunk 1", "'--chunk'"),
             ("compress --format rar", "gzip, zlib, lz4 and zstd"),
             ("compress --chunk 3parsecs", "like 65536"),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use overside_compress::Container;
 
-use super::arguments::Request;
+use super::arguments::{Mode, Request};
 use super::input::Input;
 use super::names;
 use super::output::Output;
@@ -29,7 +29,7 @@ impl Destination {
     /// # Errors
     /// That the output has no name: a suffix that is unknown, or there already.
     pub fn of(request: &Request, input: &Input) -> Result<Self, FileError> {
-        if request.test {
+        if request.mode != Mode::Write {
             return Ok(Self::Nowhere);
         }
         let output = &request.arguments.output;
@@ -43,19 +43,21 @@ impl Destination {
             return Ok(Self::Stdout);
         };
         let container = request.container.unwrap_or(Container::Gzip);
+        let suffix = output.suffix.as_ref();
         let beside = match request.verb {
-            Verb::Compress => match names::compressed_suffix(path, container) {
-                Some(suffix) if !output.force => {
-                    let message = format!("{} already ends with {suffix}; skipped", input.name);
-                    return Err(FileError::Warning(message));
+            Verb::Compress => match names::compressed_suffix(path, container, suffix) {
+                Some(end) if !output.force => {
+                    let (name, end) = (&input.name, shown(end));
+                    let message = format!("{name} already ends with {end}; skipped");
+                    return Err(FileError::Suffix(message));
                 }
-                _ => Some(names::compressed(path, container)),
+                _ => Some(names::compressed(path, container, suffix)),
             },
-            Verb::Decompress => names::decompressed(path),
+            Verb::Decompress => names::decompressed(path, suffix),
         };
         beside.map(Self::Beside).ok_or_else(|| {
-            FileError::Warning(format!(
-                "{}: unknown suffix; skipped (use -c or -o)",
+            FileError::Suffix(format!(
+                "{}: unknown suffix; skipped (use -c or -o, or name it with -S)",
                 input.name
             ))
         })

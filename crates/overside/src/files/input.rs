@@ -35,8 +35,9 @@ impl Input {
         let mut opened = open(&path, request);
         if request.verb == Verb::Decompress
             && (opened.as_ref()).is_err_and(|error| error.kind() == ErrorKind::NotFound)
-            && let Some((candidate, file)) = (names::candidates(&path).into_iter())
-                .find_map(|candidate| open(&candidate, request).ok().map(|file| (candidate, file)))
+            && let Some((candidate, file)) = (names::candidates(&path, request.suffix())
+                .into_iter())
+            .find_map(|candidate| open(&candidate, request).ok().map(|file| (candidate, file)))
         {
             (path, opened) = (candidate, Ok(file));
         }
@@ -136,7 +137,7 @@ fn may_be_worked_on(name: &str, metadata: &Metadata, request: &Request) -> Resul
     let warn = |what: &str| Err(FileError::Warning(format!("{name} {what}; skipped")));
     let kind = metadata.file_type();
     if kind.is_dir() {
-        return warn("is a directory");
+        return warn("is a directory (-r goes into it)");
     }
     if request.only_reads() {
         return Ok(());

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use overside_compress::Container;
 
@@ -19,43 +20,71 @@ const ENDINGS: [(&str, Container, &str); 8] = [
     (".tzst", Container::Zstd, ".tar"),
 ];
 
+/// A suffix that compressed files have instead of their format's, `--suffix`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suffix(OsString);
+
+impl FromStr for Suffix {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "" => Err("a suffix has one letter at least"),
+            text if text.contains('/') => Err("a suffix is part of a file's name, without /"),
+            text => Ok(Self(text.into())),
+        }
+    }
+}
+
 /// What `path` is called once it is compressed.
-pub fn compressed(path: &Path, container: Container) -> PathBuf {
-    with(path, container.suffix())
+pub fn compressed(path: &Path, container: Container, suffix: Option<&Suffix>) -> PathBuf {
+    let usual = OsStr::new(container.suffix());
+    with(path, suffix.map_or(usual, |suffix| &suffix.0))
 }
 
 /// What `path`, which is compressed, is called once it is not; `None` if its name does not tell.
-pub fn decompressed(path: &Path) -> Option<PathBuf> {
+pub fn decompressed(path: &Path, suffix: Option<&Suffix>) -> Option<PathBuf> {
     let name = path.file_name()?;
-    let (stem, instead) =
-        (ENDINGS.iter()).find_map(|(end, _, instead)| Some((before(name, end)?, instead)))?;
-    Some(with(&path.with_file_name(stem), instead))
+    let (stem, instead) = (suffix.iter().map(|suffix| (suffix.0.as_os_str(), "")))
+        .chain(
+            ENDINGS
+                .iter()
+                .map(|(end, _, instead)| (OsStr::new(*end), *instead)),
+        )
+        .find_map(|(end, instead)| Some((before(name, end)?, instead)))?;
+    Some(with(&path.with_file_name(stem), instead.as_ref()))
 }
 
 /// The format that the name of `path` stands for; `None` if it does not tell.
 pub fn format(path: &Path) -> Option<Container> {
     let name = path.file_name()?;
-    (ENDINGS.iter()).find_map(|(end, of, _)| before(name, end).map(|_| *of))
+    (ENDINGS.iter()).find_map(|(end, of, _)| before(name, end.as_ref()).map(|_| *of))
 }
 
 /// What `path`, whose name says that it is in that format already, ends with.
-pub fn compressed_suffix(path: &Path, container: Container) -> Option<&'static str> {
+pub fn compressed_suffix<'a>(
+    path: &Path,
+    container: Container,
+    suffix: Option<&'a Suffix>,
+) -> Option<&'a OsStr> {
     let name = path.file_name()?;
-    (ENDINGS.iter())
-        .filter(|(_, of, _)| *of == container)
-        .find_map(|(end, ..)| before(name, end).map(|_| *end))
+    let usual = ENDINGS.iter().filter(|(_, of, _)| *of == container);
+    (suffix.iter().map(|suffix| suffix.0.as_os_str()))
+        .chain(usual.map(|(end, ..)| OsStr::new(*end)))
+        .find(|end| before(name, end).is_some())
 }
 
 /// What a compressed file may be called whose uncompressed name is `path`.
-pub fn candidates(path: &Path) -> Vec<PathBuf> {
-    (ENDINGS.iter())
-        .filter(|(.., instead)| instead.is_empty())
-        .map(|(end, ..)| with(path, end))
+pub fn candidates(path: &Path, suffix: Option<&Suffix>) -> Vec<PathBuf> {
+    let usual = ENDINGS.iter().filter(|(.., instead)| instead.is_empty());
+    (suffix.iter().map(|suffix| suffix.0.as_os_str()))
+        .chain(usual.map(|(end, ..)| OsStr::new(*end)))
+        .map(|end| with(path, end))
         .collect()
 }
 
 /// What stands before the ending, which may be in capitals; `None` if that is nothing.
-fn before<'a>(name: &'a OsStr, end: &str) -> Option<&'a OsStr> {
+fn before<'a>(name: &'a OsStr, end: &OsStr) -> Option<&'a OsStr> {
     let (stem, found) = name
         .as_bytes()
         .split_at_checked(name.len().checked_sub(end.len())?)?;
@@ -63,7 +92,7 @@ fn before<'a>(name: &'a OsStr, end: &str) -> Option<&'a OsStr> {
         .then(|| OsStr::from_bytes(stem))
 }
 
-fn with(path: &Path, end: &str) -> PathBuf {
+fn with(path: &Path, end: &OsStr) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(end);
     name.into()
@@ -74,13 +103,13 @@ mod tests {
     use super::*;
 
     fn back(name: &str) -> Option<String> {
-        decompressed(Path::new(name)).map(|path| path.to_string_lossy().into_owned())
+        decompressed(Path::new(name), None).map(|path| path.to_string_lossy().into_owned())
     }
 
     #[test]
     fn endings_tell_the_names_of_files() {
         assert_eq!(
-            compressed(Path::new("d/a.txt"), Container::Zstd),
+            compressed(Path::new("d/a.txt"), Container::Zstd, None),
             Path::new("d/a.txt.zst")
         );
         let names = [
@@ -96,12 +125,27 @@ mod tests {
     #[test]
     fn a_name_has_the_ending_of_one_format_only() {
         assert_eq!(
-            compressed_suffix(Path::new("a.tgz"), Container::Gzip),
-            Some(".tgz")
+            compressed_suffix(Path::new("a.tgz"), Container::Gzip, None),
+            Some(OsStr::new(".tgz"))
         );
-        assert_eq!(compressed_suffix(Path::new("a.gz"), Container::Zstd), None);
-        assert_eq!(compressed_suffix(Path::new(".gz"), Container::Gzip), None);
+        for (name, container) in [("a.gz", Container::Zstd), (".gz", Container::Gzip)] {
+            assert_eq!(compressed_suffix(Path::new(name), container, None), None);
+        }
         assert_eq!(format(Path::new("a.tzst")), Some(Container::Zstd));
         assert_eq!(format(Path::new("a.txt")), None);
+    }
+
+    #[test]
+    fn a_suffix_of_ones_own_comes_first() {
+        let own: Suffix = ".own.gz".parse().unwrap();
+        let path = Path::new("d/a.own.gz");
+        assert_eq!(
+            compressed(Path::new("d/a"), Container::Zstd, Some(&own)),
+            path
+        );
+        assert_eq!(decompressed(path, Some(&own)), Some("d/a".into()));
+        assert_eq!(decompressed(path, None), Some("d/a.own".into()));
+        assert_eq!(candidates(Path::new("d/a"), Some(&own))[0], path);
+        assert!("".parse::<Suffix>().is_err() && "a/b".parse::<Suffix>().is_err());
     }
 }

@@ -21,14 +21,16 @@ pub struct FileReport {
     pub input: String,
     /// `None` if nothing was kept.
     pub output: Option<String>,
+    /// At which the CPU compressed; `None` if it was not asked to.
+    pub level: Option<u32>,
     pub policy: Policy,
     pub elapsed: Duration,
     pub summary: Summary,
 }
 
 impl FileReport {
-    /// Everything that was asked for.
-    pub fn text(&self, asked: &MessageArguments) -> String {
+    /// Everything that was asked for. `listed`: what `-v` asks for is in a list.
+    pub fn text(&self, asked: &MessageArguments, listed: bool) -> String {
         let mut text = String::new();
         if !asked.quiet && asked.stats.is_none() {
             text.push_str(&events(self));
@@ -39,7 +41,7 @@ impl FileReport {
         match asked.stats {
             Some(StatsFormat::Json) => text.push_str(&json(self)),
             Some(StatsFormat::Text) => text.push_str(&stats(self)),
-            None if asked.verbose => text.push_str(&line(self)),
+            None if asked.verbose && !listed => text.push_str(&line(self)),
             None => {}
         }
         text
@@ -95,11 +97,12 @@ fn line(file: &FileReport) -> String {
         None => shown(&file.input),
     };
     format!(
-        "{what}: {} to {} ({}), {}; {}",
+        "{what}: {} to {} ({}), {}{}; {}",
         units::size(file.summary.bytes_in as f64),
         units::size(file.summary.bytes_out as f64),
         percent(file.compressed_bytes() as f64 / file.plain_bytes() as f64),
         units::rate(file.throughput()),
+        (file.level).map_or_else(String::new, |level| format!(", level {level}")),
         places(file),
     )
 }
@@ -202,6 +205,7 @@ fn json(file: &FileReport) -> String {
         "verb": file.verb.to_string(),
         "input": file.input,
         "output": file.output,
+        "level": file.level,
         "placement": file.policy.to_string(),
         "elapsed_ns": file.elapsed.as_nanos() as u64,
         "throughput_bytes_per_s": file.throughput(),

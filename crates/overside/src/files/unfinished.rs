@@ -5,6 +5,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -97,6 +98,12 @@ impl Drop for TempFile {
 fn unfinished_name(beside: &Path, number: u64) -> PathBuf {
     // `overside clean` knows them by this.
     beside.with_file_name(format!(".overside-{number:016x}.tmp"))
+}
+
+/// Whether a file is called like one that is not finished.
+pub fn is_unfinished(path: &Path) -> bool {
+    let name = path.file_name().map(OsStrExt::as_bytes);
+    name.is_some_and(|name| name.starts_with(b".overside-") && name.ends_with(b".tmp"))
 }
 
 /// Makes a file and locks it for as long as it is open. One of that name that nobody has locked

@@ -1,6 +1,6 @@
 //! Prints the records that were found.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -10,42 +10,102 @@ use base64::prelude::BASE64_STANDARD;
 use overside_match::{Exact, SelectedRecord, Sink};
 use serde_json::{Value, json};
 
-use super::arguments::{Arguments, OutputMode};
+use super::arguments::Arguments;
+use super::output::OutputMode;
+use crate::messages::shown;
 
-/// Prints what is found in one file.
-pub struct Printer<'a> {
-    arguments: &'a Arguments,
+/// The colors of grep, as SGR parameters (ECMA-48, 8.3.117).
+const NAME: &str = "35";
+const NUMBER: &str = "32";
+const SEPARATOR: &str = "36";
+const MATCH: &str = "01;31";
+
+/// What holds for all that is printed.
+struct Style {
     mode: OutputMode,
-    name: Option<&'a OsStr>,
-    exact: Option<Exact>,
-    out: BufWriter<StdoutLock<'static>>,
+    numbers: bool,
+    heading: bool,
+    colored: bool,
+    /// Groups of records with others between them are set apart.
+    groups: bool,
+    /// The records that match are those around the selected ones.
+    invert: bool,
+    /// What a printed record ends with.
+    end: u8,
 }
 
-impl<'a> Printer<'a> {
-    /// `exact` is needed to show what matches, `name` for objects.
-    pub fn new(arguments: &'a Arguments, name: Option<&'a OsStr>, exact: Option<Exact>) -> Self {
-        let out = super::stdout();
+/// Prints what is found in one file after the other.
+pub struct Printer {
+    style: Style,
+    /// Needed to show what matches.
+    exact: Option<Exact>,
+    out: BufWriter<StdoutLock<'static>>,
+    /// The name of the file, where it is shown.
+    name: Option<Vec<u8>>,
+    /// What the file is called where it is said that it is no text; `None`: it is printed.
+    binary: Option<Binary>,
+    /// The number of the record that was printed last.
+    last: Option<u64>,
+    /// Whether anything was printed of the files so far, and of this one.
+    anything: bool,
+    of_this: bool,
+}
+
+/// What is done with a file that turns out not to be text.
+pub struct Binary {
+    /// What it is called.
+    pub name: OsString,
+    /// It is known already.
+    pub known: bool,
+    /// It does not match then.
+    pub skip: bool,
+}
+
+impl Printer {
+    /// `exact` is needed to show what matches.
+    pub fn new(arguments: &Arguments, exact: Option<Exact>) -> Self {
+        let output = &arguments.output;
+        let style = Style {
+            mode: output.mode(),
+            numbers: output.with_number(),
+            heading: output.with_heading(),
+            colored: output.is_colored(),
+            groups: output.context().is_wanted(),
+            invert: arguments.invert,
+            end: if arguments.search.null_data { 0 } else { b'\n' },
+        };
         Self {
-            arguments,
-            mode: arguments.output.mode(),
-            name,
+            style,
             exact,
-            out,
+            out: super::stdout(),
+            name: None,
+            binary: None,
+            last: None,
+            anything: false,
+            of_this: false,
         }
+    }
+
+    /// Another file begins. `name`: what stands before its records, and in objects.
+    pub fn begin(&mut self, name: Option<&OsStr>, binary: Option<Binary>) {
+        self.name = name.map(|name| name.as_bytes().to_vec());
+        self.binary = binary;
+        self.last = None;
+        self.of_this = false;
     }
 
     /// Prints how many records there are.
     pub fn count(&mut self, count: u64) -> io::Result<()> {
-        if self.mode == OutputMode::JsonCount {
+        if self.style.mode == OutputMode::JsonCount {
             return self.object(&json!({ "count": count, "file": self.file() }));
         }
-        self.prefix(None)?;
+        self.prefix_name(b':')?;
         writeln!(self.out, "{count}")
     }
 
     /// Prints a file's name.
     pub fn name(&mut self, name: &OsStr) -> io::Result<()> {
-        self.out.write_all(name.as_bytes())?;
+        self.colored(NAME, name.as_bytes())?;
         self.out.write_all(b"\n")
     }
 
@@ -53,53 +113,146 @@ impl<'a> Printer<'a> {
         self.out.flush()
     }
 
-    fn prefix(&mut self, number: Option<u64>) -> io::Result<()> {
-        if let Some(name) = self.name {
-            self.out.write_all(name.as_bytes())?;
-            self.out.write_all(b":")?;
+    /// Text in a color, as grep has it: with the rest of the line cleared, in case it scrolls.
+    fn colored(&mut self, color: &str, text: &[u8]) -> io::Result<()> {
+        if !self.style.colored {
+            return self.out.write_all(text);
         }
-        match number {
-            Some(number) => write!(self.out, "{number}:"),
-            None => Ok(()),
-        }
+        write!(self.out, "\x1b[{color}m\x1b[K")?;
+        self.out.write_all(text)?;
+        self.out.write_all(b"\x1b[m\x1b[K")
     }
 
-    fn line(&mut self, number: u64, value: &[u8]) -> io::Result<()> {
-        self.prefix(self.arguments.output.line_number.then_some(number))?;
-        self.out.write_all(value)?;
-        self.out.write_all(b"\n")
+    fn prefix_name(&mut self, separator: u8) -> io::Result<()> {
+        let Some(name) = self.name.take() else {
+            return Ok(());
+        };
+        let written = self
+            .colored(NAME, &name)
+            .and_then(|()| self.colored(SEPARATOR, &[separator]));
+        self.name = Some(name);
+        written
     }
 
-    /// Where a record's matches lie.
+    fn prefix(&mut self, number: u64, separator: u8) -> io::Result<()> {
+        if !self.style.heading {
+            self.prefix_name(separator)?;
+        }
+        if !self.style.numbers {
+            return Ok(());
+        }
+        self.colored(NUMBER, number.to_string().as_bytes())?;
+        self.colored(SEPARATOR, &[separator])
+    }
+
+    /// What stands between a record and the one that was printed before it.
+    fn begin_record(&mut self, number: u64) -> io::Result<()> {
+        let with_heading = self.style.heading && self.name.is_some();
+        if with_heading && !self.of_this {
+            if self.anything {
+                self.out.write_all(b"\n")?;
+            }
+            if let Some(name) = self.name.clone() {
+                self.name(OsStr::from_bytes(&name))?;
+            }
+        } else if self.style.groups
+            && self.anything
+            && self.last.is_none_or(|last| last + 1 < number)
+        {
+            self.colored(SEPARATOR, b"--")?;
+            self.out.write_all(b"\n")?;
+        }
+        (self.anything, self.of_this) = (true, true);
+        self.last = Some(number);
+        Ok(())
+    }
+
+    /// Prints a record. `matches`: matches in it are to be seen.
+    fn line(&mut self, number: u64, value: &[u8], separator: u8, matches: bool) -> io::Result<()> {
+        self.begin_record(number)?;
+        self.prefix(number, separator)?;
+        let ranges = match self.style.colored && matches {
+            true => self.find(value),
+            false => Vec::new(),
+        };
+        let mut printed = 0;
+        for range in ranges {
+            self.out.write_all(&value[printed..range.start])?;
+            self.colored(MATCH, &value[range.clone()])?;
+            printed = range.end;
+        }
+        self.out.write_all(&value[printed..])?;
+        self.out.write_all(&[self.style.end])
+    }
+
+    /// Prints a match on a line of its own.
+    fn part(&mut self, number: u64, part: &[u8]) -> io::Result<()> {
+        self.begin_record(number)?;
+        self.prefix(number, b':')?;
+        self.colored(MATCH, part)?;
+        self.out.write_all(&[self.style.end])
+    }
+
+    fn find(&self, value: &[u8]) -> Vec<Range<usize>> {
+        let exact = self.exact.as_ref();
+        exact.map_or_else(Vec::new, |exact| exact.find(value).collect())
+    }
+
+    /// Where a selected record's matches lie.
     fn ranges(&self, value: &[u8]) -> Vec<Range<usize>> {
-        match &self.exact {
-            Some(exact) if !self.arguments.invert => exact.find(value).collect(),
-            _ => Vec::new(),
+        match self.style.invert {
+            true => Vec::new(),
+            false => self.find(value),
         }
     }
 
-    fn record(&mut self, found: &SelectedRecord<'_>) -> io::Result<()> {
-        let ranges = self.ranges(found.value.unwrap_or_default());
+    fn record(&mut self, record: &SelectedRecord<'_>, is_context: bool) -> io::Result<()> {
+        let ranges = match is_context {
+            true => Vec::new(),
+            false => self.ranges(record.value.unwrap_or_default()),
+        };
         let ranges = ranges.iter().map(|range| [range.start, range.end]);
         let mut object = json!({
             "file": self.file(),
-            "record": found.number,
-            "value": found.value.map(text),
+            "record": record.number,
+            "value": record.value.map(text),
             "matches": ranges.collect::<Vec<_>>(),
         });
-        if let Some(offset) = found.offset {
+        if let Some(offset) = record.offset {
             object["offset"] = offset.into();
+        }
+        if is_context {
+            object["context"] = true.into();
         }
         self.object(&object)
     }
 
     fn file(&self) -> Option<Value> {
-        self.name.map(|name| text(name.as_bytes()))
+        self.name.as_deref().map(text)
     }
 
     fn object(&mut self, object: &Value) -> io::Result<()> {
         serde_json::to_writer(&mut self.out, object)?;
         self.out.write_all(b"\n")
+    }
+
+    /// Says on stderr that a file matches which is no text, as grep does. `false`: it is text, or is printed
+    /// all the same.
+    fn is_binary(&mut self, value: &[u8]) -> io::Result<bool> {
+        let Some(binary) = self
+            .binary
+            .take_if(|binary| binary.known || value.contains(&0))
+        else {
+            return Ok(false);
+        };
+        if !binary.skip {
+            self.flush()?;
+            complain!(
+                "overside match: {}: binary file matches",
+                shown(&binary.name)
+            );
+        }
+        Ok(true)
     }
 }
 
@@ -111,19 +264,32 @@ fn text(bytes: &[u8]) -> Value {
     }
 }
 
-impl Sink for Printer<'_> {
+impl Sink for Printer {
     fn found(&mut self, found: SelectedRecord<'_>) -> io::Result<bool> {
         let value = found.value.unwrap_or_default();
-        match self.mode {
-            OutputMode::Json => self.record(&found)?,
+        if self.style.mode != OutputMode::Json && self.is_binary(value)? {
+            return Ok(false);
+        }
+        match self.style.mode {
+            OutputMode::Json => self.record(&found, false)?,
             OutputMode::Matches => {
                 for range in self.ranges(value) {
-                    self.line(found.number, &value[range])?;
+                    self.part(found.number, &value[range])?;
                 }
             }
-            _ => self.line(found.number, value)?,
+            _ => self.line(found.number, value, b':', !self.style.invert)?,
         }
         Ok(true)
+    }
+
+    fn context(&mut self, record: SelectedRecord<'_>) -> io::Result<()> {
+        let value = record.value.unwrap_or_default();
+        match self.style.mode {
+            OutputMode::Json => self.record(&record, true),
+            // It belongs to a record that comes, or came, and says so.
+            _ if self.binary.as_ref().is_some_and(|binary| binary.known) => Ok(()),
+            _ => self.line(record.number, value, b'-', self.style.invert),
+        }
     }
 
     fn idle(&mut self) -> io::Result<()> {

@@ -97,21 +97,26 @@ fn the_python_package_has_the_same_verbs() {
     let native = [
         "agent",
         "agents",
+        "completions",
         "compress",
         "decompress",
         "devices",
         "flow",
         "kv",
+        "manual",
         "match",
         "help",
     ];
-    let handed_over: Vec<_> = (listed.into_iter())
+    let mut handed_over: Vec<_> = (listed.into_iter())
         .filter(|(verb, _)| !native.contains(verb))
         .collect();
     // Of this one both answer a part.
-    let in_python: Vec<_> = (in_python.into_iter())
+    let mut in_python: Vec<_> = (in_python.into_iter())
         .filter(|(verb, _)| *verb != "flow")
         .collect();
+    // Help shows them in groups.
+    handed_over.sort_unstable();
+    in_python.sort_unstable();
     assert_eq!(handed_over, in_python);
 }
 
@@ -122,6 +127,7 @@ fn native_verbs_list_their_options() {
         ("agent_keys", &["agent", "keys", "--help"]),
         ("agents", &["agents", "--help"]),
         ("agents_add", &["agents", "add", "--help"]),
+        ("completions", &["completions", "--help"]),
         ("compress", &["compress", "file", "-h"]),
         ("decompress", &["help", "decompress"]),
         ("devices", &["devices", "--help"]),
@@ -144,6 +150,7 @@ fn native_verbs_list_their_options() {
         ("kv_endpoints", &["kv", "endpoints", "--help"]),
         ("kv_profile", &["kv", "profile", "--help"]),
         ("kv_serve", &["kv", "serve", "--help"]),
+        ("manual", &["manual", "--help"]),
         ("match", &["match", "--help"]),
     ];
     for (name, arguments) in verbs {
@@ -325,6 +332,9 @@ fn other_verbs_are_handed_to_the_python_beside_the_command() {
     );
     let help = start(&["help", "compare"]);
     assert_eq!(out(&help), "<-P>\n<-m>\n<overside>\n<compare>\n<--help>\n");
+    let help = start(&["help", "data", "make"]);
+    let expected = "<-P>\n<-m>\n<overside>\n<data>\n<make>\n<--help>\n";
+    assert_eq!(out(&help), expected);
 }
 
 #[test]

@@ -11,5 +11,6 @@ mod kv_bench;
 mod kv_designs;
 mod kv_dpdk;
 mod kv_profile;
+mod like_grep;
 mod logging;
 mod matching;

@@ -101,7 +101,7 @@ fn it_answers_as_grep_does() {
 
 #[test]
 fn bytes_are_bytes() {
-    let output = run(&["-n", r"\xff\x00"], b"\xfe\n\xff\0\n\r\n");
+    let output = run(&["-an", r"\xff\x00"], b"\xfe\n\xff\0\n\r\n");
     assert_eq!(output.stdout, b"2:\xff\0\n");
     let output = run(&["--json", r"\xff"], b"\xff\n");
     let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -189,11 +189,19 @@ fn files_that_are_no_text_are_not_searched_silently() {
     assert_contains(err(&table), "--column");
     let damaged = run(&["--column", "a", "so", "table.parquet"]);
     assert_eq!(damaged.status.code(), Some(2));
-    let compressed = run(&["-c", "so", "text.gz"]);
+    // It is searched inside, and there is nothing.
+    for arguments in [
+        &["-c", "so", "text.gz"][..],
+        &["--column", "a", "so", "text.gz"],
+    ] {
+        let damaged = run(arguments);
+        assert_eq!(damaged.status.code(), Some(2));
+        assert_contains(err(&damaged), "text.gz: gzip member 1, at byte 0");
+    }
+    write("text.xz", b"\xfd7zXZ\0 and so on");
+    let compressed = run(&["-c", "so", "text.xz"]);
     assert_eq!(compressed.status.code(), Some(0));
-    assert_contains(err(&compressed), "gzip");
-    let compressed = run(&["--column", "a", "so", "text.gz"]);
-    assert_eq!(compressed.status.code(), Some(2));
+    assert_contains(err(&compressed), "compressed by xz");
 }
 
 #[test]

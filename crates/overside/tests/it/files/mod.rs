@@ -2,6 +2,7 @@
 
 mod failing;
 mod formats;
+mod like_gzip;
 mod lying;
 mod placements;
 mod refused;

@@ -72,7 +72,7 @@ fn endings_decide_what_files_are_called() {
         &directory,
         "decompress a",
         2,
-        "a: unknown suffix; skipped (use -c or -o)",
+        "a: unknown suffix; skipped (use -c or -o, or name it with -S)",
     );
     directory.write("a.gz", b"");
     says(
@@ -144,7 +144,7 @@ fn what_gzip_leaves_alone_is_left_alone() {
     directory.other("mkfifo fifo");
     let names = directory.names();
     for (name, exit, said) in [
-        ("d", 2, "d is a directory; skipped"),
+        ("d", 2, "d is a directory (-r goes into it); skipped"),
         ("a", 2, "a has 1 other link(s) (-f goes on); skipped"),
         (
             "sticky",

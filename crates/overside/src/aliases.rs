@@ -1,0 +1,83 @@
+//! Names under which the command can be called instead, through symbolic links: those of gzip and
+//! its kin. And the command without a verb, as tar calls it.
+
+use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{FileType, fstat};
+
+/// What the command is called, and what that stands for. zstd and lz4 keep their input; `lz4` itself
+/// is missing because its second argument is a file to be written.
+const ALIASES: [(&str, &[&str]); 10] = [
+    ("gzip", &["compress"]),
+    ("gunzip", &["decompress"]),
+    ("zcat", &["decompress", "--stdout"]),
+    ("pigz", &["compress"]),
+    ("unpigz", &["decompress"]),
+    ("zstd", &["compress", "--format", "zstd", "--keep"]),
+    ("unzstd", &["decompress", "--keep"]),
+    ("zstdcat", &["decompress", "--stdout"]),
+    ("unlz4", &["decompress", "--keep"]),
+    ("lz4cat", &["decompress", "--stdout"]),
+];
+
+/// The command line with a verb, where the name of the program or the lack of one stands for it.
+///
+/// tar's `-I overside` calls it without any argument to compress, and with `-d` to decompress.
+pub fn with_verb(program: &OsStr, arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = Path::new(program).file_name().unwrap_or_default();
+    let alias = ALIASES.iter().find(|(alias, _)| name == *alias);
+    let verb: &[&str] = match (alias, arguments.first()) {
+        (Some((_, verb)), _) => verb,
+        (None, Some(first)) if is_filter_option(first) => &["compress"],
+        (None, None) if is_filter() => &["compress"],
+        (None, _) => &[],
+    };
+    verb.iter().map(OsString::from).chain(arguments).collect()
+}
+
+/// `-d`, or a level.
+fn is_filter_option(argument: &OsStr) -> bool {
+    matches!(argument.as_bytes(), [b'-', b'd' | b'0'..=b'9', ..])
+}
+
+/// Whether something is piped or redirected in, and out of it too.
+fn is_filter() -> bool {
+    let stdin = std::io::stdin();
+    let kind = fstat(stdin.as_fd()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    let is_piped = matches!(
+        kind,
+        Ok(FileType::RegularFile | FileType::Fifo | FileType::Socket)
+    );
+    is_piped && !std::io::stdout().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn called(program: &str, line: &str) -> String {
+        let arguments = line.split_whitespace().map(OsString::from).collect();
+        let words = with_verb(program.as_ref(), arguments);
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn names_of_other_programs_stand_for_verbs() {
+        assert_eq!(
+            called("/usr/local/bin/gunzip", "-k a.gz"),
+            "decompress -k a.gz"
+        );
+        assert_eq!(called("zcat", "a"), "decompress --stdout a");
+        assert_eq!(called("gzip", "-d a"), "compress -d a");
+        assert_eq!(called("overside", "-d"), "compress -d");
+        assert_eq!(called("bin/overside", "-9"), "compress -9");
+        for line in ["--help", "-h", "-V", "--decompress", "run quick"] {
+            assert_eq!(called("overside", line), line);
+        }
+    }
+}

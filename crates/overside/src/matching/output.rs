@@ -1,0 +1,143 @@
+//! What is printed of the records, as the command line has it.
+
+use std::io;
+
+use clap::builder::{RangedU64ValueParser, TypedValueParser};
+use overside_match::Context;
+
+use crate::colors::{self, ColorChoice};
+
+/// The most records around a selected one.
+const CONTEXT_MAX: u64 = 1_000_000;
+
+fn context_records() -> impl TypedValueParser<Value = usize> {
+    RangedU64ValueParser::<usize>::new().range(0..=CONTEXT_MAX)
+}
+
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Output")]
+pub struct Output {
+    /// Print the number of selected records of each file
+    #[arg(short, long)]
+    count: bool,
+    /// Print each match on a line of its own
+    #[arg(short, long)]
+    only_matching: bool,
+    /// Print the names of files with selected records
+    #[arg(short = 'l', long)]
+    files_with_matches: bool,
+    /// Print nothing; only the exit code counts
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print a JSON object for each record, one a line
+    #[arg(long)]
+    json: bool,
+    /// Prefix the record's number
+    #[arg(short = 'n', long)]
+    line_number: bool,
+    /// Prefix the file's name [default: with several files]
+    #[arg(short = 'H', long, overrides_with = "no_filename")]
+    with_filename: bool,
+    /// Do not prefix the file's name
+    #[arg(short = 'h', long, overrides_with = "with_filename")]
+    no_filename: bool,
+    /// Print N records after each selected one, too
+    #[arg(short = 'A', long, value_name = "N", value_parser = context_records())]
+    after_context: Option<usize>,
+    /// Print N records before each selected one, too
+    #[arg(short = 'B', long, value_name = "N", value_parser = context_records())]
+    before_context: Option<usize>,
+    /// Same as -A N -B N
+    #[arg(short = 'C', long, value_name = "N", value_parser = context_records())]
+    context: Option<usize>,
+    /// Color names, numbers and matches: always, never, or auto, which is on a terminal unless
+    /// NO_COLOR is set
+    #[arg(long, visible_alias = "colour", value_name = "WHEN", num_args = 0..=1, require_equals = true,
+          default_value = "auto", default_missing_value = "auto", hide_possible_values = true)]
+    color: ColorChoice,
+    /// Print the file's name on a line of its own above its records
+    #[arg(long)]
+    heading: bool,
+    /// Same as --color=always --heading -n
+    #[arg(long)]
+    pretty: bool,
+}
+
+/// What is printed of the selected records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputMode {
+    Records,
+    Matches,
+    Json,
+    Count,
+    JsonCount,
+    Names,
+    Nothing,
+}
+
+impl OutputMode {
+    pub fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::JsonCount)
+    }
+}
+
+impl Output {
+    /// Of several the one that prints less, as in grep.
+    pub fn mode(&self) -> OutputMode {
+        match self {
+            Self { quiet: true, .. } => OutputMode::Nothing,
+            Self {
+                files_with_matches: true,
+                ..
+            } => OutputMode::Names,
+            Self {
+                count: true,
+                json: true,
+                ..
+            } => OutputMode::JsonCount,
+            Self { count: true, .. } => OutputMode::Count,
+            Self { json: true, .. } => OutputMode::Json,
+            Self {
+                only_matching: true,
+                ..
+            } => OutputMode::Matches,
+            _ => OutputMode::Records,
+        }
+    }
+
+    /// Whether each record is printed with its file's name, of which there are `several` or not.
+    pub fn with_filename(&self, several: bool) -> bool {
+        !self.no_filename && (self.with_filename || several)
+    }
+
+    /// Whether each record is printed with its number.
+    pub fn with_number(&self) -> bool {
+        self.line_number || self.pretty
+    }
+
+    /// Whether a file's name stands above its records.
+    pub fn with_heading(&self) -> bool {
+        self.heading || self.pretty
+    }
+
+    /// The records around selected ones that are printed, where whole records are.
+    pub fn context(&self) -> Context {
+        if !matches!(self.mode(), OutputMode::Records | OutputMode::Json) {
+            return Context::default();
+        }
+        let both = self.context.unwrap_or(0);
+        Context {
+            before: self.before_context.unwrap_or(both),
+            after: self.after_context.unwrap_or(both),
+        }
+    }
+
+    /// Whether what is printed is colored.
+    pub fn is_colored(&self) -> bool {
+        let choice = match self.pretty {
+            true => ColorChoice::Always,
+            false => self.color,
+        };
+        colors::are_wanted(choice, &io::stdout())
+    }
+}

@@ -1,0 +1,57 @@
+//! The regular files in a directory and below it.
+
+use std::fs::{self, FileType};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::vec::IntoIter;
+
+/// Gives regular files, those of a directory in the order of their names. Symbolic links are not
+/// followed, so that it ends; what is neither file nor directory is left out. A directory is read
+/// when it is entered: what is made in it later is not seen.
+pub struct Walk(Vec<IntoIter<(PathBuf, FileType)>>);
+
+/// A directory that cannot be read, and why.
+pub struct Unreadable(pub PathBuf, pub io::Error);
+
+impl Walk {
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn new(directory: &Path) -> Result<Self, Unreadable> {
+        entries(directory).map(|entries| Self(vec![entries]))
+    }
+}
+
+impl Iterator for Walk {
+    type Item = Result<PathBuf, Unreadable>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some((path, kind)) = self.0.last_mut()?.next() else {
+                self.0.pop();
+                continue;
+            };
+            if kind.is_file() {
+                return Some(Ok(path));
+            }
+            if kind.is_dir() {
+                match entries(&path) {
+                    Ok(entries) => self.0.push(entries),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+        }
+    }
+}
+
+fn entries(directory: &Path) -> Result<IntoIter<(PathBuf, FileType)>, Unreadable> {
+    let read = || -> io::Result<Vec<(PathBuf, FileType)>> {
+        let entries = fs::read_dir(directory)?.map(|entry| {
+            let entry = entry?;
+            Ok((entry.path(), entry.file_type()?))
+        });
+        entries.collect()
+    };
+    let mut entries = read().map_err(|error| Unreadable(directory.into(), error))?;
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(entries.into_iter())
+}
