@@ -2,45 +2,25 @@
 
 #![no_main]
 
-#[path = "../../crates/kv/tests/it/twin_stores.rs"]
-mod twin_stores;
+#[path = "../../crates/kv/tests/it/twin_servers.rs"]
+mod twin_servers;
 
 use std::collections::{HashMap, HashSet};
 
 use libfuzzer_sys::fuzz_target;
-use overside_kv::protocol::ServerContext;
+use overside_kv::KeyHasher;
+use overside_kv::protocol::PacketEngine;
 use overside_kv::protocol::datagram::{
     ANSWER_LIMIT_MIN_BYTES, AnswerDatagrams, DATAGRAM_MAX_BYTES, DatagramEngine, Header, WINDOW,
     replies,
 };
-use overside_kv::{KeyHasher, ProcessingEngine, Store};
-use twin_stores::twin_stores;
-
-struct Server(Store);
-
-impl ServerContext for Server {
-    fn engine(&mut self) -> &mut dyn ProcessingEngine {
-        &mut self.0
-    }
-
-    fn now_ms(&mut self) -> u64 {
-        1_700_000_000_000
-    }
-
-    fn authenticate(&mut self, _: &[u8], _: &[u8]) -> bool {
-        false
-    }
-
-    fn has_password(&self) -> bool {
-        false
-    }
-}
+use twin_servers::{OpenServer, twin_servers};
 
 /// What a new server answers: numbers of packets, and datagrams.
 fn answers(
     packets: &[&[u8]],
     at_once: usize,
-    mut server: Server,
+    mut server: OpenServer,
     hasher: &KeyHasher,
 ) -> Vec<(usize, Vec<u8>)> {
     let mut engine = DatagramEngine::default();
@@ -71,7 +51,7 @@ fuzz_target!(|data: &[u8]| {
         rest = &after[len..];
     }
     let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
-    let [one, other] = twin_stores(&hasher).map(Server);
+    let [one, other] = twin_servers(&hasher);
     let together = answers(&packets, usize::MAX / 2, one, &hasher);
     for (packet, datagram) in &together {
         let question = Header::read(packets[*packet]).map(|(header, _)| header);

@@ -44,6 +44,9 @@ def test_what_has_no_effect_is_left_out() -> None:
     assert asked(design="sav") == asked(design="sav", direct_connections=2)
     assert asked(design="dual") != asked(design="dual", direct_connections=2)
     assert asked() == asked(link_message=256) != asked(design="lat", link_message=256)
+    assert asked() != asked(driver="io_uring")
+    assert asked(server="redis") == asked(server="redis", driver="io_uring")
+    assert asked(protocol="herd") != asked(protocol="herd", link="ucx")
 
 
 def test_options_of_the_server_are_those_that_differ_from_its_defaults() -> None:
@@ -59,6 +62,9 @@ def test_options_of_the_server_are_those_that_differ_from_its_defaults() -> None
         asked(design="sav", dpu_cores=2, send="early"), "127.0.0.1", None
     )
     assert early[-6:] == ["--dpu", "here", "--dpu-cores", "2", "--send", "early"]
+    other = kv_servers.server_command(asked(driver="io_uring", protocol="herd"), "127.0.0.1", None)
+    assert other[-2:] == ["--driver", "io_uring"]
+    assert "--link" not in other
 
 
 def test_costs_are_of_a_request() -> None:
@@ -73,7 +79,7 @@ def test_costs_are_of_a_request() -> None:
     }
     names = ["requests", "link_writes", "link_written_bytes", "link_read_bytes"]
     names += ["link_answers", "link_answer_ns"]
-    counts = [dict.fromkeys((f"offload_{name}" for name in names), 7) for _ in range(2)]
+    counts = [dict.fromkeys(names, 7) for _ in range(2)]
     counts[1] = dict(zip(counts[1], (1007, 17, 20_007, 7, 12, 40_007), strict=True))
     found = kv.figures(
         {"points": [point]}, (1.0, 2.0, counts[0]), (1.5, 2.1, counts[1]), has_agent=True
@@ -135,6 +141,48 @@ def test_servers_are_measured_side_by_side(tmp_path: Path) -> None:
     assert group.title == "Key-value store"
     page = (run / "report.html").read_text()
     assert "Requests a second against requests in flight on a connection" in page
+
+
+def test_protocols_are_measured_side_by_side(tmp_path: Path) -> None:
+    protocols = ["redis", "memcached", "memcached-meta", "datagram", "herd"]
+    _, found = taken(tmp_path, "rate", protocol=protocols, pipeline=16)
+    assert len(found) == len(protocols)
+    assert all(sample["status"] == "ok" for sample in found), found
+    (herd,) = (sample for sample in found if sample["applied"]["driver"] == "link shm")
+    # A write for each packed datagram: its header, records and trailer.
+    assert herd["metrics"]["link_writes"] == pytest.approx(1 / 16, rel=0.2)
+    requests_bytes = herd["metrics"]["link_message_bytes"] * herd["metrics"]["link_writes"]
+    assert herd["metrics"]["link_bytes"] == pytest.approx(requests_bytes)
+    assert herd["metrics"]["link_bytes"] > 16
+    others = [sample for sample in found if sample is not herd]
+    assert all("link_bytes" not in sample["metrics"] for sample in others)
+
+
+def test_the_server_of_one_sided_writes_by_ucx_has_a_password(tmp_path: Path) -> None:
+    _, (sample,) = taken(tmp_path, "link_bytes", protocol="herd", link="ucx", pipeline=16)
+    if sample["status"] != "ok" and "UCX" in sample["error"]["message"]:
+        pytest.skip(sample["error"]["message"])
+    assert sample["status"] == "ok", sample
+    assert sample["applied"]["driver"] == "link ucx"
+    assert sample["metrics"]["link_bytes"] > 16
+
+
+@pytest.mark.parametrize(
+    ("driver", "protocol"), [("io_uring", "redis"), ("io_uring", "datagram"), ("dpdk", "datagram")]
+)
+def test_drivers_serve(tmp_path: Path, driver: str, protocol: str) -> None:
+    run, found = taken(tmp_path, "rate", driver=driver, protocol=protocol, pipeline=16)
+    if not found:
+        pytest.skip(f"{driver} is not here: {(run / 'manifest.json').read_text()}")
+    (sample,) = found
+    if sample["status"] != "ok":
+        message = sample["error"]["message"]
+        # The kernel forbids it, or there is no driver of DPDK.
+        if any(word in message for word in ("io_uring", "DPDK", "net_memif")):
+            pytest.skip(message)
+    assert sample["status"] == "ok", sample
+    assert sample["metrics"]["rate"] > 0
+    assert sample["applied"]["driver"] != "sockets"
 
 
 def test_an_agent_here_stands_in_for_a_dpu(tmp_path: Path) -> None:
@@ -227,6 +275,13 @@ def test_where_clients_connect_to_both_sides_both_are_loaded(tmp_path: Path, des
         ({"server": "redis", "protocol": "memcached"}, "redis does not speak memcached"),
         ({"server": "memcached", "busy_poll": True}, "memcached cannot poll"),
         ({"design": "lat", "protocol": "memcached"}, "protocol=redis only"),
+        ({"protocol": "datagram", "workload": "e"}, "which need protocol=redis"),
+        ({"protocol": "herd", "load_from": "here"}, "link=ucx, or leave load_from away"),
+        ({"protocol": "herd", "design": "proc"}, "leave design away"),
+        ({"protocol": "herd", "connections": 300}, "256 connections at most"),
+        ({"protocol": "herd", "mode": "direct"}, "leave mode away"),
+        ({"driver": "dpdk"}, "serves protocol=datagram only"),
+        ({"driver": "dpdk", "protocol": "datagram", "load_from": "here"}, "leave load_from"),
         ({"design": "lat", "dpu": "nobody"}, "no agent is called 'nobody'"),
         ({"load_from": "local+nobody"}, "no agent is called 'nobody'"),
         ({"load_from": "local+local"}, "names a node twice"),

@@ -14,8 +14,8 @@ mod bytes;
 mod request;
 
 pub use answer::{decode_answer, encode_answer};
+pub(crate) use request::decode_within;
 pub use request::{decode, encode};
-pub(crate) use request::{decode_short_get, decode_within};
 
 /// Appends a number.
 pub(crate) fn put_varint(number: u64, out: &mut Vec<u8>) {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::offload::LINK_BYTES;
 use crate::partitions::channel_bytes;
+use crate::server::DriverKind;
 
 /// Most links of a design, and most cores of a side.
 pub const LINKS_MAX: usize = 64;
@@ -157,13 +158,35 @@ pub struct SideMemory {
     pub links: u64,
     /// Channels between threads of the side.
     pub channels: u64,
+    /// Buffers that the kernel fills (io_uring).
+    pub receive_buffers: u64,
+}
+
+/// What clients take on a side that has some, at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientMemory {
+    /// Their connections.
+    pub connections: u64,
+    /// For each thread that serves them: [`DriverKind::memory_bytes`].
+    pub receive_buffers: u64,
+}
+
+impl ClientMemory {
+    /// Of connections of so many bytes, served by `driver`.
+    #[must_use]
+    pub fn new(connections: u64, driver: DriverKind) -> Self {
+        Self {
+            connections,
+            receive_buffers: driver.memory_bytes(),
+        }
+    }
 }
 
 impl SideMemory {
     /// All of it.
     #[must_use]
     pub fn total(self) -> u64 {
-        self.store + self.connections + self.links + self.channels
+        self.store + self.connections + self.links + self.channels + self.receive_buffers
     }
 }
 
@@ -201,10 +224,9 @@ impl Layout {
         of_host.chain(of_dpu)
     }
 
-    /// What a side takes with a store of `store_bytes` on both sides together, and connections of
-    /// `connection_bytes` on each side that has clients.
+    /// What a side takes with a store of `store_bytes` on both sides together.
     #[must_use]
-    pub fn memory(&self, side: Side, store_bytes: u64, connection_bytes: u64) -> SideMemory {
+    pub fn memory(&self, side: Side, store_bytes: u64, clients: ClientMemory) -> SideMemory {
         let threads = self.threads(side);
         let partitions = threads.partitions() as u64;
         let channels = match threads {
@@ -220,10 +242,11 @@ impl Layout {
             store: store_bytes / self.partitions() as u64 * partitions,
             connections: match threads.serving() {
                 0 => 0,
-                _ => connection_bytes,
+                _ => clients.connections,
             },
             links: self.links().count() as u64 * LINK_BYTES,
             channels: channels as u64,
+            receive_buffers: threads.serving() as u64 * clients.receive_buffers,
         }
     }
 }
@@ -232,7 +255,8 @@ impl Layout {
 mod tests {
     use overside_link::verbs::Side;
 
-    use super::Design;
+    use super::{ClientMemory, Design};
+    use crate::server::DriverKind;
 
     #[test]
     fn every_thread_with_clients_reaches_every_partition_of_the_other_side() {
@@ -274,15 +298,23 @@ mod tests {
 
     #[test]
     fn memory_is_where_its_use_is() {
+        let clients = ClientMemory {
+            connections: 100,
+            receive_buffers: 10,
+        };
         let layout = Design::Sav.layout(1, 4).unwrap();
-        let [host, dpu] = [Side::Host, Side::Dpu].map(|side| layout.memory(side, 4000, 100));
+        let [host, dpu] = [Side::Host, Side::Dpu].map(|side| layout.memory(side, 4000, clients));
+        assert_eq!((host.receive_buffers, dpu.receive_buffers), (0, 40));
         assert_eq!((host.store, host.connections), (4000, 0));
         assert_eq!((dpu.store, dpu.connections), (0, 100));
         assert_eq!(host.links, dpu.links);
         let layout = Design::Shrd.layout(1, 3).unwrap();
-        let [host, dpu] = [Side::Host, Side::Dpu].map(|side| layout.memory(side, 4000, 100));
+        let [host, dpu] = [Side::Host, Side::Dpu].map(|side| layout.memory(side, 4000, clients));
         assert_eq!((host.store, dpu.store), (1000, 3000));
         assert_eq!((host.connections, dpu.connections), (100, 100));
         assert_eq!((host.channels, dpu.channels > 0), (0, true));
+        assert_eq!((host.receive_buffers, dpu.receive_buffers), (10, 30));
+        assert!(ClientMemory::new(0, DriverKind::IoUring).receive_buffers >= 4 << 20);
+        assert_eq!(ClientMemory::new(0, DriverKind::Epoll).receive_buffers, 0);
     }
 }

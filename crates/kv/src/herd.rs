@@ -42,6 +42,17 @@ pub const CLIENTS_MAX: usize = 256;
 const TAKEN_BYTES: usize = 64;
 /// Bytes of a region.
 pub const REGION_BYTES: usize = SLOTS * SLOT_BYTES + TAKEN_BYTES;
+/// Longest message of a client's link.
+const LINK_MESSAGE_BYTES: usize = 4096;
+/// What a client takes of each worker, at most: its region in whole pages, and a queue pair, whose two rings are
+/// four times as long as its longest message.
+const CLIENT_BYTES: usize = REGION_BYTES.next_multiple_of(4096) + 4096 + 8 * LINK_MESSAGE_BYTES;
+
+/// Memory of all regions, and of their links, that a server with so many workers may have.
+#[must_use]
+pub fn memory_bytes(workers: usize) -> u64 {
+    (CLIENTS_MAX * workers * CLIENT_BYTES) as u64
+}
 
 /// Where clients come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +77,7 @@ fn link_config(side: Side, workers: usize) -> LinkConfig {
     LinkConfig {
         queue_pairs: workers,
         depth: 2 * SLOTS,
-        max_message_bytes: 4096,
+        max_message_bytes: LINK_MESSAGE_BYTES,
         max_import_bytes: 64 << 20,
         ..LinkConfig::new(side)
     }

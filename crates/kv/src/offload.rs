@@ -27,7 +27,9 @@
 //! 2. Questions are answered in order. An answer that would be too long comes in several messages, each
 //!    with some of the answers; the next one follows when the asking side has said `Continue`. It does so
 //!    behind what it has asked already; the answering side keeps that until then, a slot's worth each.
-//! 3. Neither side waits for the other by itself: [`RemoteEngine::begin`] and [`RemoteEngine::poll`],
+//! 3. The answering side may sleep while nothing comes: it writes the number of the message that it waits for
+//!    (8 bytes) behind the slots of the asking side, which wakes it by a message of the link once it has sent that.
+//! 4. Neither side waits for the other by itself: [`RemoteEngine::begin`] and [`RemoteEngine::poll`],
 //!    [`Responder::poll`].
 
 pub mod agent;
@@ -58,7 +60,6 @@ pub(crate) use patience::Patience;
 pub use remote_engine::{Batching, RemoteEngine};
 pub use responder::Responder;
 pub use serve::{Askers, serve};
-pub(crate) use serve::{IDLE_SLEEP, IDLE_YIELD, PAUSE};
 pub use side::{SideEngines, SideError, SideStop};
 
 /// Memory of a link and of what is under way on it, at most, beside that of connections.

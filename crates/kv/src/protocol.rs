@@ -15,12 +15,14 @@ mod context;
 pub mod datagram;
 mod executor;
 mod memcached;
+mod packet_engine;
 mod resp;
 mod session;
 mod timing;
 
 pub use context::{ClientInfo, ReadOnlyReason, ServerContext};
 pub use memcached::{MemcachedDatagramEngine, MemcachedEngine};
+pub use packet_engine::{PacketCounts, PacketEngine};
 pub use resp::CommunicationEngine;
 pub use session::{ReplicaWait, Session};
 

@@ -41,6 +41,7 @@ pub use backing::{Backing, EXPIRY_BUCKETS, Memory, PartitionWork, TICK_MS};
 pub use bell::Bell;
 pub use driver::IoUringError;
 pub use ethernet::PortError;
+pub(crate) use idle::{IDLE_YIELD, PAUSE};
 pub use overside_link::{Password, PasswordError};
 pub use settings::{DriverKind, Limits, Settings, Steering};
 

@@ -115,13 +115,22 @@ impl Store {
     /// # Errors
     /// If the limit is out of range, or the system does not reserve the address space.
     pub fn new(options: StoreOptions) -> Result<Self, StoreError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_ms = now.map_or(0, |now| now.as_millis() as u64);
+        Self::starting_at(options, now_ms)
+    }
+
+    /// As [`Store::new`], as if it were `now_ms` milliseconds since 1970: the versions of what is written begin
+    /// there, so that after a restart none comes again.
+    ///
+    /// # Errors
+    /// As [`Store::new`].
+    pub fn starting_at(options: StoreOptions, now_ms: u64) -> Result<Self, StoreError> {
         let bytes = options.memory_bytes;
         if !(MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES).contains(&bytes) {
             return Err(StoreError::MemoryOutOfRange(bytes));
         }
         let error = |source| StoreError::Reserve { bytes, source };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now_ms = now.map_or(0, |now| now.as_millis() as u64);
         Ok(Self {
             index: Index::new(bytes / 2, options.huge_pages).map_err(error)?,
             memory: Memory::new(bytes, options.semantics, options.huge_pages).map_err(error)?,

@@ -12,10 +12,13 @@ mod dpdk;
 mod dpu_side;
 mod durability;
 mod endpoints;
+mod limits;
+mod operation;
 mod plan;
 mod profile;
 mod replica;
 mod serve;
+mod store;
 
 use std::process::ExitCode;
 

@@ -40,6 +40,8 @@ _WRONG_VALUE = 101
 #: What is spoken where a box does not say.
 _PROTOCOLS = {"overside": "redis", "redis": "redis", "memcached": "memcached-meta"}
 _SPOKEN = {"redis": ("redis",), "memcached": ("memcached", "memcached-meta")}
+#: Most clients that write requests into the server's memory.
+_HERD_CLIENTS_MAX = 256
 #: Designs without a communication engine on the DPU, whose clients can speak any protocol.
 _CLIENTS_HERE = ("cpu-only", "proc")
 #: Most endpoints that `overside kv bench` takes.
@@ -62,9 +64,10 @@ class KvTask(ExternalTask):
         if full["reads"] is not None:
             full["workload"] = None
         if full["server"] != "overside":
-            full |= {"design": "cpu-only", "cores": 1, "send": None}
+            full |= {"design": "cpu-only", "cores": 1, "send": None, "driver": None}
         if full["design"] == "cpu-only":
-            full |= dict.fromkeys(OFFLOADED)
+            link = full["link"] if full["protocol"] == "herd" else None
+            full |= dict.fromkeys(OFFLOADED) | {"link": link}
         if full["design"] in _ONE_DPU_CORE:
             full["dpu_cores"] = 1
         if full["design"] == "dual":
@@ -87,8 +90,8 @@ class KvTask(ExternalTask):
                 return f"{server} does not speak {protocol}"
             if parameters["busy_poll"]:
                 return f"{server} cannot poll: leave busy_poll away"
-        elif parameters["design"] not in _CLIENTS_HERE and protocol != "redis":
-            return f"design {parameters['design']} serves protocol=redis only"
+        elif reason := _no_transport(parameters, machine):
+            return reason
         direct = parameters["direct_connections"]
         if direct is not None and direct + parameters["connections"] > _ENDPOINTS_MAX:
             return f"direct_connections: both sides have {_ENDPOINTS_MAX} connections at most"
@@ -141,11 +144,38 @@ class KvTask(ExternalTask):
 _PROGRAMS = {"redis": ("redis-server", "redis-server"), "memcached": ("memcached", "memcached")}
 
 
+def _no_transport(parameters: Json, machine: Machine) -> str | None:
+    """Why requests cannot come by this protocol and driver."""
+    protocol, design, driver = (parameters[name] for name in ("protocol", "design", "driver"))
+    is_elsewhere = parameters["load_from"] != LOCAL or parameters["mode"] is not None
+    if design not in _CLIENTS_HERE and protocol != "redis":
+        return f"design {design} serves protocol=redis only"
+    if protocol != "redis" and parameters["workload"] == "e":
+        return "workload e has scans, which need protocol=redis"
+    if protocol == "herd":
+        if design != "cpu-only":
+            return "protocol=herd has a link of its own: leave design away"
+        if parameters["mode"] is not None:
+            return "one-sided writes pass no hop between namespaces: leave mode away"
+        if is_elsewhere and parameters["link"] == "shm":
+            return "memory is shared with this machine only: link=ucx, or leave load_from away"
+        if parameters["connections"] > _HERD_CLIENTS_MAX:
+            return f"protocol=herd has {_HERD_CLIENTS_MAX} connections at most"
+    if driver == "dpdk":
+        if protocol != "datagram":
+            return "driver=dpdk serves protocol=datagram only"
+        if is_elsewhere:
+            return "driver=dpdk shares memory with the load: leave load_from and mode away"
+        found = machine.device("dpdk:net_memif")
+        return found["unavailable"] if found is not None else None
+    return None
+
+
 def _no_hop(parameters: Json) -> str | None:
     """Why requests cannot pass a hop."""
     if parameters["design"] != "cpu-only" or parameters["load_from"] != LOCAL:
         return "a mode is between two ends on this machine: leave design and load_from away"
-    if parameters["protocol"] != "redis":
+    if parameters["protocol"].startswith("memcached"):
         return "memcached's protocols have no password, which a server beyond loopback needs"
     return network_path.unavailable(parameters["mode"])
 
@@ -159,13 +189,13 @@ def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Jso
     dpu = agents.started.get(parameters["dpu"])
     ip = kv_servers.reached_at(parameters, agents) if hop is None else hop.server_ip
     server = kv_servers.serve(programs, parameters, agents, ip)
-    places = [f"{parameters['protocol']}://{address}" for address in server.addresses]
+    places = server.places
     direct = parameters["direct_connections"]
     if direct is not None:
         # Each connection is to the next one of them.
         host, far = places
         places = [host] * direct + [far] * parameters["connections"]
-    bench = [native(), "kv", "bench", *places, "--json", *_load(parameters)]
+    bench = [native(), "kv", "bench", *places, *server.load_options, "--json", *_load(parameters)]
     if server.password is not None:
         bench += ["--password-file", str(server.password)]
     _loaded(programs, agents, [*bench, "--seconds", "0.01", "--warm-up", "0"])
@@ -257,26 +287,27 @@ def figures(
         if has_agent:
             metrics["dpu_cpu"] = (after[1] - before[1]) * 1e6 / answered
     counts = {name: after[2][name] - before[2][name] for name in after[2]}
-    if counts.get("offload_requests", 0) > 0:
-        requests = counts["offload_requests"]
-        moved = counts["offload_link_written_bytes"] + counts["offload_link_read_bytes"]
-        metrics["link_writes"] = counts["offload_link_writes"] / requests
-        metrics["link_bytes"] = moved / requests
-        written = counts["offload_link_written_bytes"]
-        metrics["link_message_bytes"] = written / max(1, counts["offload_link_writes"])
-    if counts.get("offload_link_answers", 0) > 0:
-        answer_ns = counts["offload_link_answer_ns"] / counts["offload_link_answers"]
-        metrics["link_latency"] = answer_ns / 1e3
+    if counts.get("requests", 0) > 0:
+        requests, writes = counts["requests"], counts["link_writes"]
+        written = counts["link_written_bytes"]
+        metrics["link_writes"] = writes / requests
+        metrics["link_bytes"] = (written + counts.get("link_read_bytes", 0)) / requests
+        metrics["link_message_bytes"] = written / max(1, writes)
+    if counts.get("link_answers", 0) > 0:
+        metrics["link_latency"] = counts["link_answer_ns"] / counts["link_answers"] / 1e3
     return metrics
 
 
 def _link_counts(parameters: Json, server: Server) -> dict[str, int]:
-    """What the server counts of the link, where there is one: the DPU, if clients connect to it."""
-    if parameters["design"] == "cpu-only":
+    """What the server counts of the link between its engines, where there is one: the DPU, if
+    clients connect to it. Or of the links over which clients write their requests."""
+    is_herd = parameters["protocol"] == "herd"
+    if parameters["design"] == "cpu-only" and not is_herd:
         return {}
+    counted = "region_" if is_herd else "offload_"
     end = time.monotonic() + READY_S
     counts: dict[str, int] = {}
-    host, _, port = server.addresses[-1].rpartition(":")
+    host, _, port = server.info.rpartition(":")
     with socket.create_connection((host.strip("[]"), int(port)), READY_S) as connection:
         connection.settimeout(READY_S)
         if server.password is not None:
@@ -286,8 +317,8 @@ def _link_counts(parameters: Json, server: Server) -> dict[str, int]:
         connection.sendall(b"INFO\r\n")
         for line in _bulk(connection, end):
             name, _, value = line.partition(":")
-            if name.startswith("offload_") and value.isdecimal():
-                counts[name] = int(value)
+            if name.startswith(counted) and value.isdecimal():
+                counts[name.removeprefix(counted)] = int(value)
     return counts
 
 
@@ -317,11 +348,24 @@ def _applied(parameters: Json, agents: Agents, hop: Hop | None) -> dict[str, Any
         device += f", {hop.description}"
     return {
         "device": device,
-        "driver": "sockets" if design == "cpu-only" else f"link {parameters['link']}",
+        "driver": _driver(parameters),
         "variant": server if server != "overside" else f"overside, {design}",
         "library": server,
         "provenance": "measured",
     }
+
+
+def _driver(parameters: Json) -> str:
+    """What moves requests to the engine that executes them."""
+    if parameters["link"] is not None:
+        return f"link {parameters['link']}"
+    match parameters["driver"]:
+        case "dpdk":
+            return "DPDK, net_memif"
+        case "io_uring":
+            return "sockets, io_uring"
+        case _:
+            return "sockets"
 
 
 TASK = KvTask()

@@ -19,6 +19,8 @@ _RECORD_BYTES = 128
 LOCAL = "local"
 #: Parameters of an offloaded server.
 OFFLOADED = ("dpu", "dpu_cores", "link", "link_batch", "link_message", "overlap")
+#: Addresses of server and load at the port that DPDK drives, which nobody else sees.
+_PORT_IPS = ("10.77.0.2", "10.77.0.1")
 #: Designs in which clients connect to both sides.
 BOTH_SIDES = ("dual", "shrd")
 
@@ -39,27 +41,27 @@ class Server:
     """One that listens."""
 
     program: Program
-    #: Hosts and ports; where clients connect to both sides, the host's and the DPU's.
-    addresses: list[str]
-    #: The file with its password, if other machines reach it.
+    #: Where the load goes, as `overside kv bench` takes it; where clients connect to both sides,
+    #: the host's and the DPU's.
+    places: list[str]
+    #: The file with its password, if the load needs one.
     password: Path | None
+    #: Host and port where it answers `INFO`: of the side that asks over the link, if there is one.
+    info: str = ""
+    #: What else `overside kv bench` needs to get there.
+    load_options: tuple[str, ...] = ()
 
 
 def serve(programs: Programs, parameters: Json, agents: Agents, ip: str) -> Server:
     """Starts the server where the load reaches it."""
-    password = None
-    if not is_loopback(ip):
-        if parameters["protocol"] != "redis":
-            raise ProgramError("memcached's protocols have no password: load them from here only")
+    protocol, password = parameters["protocol"], None
+    if not is_loopback(ip) and protocol.startswith("memcached"):
+        raise ProgramError("memcached's protocols have no password: load them from here only")
+    # Who comes by UCX is trusted with the process.
+    if not is_loopback(ip) or (protocol == "herd" and parameters["link"] == "ucx"):
         password = programs.private_file("password", secrets.token_hex(16) + "\n")
     if parameters["server"] == "overside":
-        command = server_command(parameters, ip, password)
-        if parameters["design"] in BOTH_SIDES:
-            command += ["--dpu-listen", place(_dpu_ip(parameters, agents) or ip, 0)]
-        server = programs.start("server", command, agents.variables)
-        said = server.announced()
-        listen = said["listen" if parameters["protocol"] == "redis" else "memcached"]
-        return Server(server, [listen[0], *said.get("dpu_listen", [])[:1]], password)
+        return _serve_overside(programs, parameters, agents, ip, password)
     port, core = free_port(), parameters["server_core"]
     pinned = [] if core is None else ["taskset", "-c", str(core)]
     if parameters["server"] == "redis":
@@ -68,7 +70,49 @@ def serve(programs: Programs, parameters: Json, agents: Agents, ip: str) -> Serv
         command = _memcached_command(parameters, (ip, port))
     server = programs.start("server", [*pinned, *command], is_read=False)
     server.listen(port, READY_S)
-    return Server(server, [place(ip, port)], password)
+    return Server(server, [f"{protocol}://{place(ip, port)}"], password)
+
+
+def _serve_overside(
+    programs: Programs, parameters: Json, agents: Agents, ip: str, password: Path | None
+) -> Server:
+    protocol = parameters["protocol"]
+    listen, to_load = _transport(programs, parameters, ip)
+    command = [*server_command(parameters, ip, password), *listen]
+    if parameters["design"] in BOTH_SIDES:
+        command += ["--dpu-listen", place(_dpu_ip(parameters, agents) or ip, 0)]
+    server = programs.start("server", command, agents.variables)
+    said = server.announced()
+    redis = [*said["listen"][:1], *said.get("dpu_listen", [])[:1]]
+    match protocol:
+        case "redis":
+            places = [f"redis://{address}" for address in redis]
+        case "datagram":
+            places = [f"datagram://{said['datagram'][0]}"]
+        case "herd" if parameters["link"] == "shm":
+            places = [f"herd:{said['herd']}"]
+        case "herd":
+            places = [f"herd://{said['herd']}"]
+        case _:
+            places = [f"{protocol}://{said['memcached'][0]}"]
+    return Server(server, places, password, redis[-1], to_load)
+
+
+def _transport(programs: Programs, parameters: Json, ip: str) -> tuple[list[str], tuple[str, ...]]:
+    """What the server needs to speak the protocol, beside Redis's, and what the load needs."""
+    protocol = parameters["protocol"]
+    if protocol == "herd" and parameters["link"] == "shm":
+        return ["--herd", str(programs.private_directory() / "herd")], ()
+    if parameters["driver"] == "dpdk":
+        socket = programs.private_directory() / "memif"
+        server, load = (f"net_memif0,role={role},socket={socket}" for role in ("server", "client"))
+        here = ["--dpdk-port", server, "--dpdk-address", _PORT_IPS[0], "--dpdk-trusted"]
+        # Datagrams of a partition go by the queue of its core.
+        queues = ("--dpdk-queues", str(parameters["cores"]))
+        return here, ("--dpdk-port", load, "--dpdk-address", _PORT_IPS[1], *queues)
+    if protocol == "redis":
+        return [], ()
+    return [f"--{protocol.partition('-')[0]}", place(ip, 0)], ()
 
 
 def reached_at(parameters: Json, agents: Agents) -> str:
@@ -99,10 +143,8 @@ def server_command(parameters: Json, ip: str, password: Path | None) -> list[str
     if password is not None:
         command += ["--password-file", str(password)]
     command += ["--memory", str(_memory_bytes(parameters)), "--design", parameters["design"]]
-    protocol = parameters["protocol"]
-    if protocol != "redis":
-        command += [f"--{protocol.partition('-')[0]}", place(ip, 0)]
-    for name in (*OFFLOADED, "send", "cores"):
+    offloaded = OFFLOADED if parameters["design"] != "cpu-only" else ()
+    for name in (*offloaded, "send", "cores", "driver"):
         is_given = parameters[name] not in (None, defaults[name])
         if is_given or (name == "dpu" and parameters[name] is not None):
             command += [f"--{name.replace('_', '-')}", str(parameters[name])]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -60,7 +62,10 @@ class Programs:
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
         for path in self._private:
-            path.unlink(missing_ok=True)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def private_file(self, name: str, text: str) -> Path:
         """A file that only this user can read, until the sample ends."""
@@ -68,6 +73,13 @@ class Programs:
         path.touch(mode=0o600)
         self._private.append(path)
         path.write_text(text)
+        return path
+
+    def private_directory(self) -> Path:
+        """A directory that only this user can enter, until the sample ends; its name is short
+        enough for a socket's."""
+        path = Path(tempfile.mkdtemp(prefix="overside-"))
+        self._private.append(path)
         return path
 
     def start(

@@ -23,7 +23,10 @@ impl Writer<'_> {
             len += 1;
         }
         bytes[len] = value as u8;
-        self.0.extend_from_slice(&bytes[..=len]);
+        // To append all of them and take some back is faster than to append a number that is not known before.
+        let end = self.0.len() + len + 1;
+        self.0.extend_from_slice(&bytes);
+        self.0.truncate(end);
     }
 
     pub fn signed(&mut self, value: i64) {

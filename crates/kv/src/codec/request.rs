@@ -32,6 +32,10 @@ const SORTED_RANGE: u8 = 20;
 const SORTED_LENGTH: u8 = 21;
 const WATCH: u8 = 22;
 
+/// No expiry, and no condition.
+const NEVER: u8 = 1;
+const ALWAYS: u8 = 0;
+
 /// Appends a request.
 pub fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
     let mut out = Writer(out);
@@ -63,7 +67,7 @@ pub fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
             out.expiry(*expiry);
             out.bools(&[*return_old]);
             match condition {
-                Condition::Always => out.0.push(0),
+                Condition::Always => out.0.push(ALWAYS),
                 Condition::IfAbsent => out.0.push(1),
                 Condition::IfPresent => out.0.push(2),
                 Condition::IfVersion(version) => {
@@ -172,26 +176,61 @@ pub fn decode<'a>(bytes: &mut &'a [u8], hasher: &KeyHasher) -> Result<Request<'a
     decode_within(bytes, hasher, &mut elements_max)
 }
 
-/// Takes a `Get` with a short key off, which is most of what is asked; `None`: it is something else.
+/// Takes off what is asked most: a `Get`, or a `Set` without conditions, flags and expiry, of a key and a value
+/// shorter than 128 bytes. `None`: it is something else, or malformed.
 #[inline]
-pub(crate) fn decode_short_get<'a>(
-    bytes: &mut &'a [u8],
-    hasher: &KeyHasher,
-) -> Option<Request<'a>> {
-    let [GET, len @ ..0x80, rest @ ..] = *bytes else {
+fn decode_short<'a>(bytes: &mut &'a [u8], hasher: &KeyHasher) -> Option<Request<'a>> {
+    let [number @ (GET | SET), rest @ ..] = *bytes else {
         return None;
     };
-    let (key, rest) = rest.split_at_checked(usize::from(*len))?;
+    let (key, rest) = split_short_string(rest)?;
+    let (operation, rest) = match *number {
+        GET => (Operation::Get, rest),
+        _ => {
+            let (value, rest) = split_short_string(rest)?;
+            // Flags, expiry, whether the old value is wanted, and the condition.
+            let rest = rest.strip_prefix(&[0, NEVER, 0, ALWAYS])?;
+            let operation = Operation::Set {
+                value,
+                flags: 0,
+                expiry: Expiry::Never,
+                condition: Condition::Always,
+                return_old: false,
+            };
+            (operation, rest)
+        }
+    };
     *bytes = rest;
     Some(Request {
         key,
         hash: hasher.hash(key),
-        operation: Operation::Get,
+        operation,
     })
 }
 
+/// A string whose length takes one byte, and what follows.
+#[inline]
+fn split_short_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let [len @ ..0x80, rest @ ..] = bytes else {
+        return None;
+    };
+    rest.split_at_checked(usize::from(*len))
+}
+
 /// As [`decode`]; the lists of the request have at most `elements_max` elements, which are counted off.
+#[inline]
 pub(crate) fn decode_within<'a>(
+    bytes: &mut &'a [u8],
+    hasher: &KeyHasher,
+    elements_max: &mut usize,
+) -> Result<Request<'a>, DecodeError> {
+    match decode_short(bytes, hasher) {
+        Some(request) => Ok(request),
+        None => decode_any(bytes, hasher, elements_max),
+    }
+}
+
+fn decode_any<'a>(
     bytes: &mut &'a [u8],
     hasher: &KeyHasher,
     elements_max: &mut usize,
@@ -216,7 +255,7 @@ impl Writer<'_> {
     fn expiry(&mut self, expiry: Expiry) {
         match expiry {
             Expiry::Keep => self.0.push(0),
-            Expiry::Never => self.0.push(1),
+            Expiry::Never => self.0.push(NEVER),
             Expiry::At(ms) => {
                 self.0.push(2);
                 self.varint(ms);
@@ -373,7 +412,7 @@ impl<'a> Reader<'a> {
     fn expiry(&mut self) -> Result<Expiry, DecodeError> {
         Ok(match self.byte()? {
             0 => Expiry::Keep,
-            1 => Expiry::Never,
+            NEVER => Expiry::Never,
             2 => Expiry::At(self.varint()?),
             _ => return Err(DecodeError::InvalidOperand),
         })
@@ -381,7 +420,7 @@ impl<'a> Reader<'a> {
 
     fn condition(&mut self) -> Result<Condition, DecodeError> {
         Ok(match self.byte()? {
-            0 => Condition::Always,
+            ALWAYS => Condition::Always,
             1 => Condition::IfAbsent,
             2 => Condition::IfPresent,
             3 => Condition::IfVersion(self.varint()?),

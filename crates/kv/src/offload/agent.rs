@@ -94,10 +94,11 @@ impl Message for Reply {
     }
 }
 
-/// The link that both ends set up.
+/// What `side` sets a link up with over which `asking` asks: the other one sleeps while nothing is asked.
 #[must_use]
-pub fn link_config(side: Side) -> LinkConfig {
+pub fn link_config(side: Side, asking: Side) -> LinkConfig {
     LinkConfig {
+        event: side != asking,
         max_message_bytes: 4096,
         max_import_bytes: 2 << 30,
         ..LinkConfig::new(side)
@@ -236,7 +237,7 @@ fn accept(
 ) -> Result<(), OffloadError> {
     let deadline = Instant::now() + COMING;
     for (asking, listener) in listeners {
-        let endpoint = listener.accept(&link_config(Side::Dpu), deadline)?;
+        let endpoint = listener.accept(&link_config(Side::Dpu, *asking), deadline)?;
         let channel = Channel::open(endpoint, 0, ChannelOptions::default(), deadline)?;
         engines.add_link(*asking, channel);
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::RemoteEngine;
+use crate::ProcessingEngine;
 use crate::server::{Backing, Bell};
 
 /// How often counts and sizes are fetched.
@@ -18,7 +19,7 @@ impl Backing for RemoteEngine {
     fn tick(&mut self, now_ms: u64) -> bool {
         if now_ms >= self.next_refresh_ms {
             self.next_refresh_ms = now_ms + REFRESH_MS;
-            self.refresh_statistics();
+            self.refresh();
         }
         false
     }

@@ -1,6 +1,7 @@
 //! Messages in both directions over one queue pair.
 
 mod open;
+mod sleeping;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use overside_device::Region;
 use overside_link::verbs::{
-    Access, Completion, Endpoint, Exported, QueuePair, RemoteMemory, RemoteSlice, Token, Verb, Work,
+    Access, Completion, Endpoint, Exported, QueuePair, RecvBatch, RemoteMemory, RemoteSlice, Token,
+    Verb, Work,
 };
 
 use super::OffloadError;
@@ -94,6 +96,10 @@ pub struct Channel {
     staging: Vec<Region>,
     sent: u64,
     received: u64,
+    /// The message for which the other side was asked to wake this one last, and that for which it was woken itself.
+    asked_for: u64,
+    woken: u64,
+    wakes: RecvBatch,
     /// By slot of the other side: memory that the long body of the message there is offered in.
     offered: Vec<Option<Exported>>,
     /// By slot of this side: the other side's memory where the last long body was.
@@ -187,10 +193,7 @@ impl Channel {
             len: body.len(),
             is_rendezvous,
         };
-        let mut staging = match self.staging.pop() {
-            Some(staging) => staging,
-            None => self.endpoint.alloc(slot_bytes, 64)?,
-        };
+        let mut staging = self.staging()?;
         let begin = slot_bytes - TRAILER_BYTES - body.len();
         let message = &mut staging.bytes_mut()?[begin..];
         let (there, end) = message.split_at_mut(body.len());
@@ -206,6 +209,14 @@ impl Channel {
         self.traffic.writes += 1;
         self.traffic.written_bytes += (slot_bytes - begin) as u64;
         Ok(())
+    }
+
+    /// Memory in which a message for the other side can be made.
+    fn staging(&mut self) -> Result<Region, OffloadError> {
+        match self.staging.pop() {
+            Some(staging) => Ok(staging),
+            None => Ok(self.endpoint.alloc(self.outbox_options.slot_bytes, 64)?),
+        }
     }
 
     /// Hands work over; waits while the link takes none.
@@ -253,18 +264,28 @@ impl Channel {
     /// [`Channel::check`].
     #[inline]
     pub fn receive(&mut self) -> Result<Option<(u16, &[u8])>, OffloadError> {
-        let slot_bytes = self.inbox_options.slot_bytes;
-        let due = self.received + 1;
-        let end = (due as usize % self.inbox_options.slots + 1) * slot_bytes;
-        let word = (self.inbox.load(end - 8)).map(u64::from_le);
-        let word = word.map_err(|_| OffloadError::Violation("nothing"))?;
-        if Trailer::sequence_in(word) != due {
-            return Ok(None);
+        match self.has_next() {
+            true => self.take(),
+            false => Ok(None),
         }
-        self.take(end)
     }
 
-    fn take(&mut self, end: usize) -> Result<Option<(u16, &[u8])>, OffloadError> {
+    /// Where the slot of the message that is due ends.
+    #[inline]
+    fn next_end(&self) -> usize {
+        let slot = (self.received + 1) as usize % self.inbox_options.slots;
+        (slot + 1) * self.inbox_options.slot_bytes
+    }
+
+    /// Whether the last word of the message that is due has arrived.
+    #[inline]
+    fn has_next(&self) -> bool {
+        let word = self.inbox.load(self.next_end() - 8).map(u64::from_le);
+        word.is_ok_and(|word| Trailer::sequence_in(word) == self.received + 1)
+    }
+
+    fn take(&mut self) -> Result<Option<(u16, &[u8])>, OffloadError> {
+        let end = self.next_end();
         let slot_bytes = self.inbox_options.slot_bytes;
         let outside = |_| OffloadError::Violation("a message outside of its slot");
         let mut bytes = [0; TRAILER_BYTES];
@@ -377,6 +398,7 @@ impl Channel {
             if let Some((count, _)) = self.receive()? {
                 break count;
             }
+            self.wake()?;
             if patience.spend()? {
                 self.check()?;
             }

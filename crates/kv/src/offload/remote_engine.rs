@@ -354,6 +354,7 @@ impl RemoteEngine {
             self.patience = Patience::new(self.answer_max);
             return Ok(Some((count, channel.take_body())));
         }
+        channel.wake()?;
         if self.patience.spend()? {
             channel.check()?;
         }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use super::OffloadError;
 use super::channel::{Body, Channel, KEPT_BYTES, Traffic};
@@ -87,6 +88,17 @@ impl Responder {
     /// [`OffloadError::Link`].
     pub fn check(&mut self) -> Result<(), OffloadError> {
         self.channel.check()
+    }
+
+    /// Readable once something has come, after [`Responder::arm`]; `None`: messages are found by polling alone.
+    pub(crate) fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.channel.event_fd()
+    }
+
+    /// Asks to be woken by the next message. Whether there is something to do instead of sleeping.
+    pub(crate) fn arm(&mut self) -> Result<bool, OffloadError> {
+        let has_question = self.rest.is_none() && !self.questions.is_empty();
+        Ok(has_question || self.channel.arm()?)
     }
 
     /// Why what was executed for the last messages could not be kept, if so.

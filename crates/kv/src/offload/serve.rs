@@ -2,17 +2,18 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{OffloadError, OnLoss, Responder};
 use crate::clock::Clock;
-use crate::server::{Backing, TICK_MS};
+use crate::server::{Backing, PAUSE, TICK_MS};
 
-/// Turns without a message after which the loop lets others run, and then sleeps between turns.
-pub const IDLE_YIELD: u32 = 256;
-pub const IDLE_SLEEP: u32 = 4096;
-/// How long it sleeps: what a message waits at most after a pause.
-pub const PAUSE: Duration = Duration::from_micros(50);
+/// How long nothing may come before it sleeps: about as long as to sleep and to be woken takes.
+const POLL_MAX: Duration = Duration::from_micros(10);
+/// Longest sleep: whether to end, and who has come again, is looked at between sleeps.
+const SLEEP_MAX: Duration = Duration::from_millis(20);
 
 /// Those who ask a processing engine.
 #[derive(Debug, Default)]
@@ -61,6 +62,37 @@ impl Askers {
         Ok(())
     }
 
+    /// Sleeps until somebody asks something, no longer than `most`.
+    fn sleep(&mut self, most: Duration, on_loss: &OnLoss) -> Result<(), OffloadError> {
+        self.admit();
+        let mut is_ready = false;
+        self.local.retain_mut(|responder| {
+            let armed = responder.arm();
+            is_ready |= matches!(armed, Ok(true));
+            armed.is_ok()
+        });
+        let mut armed = self.links.iter_mut().map(Responder::arm);
+        match armed.try_fold(is_ready, |ready, armed| armed.map(|armed| ready | armed)) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => return self.lose(error, on_loss),
+        }
+        let all = || self.local.iter().chain(&self.links);
+        if all().any(|responder| responder.event_fd().is_none()) {
+            std::thread::sleep(PAUSE);
+            return Ok(());
+        }
+        let events = all().filter_map(Responder::event_fd);
+        let events: Vec<_> = events.collect();
+        let mut fds: Vec<_> = (events.iter())
+            .map(|event| PollFd::new(event, PollFlags::IN))
+            .collect();
+        // A signal ends it too.
+        let most = Timespec::try_from(most).ok();
+        let _ = poll(&mut fds, most.as_ref());
+        Ok(())
+    }
+
     fn admit(&mut self) {
         if let Some(returning) = &self.returning
             && let Ok(links) = returning.try_recv()
@@ -80,7 +112,7 @@ impl Askers {
 }
 
 /// Serves the askers, one message of each in turn, until `stop`, or until the other side is lost and does
-/// not return. `on_loss` is told each time. Never sleeps if it `busy_polls`.
+/// not return. `on_loss` is told each time. Sleeps while nobody asks, unless it `busy_polls`.
 ///
 /// # Errors
 /// Why the other side was lost. What was answered is kept as [`Backing`] says.
@@ -91,24 +123,27 @@ pub fn serve(
     (busy_polls, on_loss): (bool, &OnLoss),
     stop: &AtomicBool,
 ) -> Result<(), OffloadError> {
-    let mut idle = 0u32;
+    let mut idle_since: Option<Instant> = None;
     let mut next_tick_ms = clock.now_ms();
     while !stop.load(Ordering::Relaxed) {
-        let now_ms = clock.now_ms();
+        let now = Instant::now();
+        let now_ms = clock.ms_at(now);
         let any = askers.poll(engine, now_ms, on_loss)?;
         if now_ms >= next_tick_ms {
             let is_busy = engine.tick(now_ms);
             next_tick_ms = now_ms + if is_busy { 1 } else { TICK_MS };
             askers.check(on_loss)?;
         }
-        idle = if any { 0 } else { idle.saturating_add(1) };
-        match idle {
-            _ if busy_polls => std::hint::spin_loop(),
-            0..IDLE_YIELD => std::hint::spin_loop(),
-            IDLE_YIELD..IDLE_SLEEP => std::thread::yield_now(),
-            _ => {
-                askers.admit();
-                std::thread::sleep(PAUSE);
+        if any {
+            idle_since = None;
+            continue;
+        }
+        let idle = now.saturating_duration_since(*idle_since.get_or_insert(now));
+        match busy_polls || idle < POLL_MAX {
+            true => std::hint::spin_loop(),
+            false => {
+                let tick = Duration::from_millis(next_tick_ms.saturating_sub(now_ms));
+                askers.sleep(tick.min(SLEEP_MAX), on_loss)?;
             }
         }
     }

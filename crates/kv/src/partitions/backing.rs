@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Partitioned;
-use crate::offload::{IDLE_YIELD, PAUSE};
-use crate::server::{Backing, Bell, PartitionWork};
+use crate::server::{Backing, Bell, IDLE_YIELD, PAUSE, PartitionWork};
 
 impl Backing for Partitioned {
     /// Other workers keep what they execute before they answer.

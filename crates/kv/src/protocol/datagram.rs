@@ -18,7 +18,7 @@ mod seal;
 mod writer;
 
 pub use answers::{AnswerDatagrams, Reply, replies};
-pub use engine::{DatagramEngine, PacketCounts};
+pub use engine::DatagramEngine;
 pub use header::{ANSWER, HEADER_BYTES, Header, HeaderError, MAGIC, STEERED, VERSION};
 pub use history::{CLIENTS_MAX, FORGET_MS, WINDOW};
 pub use seal::{EPOCH_MS, Epochs, SEAL_BYTES, SEAL_MAGIC, SealKey, Sealed, Sender, is_sealed};

@@ -44,6 +44,10 @@ pub struct DatagramCounters {
     pub backlog_bytes: u64,
     pub backlog_max_bytes: u64,
     pub queue_bytes: u64,
+    /// One-sided writes of clients into request regions, bytes of them, and requests that were in them.
+    pub region_writes: u64,
+    pub region_written_bytes: u64,
+    pub region_requests: u64,
 }
 
 impl DatagramCounters {
@@ -55,7 +59,7 @@ impl DatagramCounters {
     }
 
     /// Names in `INFO` and what they are, for the metrics; sizes are those of now.
-    pub fn fields(&self) -> [(&'static str, &'static str, u64); 12] {
+    pub fn fields(&self) -> [(&'static str, &'static str, u64); 15] {
         [
             ("datagrams_received", "Datagrams received.", self.received),
             (
@@ -105,6 +109,17 @@ impl DatagramCounters {
                 "What can wait to be received.",
                 self.queue_bytes,
             ),
+            (
+                "region_link_writes",
+                "One-sided writes of clients into request regions.",
+                self.region_writes,
+            ),
+            (
+                "region_link_written_bytes",
+                "Bytes of them.",
+                self.region_written_bytes,
+            ),
+            ("region_requests", "Requests in them.", self.region_requests),
         ]
     }
 
@@ -121,6 +136,9 @@ impl DatagramCounters {
         self.backlog_bytes += other.backlog_bytes;
         self.backlog_max_bytes += other.backlog_max_bytes;
         self.queue_bytes += other.queue_bytes;
+        self.region_writes += other.region_writes;
+        self.region_written_bytes += other.region_written_bytes;
+        self.region_requests += other.region_requests;
     }
 }
 

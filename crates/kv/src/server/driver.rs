@@ -31,6 +31,14 @@ impl Driver {
         })
     }
 
+    /// Memory of a worker's for receiving, beside that of connections.
+    pub fn memory_bytes(kind: DriverKind) -> u64 {
+        match kind {
+            DriverKind::Epoll | DriverKind::Dpdk => 0,
+            DriverKind::IoUring => io_uring::MEMORY_BYTES as u64,
+        }
+    }
+
     /// Whether the system has it.
     pub fn check(kind: DriverKind) -> Result<(), IoUringError> {
         match kind {

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use crate::offload::{IDLE_SLEEP, IDLE_YIELD, PAUSE};
+/// Turns in which nothing came after which others may run, and after which it sleeps between turns.
+pub const IDLE_YIELD: u32 = 256;
+const IDLE_SLEEP: u32 = 4096;
+/// How long it sleeps: what waits at most after a pause.
+pub const PAUSE: Duration = Duration::from_micros(50);
 
 /// Turns in which nothing came.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use super::admission::{Admitted, Seals};
 use super::datagrams::DatagramService;
 use super::replies::{ReceivedPackets, Replies, Reply, Serving};
 use super::state::State;
-use crate::protocol::MemcachedDatagramEngine;
 use crate::protocol::datagram::DatagramEngine;
+use crate::protocol::{MemcachedDatagramEngine, PacketEngine};
 use crate::stages::Stage;
 
 /// Where datagrams have come to.

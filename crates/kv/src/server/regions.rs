@@ -9,6 +9,8 @@ use slab::Slab;
 use super::idle::Idle;
 use super::replies::{ReceivedPackets, Replies, Serving};
 use crate::herd::{RegionInbox, RequestRegion, SLOT_BYTES, SLOTS};
+use crate::offload::TRAILER_BYTES;
+use crate::protocol::PacketEngine;
 use crate::protocol::datagram::DatagramEngine;
 use crate::stages::Stage;
 use crate::udp::Peer;
@@ -97,6 +99,9 @@ impl Regions {
         let counters = &mut serving.state.counters.datagrams;
         counters.received += self.ends.len() as u64;
         counters.received_bytes += self.bytes.len() as u64;
+        counters.region_writes += self.ends.len() as u64;
+        counters.region_written_bytes +=
+            (self.bytes.len() + self.ends.len() * TRAILER_BYTES) as u64;
         serving.state.stages.end(Stage::Receive);
         let (mut packets, mut senders) = (Vec::new(), Vec::new());
         let mut peers: Vec<&Peer> = Vec::new();
@@ -116,7 +121,9 @@ impl Regions {
             reply: &mut |bytes, ends| socket.send(bytes, ends, |peer| Some(peers[peer as usize])),
             seals: None,
         };
+        let before = self.engine.counts().commands;
         (self.replies).answer(&mut self.engine, received, serving);
+        serving.state.counters.datagrams.region_requests += self.engine.counts().commands - before;
         true
     }
 

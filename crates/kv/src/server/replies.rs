@@ -6,8 +6,8 @@ use super::client::Clients;
 use super::context::Context;
 use super::state::State;
 use crate::KeyHasher;
-use crate::protocol::datagram::{AnswerDatagrams, DatagramEngine, PacketCounts};
-use crate::protocol::{MemcachedDatagramEngine, ServerContext};
+use crate::protocol::PacketEngine;
+use crate::protocol::datagram::AnswerDatagrams;
 use crate::stages::Stage;
 use crate::udp::Sent;
 
@@ -32,60 +32,6 @@ pub struct ReceivedPackets<'r> {
     pub reply: Reply<'r>,
     /// How replies are sealed, and which packets want that; `None`: none does.
     pub seals: Option<(Admission<'r>, &'r [bool])>,
-}
-
-/// A protocol whose requests and replies are datagrams.
-pub trait PacketEngine {
-    /// See [`DatagramEngine::process`].
-    fn process(
-        &mut self,
-        packets: &[&[u8]],
-        answers: &mut AnswerDatagrams,
-        hasher: &KeyHasher,
-        server: &mut dyn ServerContext,
-    ) -> usize;
-
-    /// What was executed until now could not be kept.
-    fn doubt(&mut self) {}
-
-    /// What it has counted.
-    fn counts(&self) -> PacketCounts;
-}
-
-impl PacketEngine for DatagramEngine {
-    fn process(
-        &mut self,
-        packets: &[&[u8]],
-        answers: &mut AnswerDatagrams,
-        hasher: &KeyHasher,
-        server: &mut dyn ServerContext,
-    ) -> usize {
-        self.process(packets, answers, hasher, server)
-    }
-
-    fn doubt(&mut self) {
-        self.doubt();
-    }
-
-    fn counts(&self) -> PacketCounts {
-        self.counts()
-    }
-}
-
-impl PacketEngine for MemcachedDatagramEngine {
-    fn process(
-        &mut self,
-        packets: &[&[u8]],
-        answers: &mut AnswerDatagrams,
-        hasher: &KeyHasher,
-        server: &mut dyn ServerContext,
-    ) -> usize {
-        self.process(packets, answers, hasher, server)
-    }
-
-    fn counts(&self) -> PacketCounts {
-        self.counts()
-    }
 }
 
 /// Makes replies and sends them.

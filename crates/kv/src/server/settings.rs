@@ -96,6 +96,12 @@ pub enum DriverKind {
 }
 
 impl DriverKind {
+    /// Memory of each thread that serves, beside that of connections: the buffers that the kernel fills.
+    #[must_use]
+    pub fn memory_bytes(self) -> u64 {
+        super::driver::Driver::memory_bytes(self)
+    }
+
     /// Its name, as in `INFO`.
     #[must_use]
     pub fn name(self) -> &'static str {

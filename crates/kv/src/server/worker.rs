@@ -16,6 +16,9 @@
 //! there. Timers ([`timers`]) see to those who take or say nothing.
 
 mod accepting;
+mod connections;
+mod datagrams;
+mod draining;
 mod others;
 mod replicas;
 mod scraping;
@@ -34,26 +37,18 @@ use super::backing::{Backing, TICK_MS};
 use super::bell::Bell;
 use super::buffers::Buffers;
 use super::client::Clients;
-use super::connection::{Connection, Protocol};
-use super::context::Context;
-use super::counters::CloseReason;
 use super::datagrams::Datagrams;
 use super::driver::{Driver, EventFlags};
 use super::ethernet::PortQueue;
 use super::listeners::{Listener, Sockets};
 use super::packets::PacketServer;
 use super::regions::Regions;
-use super::replies::Serving;
 use super::state::State;
 use crate::KeyHasher;
 use crate::clock::Clock;
-use crate::protocol::{CommunicationEngine, MemcachedEngine, Ready};
+use crate::protocol::{CommunicationEngine, MemcachedEngine};
 use crate::stages::Stage;
-
-/// Connections that are served together, so that their buffers stay in the cache.
-const GROUP: usize = 256;
-/// Groups of one while connections hold more than this part of what they may.
-const TIGHT: (usize, usize) = (1, 2);
+use connections::{Active, activate};
 
 /// Tokens of the driver: a kind, and a number.
 const KIND: u64 = 0xff << 56;
@@ -105,14 +100,6 @@ pub struct Worker<'b> {
     deadline_ms: Option<u64>,
     /// Whether every client had what was its own when this worker finished.
     is_complete: Option<bool>,
-}
-
-/// A connection that is being served.
-struct Active {
-    key: usize,
-    connection: Box<Connection>,
-    is_readable: bool,
-    is_ready: bool,
 }
 
 impl<'b> Worker<'b> {
@@ -280,85 +267,6 @@ impl<'b> Worker<'b> {
         }
     }
 
-    /// Serves the connections of this turn.
-    fn serve(&mut self) {
-        if self.active.is_empty() {
-            return;
-        }
-        let mut active = std::mem::take(&mut self.active);
-        let limit = self.state.settings.limits.memory_bytes;
-        let is_tight = self.state.shared.memory_bytes() > limit / TIGHT.1 * TIGHT.0;
-        for group in active.chunks_mut(if is_tight { 1 } else { GROUP }) {
-            self.serve_group(group);
-        }
-        for one in active.drain(..) {
-            self.settle(one.key, one.connection);
-        }
-        self.active = active;
-        self.close_killed();
-        self.close_largest();
-    }
-
-    fn serve_group(&mut self, group: &mut [Active]) {
-        let counters = &mut self.state.counters;
-        for one in &mut *group {
-            let connection = &mut one.connection;
-            counters.bytes_sent += connection.send(self.now_ms) as u64;
-            if one.is_readable {
-                let token = CLIENT | one.key as u64;
-                let received = (self.driver).receive(token, connection, &mut self.buffers);
-                counters.bytes_received += received as u64;
-                if received > 0 {
-                    self.clients.table[one.key].entry.set_active_ms(self.now_ms);
-                }
-            }
-            one.is_ready = connection.is_ready(&mut self.buffers);
-        }
-        let wrong = counters.wrong_passwords;
-        self.state.stages.end(Stage::Receive);
-        if group.iter().any(|one| one.is_ready) {
-            match self.state.settings.sends_early {
-                true => {
-                    // Replies to one protocol do not wait until the other is parsed.
-                    self.process(group, &[Protocol::Resp]);
-                    self.send(group);
-                    self.process(group, &[Protocol::Memcached]);
-                }
-                false => self.process(group, &[Protocol::Resp, Protocol::Memcached]),
-            }
-        }
-        if self.state.counters.wrong_passwords != wrong {
-            timers::delay_unauthenticated(group, self.now_ms);
-        }
-        self.send(group);
-    }
-
-    /// Sends what is there.
-    fn send(&mut self, group: &mut [Active]) {
-        let connections = group.iter_mut().map(|one| &mut *one.connection);
-        self.state.counters.bytes_sent += self.driver.send(connections, self.now_ms) as u64;
-        self.state.stages.end(Stage::Respond);
-    }
-
-    /// Executes the commands of those that are ready and speak one of these, and keeps what they changed.
-    fn process(&mut self, group: &mut [Active], protocols: &[Protocol]) {
-        let speaks = |one: &Active| one.is_ready && protocols.contains(&one.connection.protocol);
-        if !group.iter().any(speaks) {
-            return;
-        }
-        for protocol in protocols {
-            self.execute(group, *protocol);
-        }
-        self.count();
-        let kept = self.backing.before_replies();
-        self.state.stages.end(Stage::Persist);
-        if kept.is_err() {
-            for one in group.iter_mut().filter(|one| speaks(one)) {
-                one.connection.close = Some(CloseReason::Persistence);
-            }
-        }
-    }
-
     /// Brings up to date what engines and backing count.
     fn count(&mut self) {
         let datagrams = self.packets.commands();
@@ -367,175 +275,5 @@ impl<'b> Worker<'b> {
         self.state.commands =
             self.engine.commands() + self.memcached.commands() + datagrams + regions;
         self.state.partition_work = self.backing.partition_work();
-    }
-
-    /// Serves the datagrams of this turn.
-    fn serve_datagrams(&mut self) {
-        if let Some(datagrams) = &mut self.datagrams {
-            let mut serving = Serving {
-                now_ms: self.now_ms,
-                state: &mut self.state,
-                clients: &mut self.clients,
-                backing: self.backing,
-                hasher: &self.hasher,
-            };
-            for number in self.readable.drain(..) {
-                datagrams.serve(number, &mut self.packets, &mut serving);
-            }
-            self.count();
-        }
-    }
-
-    /// Serves what nobody says has come: at a port that DPDK drives, and in regions of clients.
-    fn serve_polled(&mut self, begin: Instant) {
-        if self.port.is_none() && self.regions.is_none() {
-            return;
-        }
-        let mut serving = Serving {
-            now_ms: self.now_ms,
-            state: &mut self.state,
-            clients: &mut self.clients,
-            backing: self.backing,
-            hasher: &self.hasher,
-        };
-        let port = self.port.as_mut();
-        let mut is_busy = port.is_some_and(|port| port.serve(&mut self.packets, &mut serving));
-        let regions = self.regions.as_mut();
-        is_busy |= regions.is_some_and(|regions| regions.serve(&mut serving));
-        match is_busy {
-            true => self.state.counters.turns.record(begin.elapsed()),
-            false => self.state.stages.end(Stage::Poll),
-        }
-        self.count();
-    }
-
-    fn execute(&mut self, group: &mut [Active], protocol: Protocol) {
-        let speaks = |one: &&mut Active| one.is_ready && one.connection.protocol == protocol;
-        let mut ready: Vec<_> = (group.iter_mut().filter(speaks))
-            .map(|one| {
-                let Connection {
-                    session,
-                    input,
-                    output,
-                    ..
-                } = &mut *one.connection;
-                Ready::new(session, input, output)
-            })
-            .collect();
-        if ready.is_empty() {
-            return;
-        }
-        let mut context = Context {
-            now_ms: self.now_ms,
-            state: &mut self.state,
-            clients: &mut self.clients,
-            backing: self.backing,
-        };
-        let (hasher, context) = (&self.hasher, &mut context);
-        match protocol {
-            Protocol::Resp => self.engine.process(&mut ready, hasher, context),
-            Protocol::Memcached => self.memcached.process(&mut ready, hasher, context),
-        }
-        self.consumed.clear();
-        (self.consumed).extend(ready.iter().map(|one| (one.consumed, one.has_more)));
-        for (one, (consumed, has_more)) in group.iter_mut().filter(speaks).zip(&self.consumed) {
-            one.connection.consume(*consumed, *has_more);
-        }
-    }
-
-    /// Puts a connection back, or closes it.
-    fn settle(&mut self, key: usize, mut connection: Box<Connection>) {
-        let is_draining = self.deadline_ms.is_some();
-        if let Some(request) = connection.session.take_sync_request() {
-            return self.hand_over(key, *connection, request);
-        }
-        if let Some(reason) = connection.settle(&mut self.buffers, is_draining) {
-            return self.close(key, *connection, reason);
-        }
-        self.clients.update(key, &connection);
-        let is_due = connection.is_due() || is_draining && connection.may_have_input();
-        if is_due {
-            self.due.push(key);
-        }
-        if connection.session.replica_wait().is_some() {
-            self.waiting.insert(key);
-        }
-        self.watch(key, &mut connection);
-        self.clients.table[key].connection = Some(connection);
-    }
-
-    /// Has the driver look for what the connection waits for.
-    fn watch(&mut self, key: usize, connection: &mut Connection) {
-        let wanted = connection.wanted_interest(self.now_ms);
-        if wanted != connection.interest {
-            connection.interest = wanted;
-            let token = CLIENT | key as u64;
-            let changed = (self.driver).change(&connection.transport, token, wanted);
-            if changed.is_err() {
-                connection.close = Some(CloseReason::Failed);
-                self.due.push(key);
-            }
-        }
-    }
-
-    fn close(&mut self, key: usize, connection: Connection, reason: CloseReason) {
-        let client = &self.clients.table[key].entry;
-        tracing::debug!(id = client.id, address = %client.address, ?reason, "connection closed");
-        self.state.counters.closed[reason as usize] += 1;
-        self.clients.remove(key);
-        self.driver.forget(CLIENT | key as u64);
-        connection.transport.close();
-    }
-
-    /// Closes a connection that is not being served.
-    fn evict(&mut self, key: usize, reason: CloseReason) {
-        let client = self.clients.table.get_mut(key);
-        if let Some(connection) = client.and_then(|client| client.connection.take()) {
-            self.close(key, *connection, reason);
-        }
-    }
-
-    /// Accepts nobody any more, and serves what has come.
-    fn begin_drain(&mut self) {
-        tracing::info!(connections = self.clients.table.len(), "asked to end");
-        for number in 0..self.listeners.len() {
-            self.driver.forget(LISTENER | number as u64);
-        }
-        self.listeners.clear();
-        // What has not been answered is asked again, elsewhere.
-        let datagrams = self.datagrams.take();
-        for (number, _) in datagrams.iter().flat_map(|all| all.sockets()).enumerate() {
-            self.driver.forget(DATAGRAMS | number as u64);
-        }
-        self.port = None;
-        if self.regions.take().is_some() {
-            self.driver.forget(REGIONS);
-        }
-        let drain_ms = self.state.settings.drain.as_millis() as u64;
-        self.deadline_ms = Some(self.now_ms.saturating_add(drain_ms));
-        for (key, client) in &mut self.clients.table {
-            if let Some(connection) = &mut client.connection {
-                connection.look_again();
-                self.due.push(key);
-            }
-        }
-    }
-}
-
-/// Takes a connection out of the table to serve it.
-fn activate(active: &mut Vec<Active>, clients: &mut Clients, key: usize, flags: EventFlags) {
-    const READABLE: EventFlags = EventFlags::IN
-        .union(EventFlags::HUP)
-        .union(EventFlags::ERR)
-        .union(EventFlags::RDHUP);
-    let client = clients.table.get_mut(key);
-    // It may be there twice, or gone.
-    if let Some(connection) = client.and_then(|client| client.connection.take()) {
-        active.push(Active {
-            key,
-            connection,
-            is_readable: flags.intersects(READABLE),
-            is_ready: false,
-        });
     }
 }

@@ -3,6 +3,7 @@
 mod lossy;
 
 use overside_base::Random;
+use overside_kv::protocol::PacketEngine;
 use overside_kv::protocol::datagram::{
     ANSWER, AnswerDatagrams, CLIENTS_MAX, DATAGRAM_MAX_BYTES, DatagramEngine, HEADER_BYTES, Header,
     REQUESTS_MAX, Reply, RequestDatagram, SealKey, Sender, replies,

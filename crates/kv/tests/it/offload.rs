@@ -142,10 +142,10 @@ fn a_remote_engine_answers_as_one_here() {
         take(&mut keys[1], &mut oracle);
         assert!(!keys[0].is_empty());
         assert_eq!(keys[0], keys[1]);
-        remote.refresh_statistics();
+        remote.refresh();
         assert_eq!(remote.statistics(), oracle.statistics());
         remote.flush().unwrap();
-        remote.refresh_statistics();
+        remote.refresh();
         assert_eq!(remote.statistics().items, 0);
         assert!(remote.failure().is_none());
         host.end().1.unwrap();

@@ -11,10 +11,18 @@ const SERVERS: [(&str, &str); 3] = [
     ("redis", "Redis"),
     ("memcached", "memcached"),
 ];
-const PROTOCOLS: [(&str, &str); 3] = [
+const PROTOCOLS: [(&str, &str); 5] = [
     ("redis", "RESP"),
     ("memcached", "memcached text"),
     ("memcached-meta", "memcached meta"),
+    ("datagram", "datagrams"),
+    ("herd", "one-sided writes"),
+];
+/// How a server's sockets are served; `overside kv serve --driver`.
+const DRIVERS: [(&str, &str); 3] = [
+    ("epoll", "epoll"),
+    ("io_uring", "io_uring"),
+    ("dpdk", "DPDK"),
 ];
 /// Where the two engines of a store run; `overside kv serve --design`.
 const DESIGNS: [(&str, &str); 7] = [
@@ -55,7 +63,7 @@ pub(super) fn spec() -> TaskSpec {
             size: "value_size",
             labels: Labels {
                 when: None,
-                parameters: &["server", "protocol", "design"],
+                parameters: &["server", "protocol", "driver", "design"],
             },
             advised: false,
             charts: Charts::Traffic,
@@ -63,7 +71,6 @@ pub(super) fn spec() -> TaskSpec {
                 axis("pipeline", "Requests in flight on a connection"),
                 axis("threads", "Threads that make the load"),
                 axis("connections", "Connections"),
-                axis("reads", "Reads, % of requests"),
                 axis("value_size", "Value"),
                 axis("rate", "Offered requests per second"),
                 axis("cores", "Cores that serve"),
@@ -80,6 +87,7 @@ pub(super) fn spec() -> TaskSpec {
 const WAYS: [&str; 23] = [
     "server",
     "protocol",
+    "driver",
     "design",
     "dpu",
     "stand_ins",
@@ -100,14 +108,16 @@ const WAYS: [&str; 23] = [
     "busy_poll",
     "server_core",
     "client_core",
-    "reads",
 ];
 
 #[rustfmt::skip]
 fn server() -> Vec<Parameter> {
     vec![
         Parameter::titled("server", "what serves", SERVERS).default("overside"),
-        Parameter::titled("protocol", "what is spoken to it; without one its own", PROTOCOLS),
+        Parameter::titled("protocol", "what is spoken to it; without one its own. overside: datagram is \
+            its own protocol over UDP, herd the same by one-sided writes into the server's memory", PROTOCOLS),
+        Parameter::titled("driver", "overside: how sockets are served; dpdk: datagrams by a port in memory \
+            that server and load share (memif), without the kernel", DRIVERS).default("epoll"),
         Parameter::integer("cores", "overside: cores that serve", 1, 256).default(1),
         Parameter::integer("server_core", "the core that the server is pinned to", 0, 4095),
         Parameter::boolean("busy_poll", "server and load never sleep; not redis and memcached")
@@ -124,8 +134,8 @@ fn design() -> Vec<Parameter> {
             machine, in place of a DPU").default("here"),
         Parameter::boolean("stand_ins", "agents that nobody has added are started on this machine, \
             in place of those machines; what was measured says so").default(false),
-        Parameter::choice("link", "what requests go over between the sides", &["shm", "ucx"])
-            .default("shm"),
+        Parameter::choice("link", "what requests go over between the sides, and to the server with \
+            protocol=herd", &["shm", "ucx"]).default("shm"),
         Parameter::choice("link_batch", "a write over the link for each batch of requests, or for \
             each request", &["batch", "request"]).default("batch"),
         Parameter::integer("link_message", "longest message over the link; without it 64 requests, \
@@ -205,12 +215,14 @@ fn metrics() -> Vec<Metric> {
         lower(
             "link_writes",
             "-",
-            "one-sided writes over the link for one request, by the side that asks",
+            "one-sided writes over the link for one request, by the side that asks; with protocol=herd those \
+             of the clients",
         ),
         lower(
             "link_bytes",
             "bytes",
-            "bytes over the link for one request, moved by the side that asks",
+            "bytes over the link for one request, moved by the side that asks; with protocol=herd those that \
+             the clients write",
         ),
         lower(
             "link_latency",

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
-use overside_kv::design::{Layout, SideMemory};
+use overside_kv::design::{ClientMemory, Layout, SideMemory};
 use overside_kv::offload::agent::{ClientLimits, Opening, StoreLimits};
 use overside_kv::offload::{Batching, Optimizations};
 use overside_kv::server::{DriverKind, Settings};
@@ -184,7 +184,12 @@ impl DesignArguments {
     }
 
     /// Finds whether the DPU's side fits its memory.
-    pub fn check_memory(&self, layout: &Layout, store: u64, clients: u64) -> Result<(), String> {
+    pub fn check_memory(
+        &self,
+        layout: &Layout,
+        store: u64,
+        clients: ClientMemory,
+    ) -> Result<(), String> {
         let memory = layout.memory(Side::Dpu, store, clients);
         let most = self.dpu_memory as u64;
         if layout.dpu == Default::default() || memory.total() <= most {
@@ -195,12 +200,14 @@ impl DesignArguments {
             connections,
             links,
             channels,
+            receive_buffers,
         } = memory;
         let parts = [
             ("store", store, "--memory"),
             ("connections", connections, "--client-memory"),
             ("links", links, "--dpu-cores"),
             ("channels between cores", channels, "--dpu-cores"),
+            ("receive buffers", receive_buffers, "--dpu-cores"),
         ];
         let parts = || parts.iter().filter(|(_, bytes, _)| *bytes > 0);
         let listed: Vec<_> = parts()
@@ -220,7 +227,7 @@ impl DesignArguments {
 
     /// The store's memory where none is given: what is left on the DPU for its part, and no more for a
     /// part here than `host` for all of those.
-    pub fn default_store(&self, layout: &Layout, host: u64, clients: u64) -> u64 {
+    pub fn default_store(&self, layout: &Layout, host: u64, clients: ClientMemory) -> u64 {
         let dpu = layout.dpu.partitions() as u64;
         if dpu == 0 {
             return host;

@@ -198,10 +198,10 @@ fn connect(node: &str, opening: &Opening, layout: &Layout) -> Result<Connected, 
     if sides.len() != reaches.len() {
         return Err(format!("{node} has another number of links"));
     }
-    let config = link_config(Side::Host);
     let mut links = Vec::new();
     for (asking, reach) in sides.into_iter().zip(reaches) {
         let there = probe.there();
+        let config = link_config(Side::Host, asking);
         let endpoint = dial(opening.link, &reach, there, None, None, &config, deadline);
         let endpoint =
             endpoint.map_err(|failure| format!("the link with {node}: {}", failure.message))?;

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use overside_kv::design::{Layout, SideMemory, Threads};
+use overside_kv::design::{ClientMemory, Layout, SideMemory, Threads};
+use overside_kv::herd;
 use overside_kv::server::Settings;
 use overside_link::verbs::Side;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::announcement::{endpoints, listed, texts};
 use super::card::CardMode;
@@ -26,23 +27,45 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    fn memory(&self, side: Side) -> SideMemory {
-        let clients = self.settings.limits.memory_bytes as u64;
-        self.layout.memory(side, self.store_bytes, clients)
+    /// What a side takes, at most: for each part its name in JSON, what it is, and bytes.
+    fn memory(&self, side: Side) -> [(&'static str, &'static str, u64); 8] {
+        let settings = self.settings;
+        let clients = ClientMemory::new(settings.limits.memory_bytes as u64, settings.driver);
+        let SideMemory {
+            store,
+            connections,
+            links,
+            channels,
+            receive_buffers,
+        } = self.layout.memory(side, self.store_bytes, clients);
+        [
+            ("store", "store, index included", store),
+            ("connections", "connections", connections),
+            ("receive_buffers", "io_uring's buffers", receive_buffers),
+            ("links", "links", links),
+            ("channels", "channels between cores", channels),
+            (
+                "request_regions",
+                "request regions of clients (--herd)",
+                self.region_bytes(side),
+            ),
+            (
+                "replica_backlog",
+                "changes for replicas",
+                self.backlog(side),
+            ),
+            ("dpdk_port", "DPDK and its port", self.port_bytes(side)),
+        ]
     }
 
     pub fn json(&self) -> String {
         let side = |side| {
-            let memory = self.memory(side);
-            json!({
-                "store": memory.store,
-                "connections": memory.connections,
-                "links": memory.links,
-                "channels": memory.channels,
-                "replica_backlog": self.backlog(side),
-                "dpdk_port": self.port_bytes(side),
-                "total": memory.total() + self.backlog(side) + self.port_bytes(side),
-            })
+            let parts = self.memory(side);
+            let mut memory: Map<_, _> = (parts.iter())
+                .map(|(name, _, bytes)| ((*name).to_owned(), json!(bytes)))
+                .collect();
+            memory.insert("total".into(), json!(total(&parts)));
+            memory
         };
         let mut plan = endpoints(self.settings);
         plan["design"] = json!(self.design.design().name());
@@ -108,6 +131,12 @@ impl Plan<'_> {
         })
     }
 
+    /// Of the regions that clients write requests into.
+    fn region_bytes(&self, side: Side) -> u64 {
+        let herd = self.settings.herd.as_ref().filter(|_| side == Side::Host);
+        herd.map_or(0, |_| herd::memory_bytes(self.layout.host.serving()))
+    }
+
     /// What a side keeps for replicas.
     fn backlog(&self, side: Side) -> u64 {
         match side {
@@ -117,32 +146,22 @@ impl Plan<'_> {
     }
 
     fn memory_text(&self, text: &mut String, name: &str, side: Side) {
-        let memory = self.memory(side);
-        let (backlog, port) = (self.backlog(side), self.port_bytes(side));
+        let parts = self.memory(side);
         line!(
             text,
             "memory of the {name}, at most: {}",
-            mib(memory.total() + backlog + port)
+            mib(total(&parts))
         );
-        let SideMemory {
-            store,
-            connections,
-            links,
-            channels,
-        } = memory;
-        for (what, bytes) in [
-            ("store, index included", store),
-            ("connections", connections),
-            ("links", links),
-            ("channels between cores", channels),
-            ("changes for replicas", backlog),
-            ("DPDK and its port", port),
-        ] {
+        for (_, what, bytes) in parts {
             if bytes > 0 {
                 line!(text, "  {what}: {}", mib(bytes));
             }
         }
     }
+}
+
+fn total(parts: &[(&str, &str, u64)]) -> u64 {
+    parts.iter().map(|(_, _, bytes)| bytes).sum()
 }
 
 fn threads_json(threads: Threads) -> Value {

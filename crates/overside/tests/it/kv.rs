@@ -236,6 +236,30 @@ fn a_dry_run_says_what_it_would_take() {
 }
 
 #[test]
+fn a_dry_run_counts_buffers_of_the_kernel_and_regions_of_clients() {
+    let user = User::new();
+    let memory = |arguments: &[&str]| {
+        let common = ["--dry-run", "--json", "--memory", "1GiB"];
+        let output = run(&user, &[&common[..], arguments].concat());
+        let mut plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+        plan["memory_bytes"]["host"].take()
+    };
+    let plain = memory(&[]);
+    assert_eq!(plain["receive_buffers"], 0);
+    assert_eq!(plain["request_regions"], 0);
+    let of = |memory: &Value, part: &str| memory[part].as_u64().unwrap();
+    let more = memory(&["--driver", "io_uring", "--herd", "herd"]);
+    let (buffers, regions) = (of(&more, "receive_buffers"), of(&more, "request_regions"));
+    // 256 buffers of 16 KiB, and 256 clients with 32 slots of 2 KiB each.
+    assert!((4 << 20..5 << 20).contains(&buffers), "{buffers}");
+    assert!((16 << 20..32 << 20).contains(&regions), "{regions}");
+    assert_eq!(of(&more, "total"), of(&plain, "total") + buffers + regions);
+    let two = memory(&["--driver", "io_uring", "--herd", "herd", "--cores", "2"]);
+    assert_eq!(of(&two, "receive_buffers"), 2 * buffers);
+    assert_eq!(of(&two, "request_regions"), 2 * regions);
+}
+
+#[test]
 fn what_was_stored_is_there_after_a_restart() {
     let user = User::new();
     for sync in ["always", "everysec", "no", "snapshots"] {

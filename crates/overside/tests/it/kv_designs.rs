@@ -269,6 +269,10 @@ fn a_dry_run_says_what_each_side_would_take() {
       connections: 256 MiB
       links: 32 MiB
     ");
+    let buffers = plan(&["sav", "--dpu-cores", "4", "--driver", "io_uring"]);
+    let (host, dpu) = buffers.split_once("memory of the DPU").unwrap();
+    assert!(!host.contains("io_uring"), "{host}");
+    assert_contains(dpu, "  io_uring's buffers: 17 MiB\n");
     let text = plan(&["shrd", "--dpu-listen", "127.0.0.1:7000"]);
     assert_contains(
         &text,

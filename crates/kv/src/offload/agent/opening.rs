@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::super::Optimizations;
 use crate::KeyHasher;
 use crate::clock::Clock;
-use crate::design::{Design, Layout, SideMemory};
+use crate::design::{ClientMemory, Design, Layout, SideMemory};
 use crate::directory::entry::is_server_name;
 use crate::server::{Backing, DriverKind, Limits, Memory, Password, Settings};
 use crate::store::{MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, Semantics, Store, StoreOptions};
@@ -104,7 +104,8 @@ impl Opening {
     /// What the DPU needs for it.
     pub(super) fn memory(&self, layout: &Layout) -> SideMemory {
         let store = self.store.memory_bytes;
-        layout.memory(Side::Dpu, store, self.clients.memory_bytes)
+        let clients = ClientMemory::new(self.clients.memory_bytes, self.driver);
+        layout.memory(Side::Dpu, store, clients)
     }
 
     /// The DPU's partitions, empty.

@@ -9,10 +9,11 @@ use overside_link::verbs::{
     Access, Endpoint, Exported, LinkConfig, Messages, QueuePair, RecvBatch, Side, Token,
 };
 
+use super::sleeping::AWAITED_BYTES;
 use super::{BODY_MAX_BYTES, Body, Channel, ChannelOptions, OffloadError, Traffic};
 
 /// Version of the messages.
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 /// First bytes of the introduction.
 const MAGIC: [u8; 4] = *b"OvKv";
 /// Of an introduction, beside the token.
@@ -39,7 +40,8 @@ impl Channel {
         HalfOpen::begin(endpoint, index, options, deadline)?.finish(deadline)
     }
 
-    /// Both ends of `count` channels within this process: for engines on different cores.
+    /// Both ends of `count` channels within this process, for engines on different cores: the one that asks, and the
+    /// one that answers, which can sleep.
     ///
     /// # Errors
     /// [`OffloadError`].
@@ -55,6 +57,7 @@ impl Channel {
                 queue_pairs,
                 depth: options.slots.max(2),
                 max_message_bytes: Token::MAX_BYTES + INTRODUCTION_BYTES,
+                event: side == Side::Dpu,
                 ..LinkConfig::new(side)
             };
             let configs = [Side::Host, Side::Dpu].map(config);
@@ -91,7 +94,7 @@ impl HalfOpen {
     ) -> Result<Self, OffloadError> {
         assert!(is_possible(options), "{options:?}");
         let mut queue_pair = endpoint.open(index)?;
-        let inbox = endpoint.export(options.slot_bytes * options.slots, Access::Write)?;
+        let inbox = endpoint.export(inbox_bytes(options), Access::Write)?;
         let introduction = introduce(options, inbox.token());
         send_message(&mut *queue_pair, &introduction, deadline)?;
         Ok(Self {
@@ -107,7 +110,7 @@ impl HalfOpen {
         let answer = receive_message(&mut *self.queue_pair, deadline)?;
         let (outbox_options, token) = parse_introduction(&answer)?;
         let outbox = self.endpoint.import(&token)?;
-        if outbox.len() != (outbox_options.slot_bytes * outbox_options.slots) as u64 {
+        if outbox.len() != inbox_bytes(outbox_options) as u64 {
             return Err(OffloadError::Violation(
                 "memory of another size than it said",
             ));
@@ -121,6 +124,9 @@ impl HalfOpen {
             staging: Vec::new(),
             sent: 0,
             received: 0,
+            asked_for: 0,
+            woken: 0,
+            wakes: RecvBatch::default(),
             offered: (0..outbox_options.slots).map(|_| None).collect(),
             fetched: (0..self.options.slots).map(|_| None).collect(),
             incomplete_since: None,
@@ -132,6 +138,10 @@ impl HalfOpen {
             endpoint: self.endpoint,
         })
     }
+}
+
+fn inbox_bytes(options: ChannelOptions) -> usize {
+    options.slot_bytes * options.slots + AWAITED_BYTES
 }
 
 fn is_possible(options: ChannelOptions) -> bool {

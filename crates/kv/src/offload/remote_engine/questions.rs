@@ -136,12 +136,6 @@ impl RemoteEngine {
         self.body.push(topic as u8);
         self.begin_question();
     }
-
-    /// Fetches counts and sizes, which [`ProcessingEngine::statistics`] then has.
-    pub fn refresh_statistics(&mut self) {
-        self.begin_statistics();
-        while !self.poll_statistics() {}
-    }
 }
 
 fn read_keys(

@@ -5,6 +5,17 @@ use crate::{
     Answer, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics, Transaction,
 };
 
+impl RemoteEngine {
+    /// Polls until there is an answer.
+    fn wait<T>(&mut self, mut poll: impl FnMut(&mut Self) -> Option<T>) -> T {
+        loop {
+            if let Some(answer) = poll(self) {
+                return answer;
+            }
+        }
+    }
+}
+
 impl ProcessingEngine for RemoteEngine {
     fn execute(
         &mut self,
@@ -13,7 +24,7 @@ impl ProcessingEngine for RemoteEngine {
         answers: &mut dyn FnMut(usize, Answer<'_>),
     ) {
         self.begin(batch, now_ms);
-        while !self.poll(batch, answers) {}
+        self.wait(|engine| engine.poll(batch, answers).then_some(()));
     }
 
     fn execute_transaction(
@@ -23,11 +34,7 @@ impl ProcessingEngine for RemoteEngine {
         answers: &mut dyn FnMut(usize, Answer<'_>),
     ) -> bool {
         self.begin_transaction(transaction, now_ms);
-        loop {
-            if let Some(is_executed) = self.poll_transaction(transaction, answers) {
-                return is_executed;
-            }
-        }
+        self.wait(|engine| engine.poll_transaction(transaction, answers))
     }
 
     fn scan(
@@ -38,11 +45,7 @@ impl ProcessingEngine for RemoteEngine {
         keys: &mut dyn FnMut(&[u8], Metadata),
     ) -> Result<ScanPosition, Refusal> {
         self.begin_scan(position, count, now_ms);
-        loop {
-            if let Some(next) = self.poll_scan(keys) {
-                return next;
-            }
-        }
+        self.wait(|engine| engine.poll_scan(keys))
     }
 
     /// The other side does it by itself.
@@ -52,13 +55,9 @@ impl ProcessingEngine for RemoteEngine {
 
     fn flush(&mut self) -> Result<(), Refusal> {
         self.begin_flush();
-        let flushed = loop {
-            if let Some(flushed) = self.poll_flush() {
-                break flushed;
-            }
-        };
+        let flushed = self.wait(Self::poll_flush);
         if flushed.is_ok() {
-            self.refresh_statistics();
+            self.refresh();
         }
         flushed
     }
@@ -68,6 +67,7 @@ impl ProcessingEngine for RemoteEngine {
     }
 
     fn refresh(&mut self) {
-        self.refresh_statistics();
+        self.begin_statistics();
+        self.wait(|engine| engine.poll_statistics().then_some(()));
     }
 }

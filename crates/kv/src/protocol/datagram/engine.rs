@@ -3,22 +3,11 @@
 use super::answers::Open;
 use super::history::{History, Novelty};
 use super::{ANSWER, AnswerDatagrams, BUSY, Header, HeaderError, REPEATED, REQUESTS_MAX, repeated};
-use crate::codec::{decode_short_get, decode_within, encode_answer};
+use crate::codec::{decode_within, encode_answer};
 use crate::protocol::batch::{Batch, Pending, recycle};
-use crate::protocol::{OUTPUT_PAUSE_BYTES, ServerContext, timing};
+use crate::protocol::{OUTPUT_PAUSE_BYTES, PacketCounts, PacketEngine, ServerContext, timing};
 use crate::stages::Stage;
 use crate::{Answer, KeyHasher, Request};
-
-/// What an engine for datagrams has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PacketCounts {
-    /// Requests executed.
-    pub commands: u64,
-    /// Datagrams that were dropped because they are malformed.
-    pub invalid: u64,
-    /// Datagrams whose writes had been executed before.
-    pub repeated: u64,
-}
 
 /// Parses datagrams, has their requests executed, and writes the answers.
 #[derive(Default)]
@@ -30,21 +19,17 @@ pub struct DatagramEngine {
     pending: Vec<Pending<Header>>,
 }
 
-impl DatagramEngine {
-    /// What it has counted since it was made.
-    #[must_use]
-    pub fn counts(&self) -> PacketCounts {
+impl PacketEngine for DatagramEngine {
+    fn counts(&self) -> PacketCounts {
         self.counts
     }
 
-    /// What was executed until now could not be kept: whoever asks again is not answered.
-    pub fn doubt(&mut self) {
+    fn doubt(&mut self) {
         self.history.doubt();
     }
 
-    /// Executes the packets from number `first` on, and adds the answers; how many it has done with. They are
-    /// all, unless the answers became long: the caller sends them and calls again.
-    pub fn process(
+    /// Stops early where the answers became long.
+    fn process(
         &mut self,
         packets: &[&[u8]],
         answers: &mut AnswerDatagrams,
@@ -72,7 +57,9 @@ impl DatagramEngine {
         self.pending = batch.pending;
         next
     }
+}
 
+impl DatagramEngine {
     /// Adds the requests of a packet to the batch, if there are some that are to be executed there.
     #[inline]
     fn add<'p>(
@@ -139,10 +126,6 @@ fn read<'p>(packet: &'p [u8], batch: &mut Batch<'p, Header>) -> Result<Header, M
     // Each takes a byte at least, so that lists are as short as the packet.
     let mut elements_max = packet.len();
     for _ in 0..count {
-        if let Some(request) = decode_short_get(&mut rest, batch.hasher) {
-            batch.requests.push(request);
-            continue;
-        }
         let request = decode_within(&mut rest, batch.hasher, &mut elements_max);
         batch
             .requests

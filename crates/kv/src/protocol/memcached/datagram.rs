@@ -7,8 +7,10 @@
 
 use super::MemcachedEngine;
 use crate::KeyHasher;
-use crate::protocol::datagram::{AnswerDatagrams, PacketCounts};
-use crate::protocol::{OUTPUT_PAUSE_BYTES, Ready, ServerContext, Session};
+use crate::protocol::datagram::AnswerDatagrams;
+use crate::protocol::{
+    OUTPUT_PAUSE_BYTES, PacketCounts, PacketEngine, Ready, ServerContext, Session,
+};
 
 const HEADER_BYTES: usize = 8;
 /// Longest datagram of a reply, as memcached's.
@@ -33,10 +35,9 @@ struct Question<'p> {
     commands: &'p [u8],
 }
 
-impl MemcachedDatagramEngine {
-    /// What it has counted since it was made. It remembers nothing that could be repeated.
-    #[must_use]
-    pub fn counts(&self) -> PacketCounts {
+impl PacketEngine for MemcachedDatagramEngine {
+    /// It remembers nothing that could be repeated.
+    fn counts(&self) -> PacketCounts {
         PacketCounts {
             commands: self.engine.commands(),
             invalid: self.invalid,
@@ -44,9 +45,7 @@ impl MemcachedDatagramEngine {
         }
     }
 
-    /// Executes packets, and adds the replies; how many it has done with. The caller sends the replies and
-    /// calls again for the others.
-    pub fn process(
+    fn process(
         &mut self,
         packets: &[&[u8]],
         answers: &mut AnswerDatagrams,

@@ -26,6 +26,7 @@ use ahash::RandomState;
 use slab::Slab;
 
 pub use error::IoUringError;
+pub use ring::MEMORY_BYTES;
 use ring::{Chunk, Completion, Ring};
 
 use super::EventFlags;

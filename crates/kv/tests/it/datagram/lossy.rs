@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use overside_base::Random;
 use overside_kv::client::datagram::{Exchange, ExchangeOptions};
+use overside_kv::protocol::PacketEngine;
 use overside_kv::protocol::datagram::{AnswerDatagrams, DatagramEngine, Reply};
 use overside_kv::{Answer, KeyHasher, Operation, Request};
 

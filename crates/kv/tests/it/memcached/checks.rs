@@ -1,38 +1,18 @@
 //! What must hold of any bytes that come from memcached's clients. The fuzz target has it too.
 
-#[path = "../twin_stores.rs"]
-mod twin_stores;
+#[path = "../twin_servers.rs"]
+mod twin_servers;
 
+use overside_kv::KeyHasher;
 use overside_kv::protocol::datagram::AnswerDatagrams;
 use overside_kv::protocol::{
-    MemcachedDatagramEngine, MemcachedEngine, Ready, ServerContext, Session,
+    MemcachedDatagramEngine, MemcachedEngine, PacketEngine, Ready, Session,
 };
-use overside_kv::{KeyHasher, ProcessingEngine, Store};
-use twin_stores::twin_stores;
+use twin_servers::{OpenServer, twin_servers};
 
 /// Longest datagram of a reply, and most bytes of all of them.
 const DATAGRAM_BYTES: usize = 1400;
 const REPLY_BYTES: usize = (1 << 20) + (64 << 10);
-
-struct Server(Store);
-
-impl ServerContext for Server {
-    fn engine(&mut self) -> &mut dyn ProcessingEngine {
-        &mut self.0
-    }
-
-    fn now_ms(&mut self) -> u64 {
-        1_700_000_000_000
-    }
-
-    fn authenticate(&mut self, _: &[u8], _: &[u8]) -> bool {
-        false
-    }
-
-    fn has_password(&self) -> bool {
-        false
-    }
-}
 
 /// The first byte says where what follows is divided, and whether it is a stream or datagrams. A stream is
 /// answered the same however it is divided. Datagrams, each with its length in two bytes before it, are
@@ -42,7 +22,7 @@ pub fn run(data: &[u8]) {
         return;
     };
     let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
-    let [one, other] = twin_stores(&hasher).map(Server);
+    let [one, other] = twin_servers(&hasher);
     match choice & 1 {
         0 => {
             let at = data.len() * usize::from(choice >> 1) / 128;
@@ -58,7 +38,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-fn stream(pieces: &[&[u8]], mut server: Server, hasher: &KeyHasher) -> Vec<u8> {
+fn stream(pieces: &[&[u8]], mut server: OpenServer, hasher: &KeyHasher) -> Vec<u8> {
     let mut engine = MemcachedEngine::default();
     let mut session = Session::new(1, true);
     let (mut input, mut output) = (Vec::new(), Vec::new());
@@ -87,7 +67,7 @@ fn packets(data: &[u8]) -> Vec<&[u8]> {
 fn datagrams(
     packets: &[&[u8]],
     at_once: usize,
-    mut server: Server,
+    mut server: OpenServer,
     hasher: &KeyHasher,
 ) -> Vec<(usize, Vec<u8>)> {
     let mut engine = MemcachedDatagramEngine::default();

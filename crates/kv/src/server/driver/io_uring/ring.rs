@@ -40,6 +40,10 @@ const CANCELLATION: u64 = 1 << 63;
 /// Tries to end what is under way before memory is left to the kernel.
 const CLOSE_TRIES: usize = 100;
 const PAGE_BYTES: usize = 4096;
+/// What a ring takes: the buffers, and the queues' entries of 64, 16 and 16 bytes.
+pub const MEMORY_BYTES: usize = BUFFERS as usize * (BUFFER_BYTES + size_of::<BufRingEntry>())
+    + SUBMISSIONS as usize * 64
+    + COMPLETIONS as usize * 16;
 
 /// A buffer that the kernel has filled; it is to be [given back](Ring::give_back).
 #[derive(Debug)]

@@ -1,0 +1,52 @@
+//! Limits of a server's clients.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use clap::value_parser;
+use overside_kv::server::Limits;
+
+use crate::options::size_within;
+
+const CLIENT_MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 46;
+/// The longest time that can be asked for.
+pub const SECONDS_MAX: u64 = 1_000_000_000;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub struct LimitArguments {
+    /// Most clients at a time
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = value_parser!(u32).range(1..=1_000_000))]
+    max_clients: u32,
+    /// Memory of all connections together; beyond it the one that holds most is closed
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size_within(CLIENT_MEMORY))]
+    client_memory: usize,
+    /// Close idle clients after so many seconds; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 0,
+          value_parser = value_parser!(u64).range(..=SECONDS_MAX))]
+    timeout: u64,
+    /// Close clients that read none of their replies for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = value_parser!(u64).range(1..=SECONDS_MAX))]
+    stall: u64,
+}
+
+impl LimitArguments {
+    /// Memory of the connections of a side.
+    pub fn client_memory_bytes(&self) -> u64 {
+        self.client_memory as u64
+    }
+
+    pub fn limits(&self) -> Limits {
+        let clients = self.max_clients as usize;
+        Limits {
+            clients,
+            unauthenticated: (clients / 4).clamp(1, 1_000),
+            memory_bytes: self.client_memory,
+            stall: Duration::from_secs(self.stall),
+            idle: Duration::from_secs(self.timeout),
+            ..Limits::default()
+        }
+    }
+}

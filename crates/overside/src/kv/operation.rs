@@ -1,0 +1,120 @@
+//! How a server runs: cores, drivers, and its end.
+
+use std::time::Duration;
+
+use clap::value_parser;
+use overside_kv::design::Layout;
+use overside_kv::server::{DriverKind, Settings, Steering};
+use overside_kv::udp::RX_QUEUE_DEFAULT;
+
+use super::cores::{self, Cores};
+use super::limits::SECONDS_MAX;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Operation")]
+pub struct OperationArguments {
+    /// Stay on this core
+    #[arg(long, value_name = "N", conflicts_with = "cores")]
+    core: Option<usize>,
+    /// Serve with so many cores, or with these (`0,2,3`): each has a part of the keys, memory divided by
+    /// their number
+    #[arg(long, value_name = "N|LIST", default_value = "1", value_parser = cores::parse)]
+    pub cores: Cores,
+    /// How clients' sockets are served, also on the DPU where that has clients: `io_uring` needs Linux 6.1 or
+    /// later. `dpdk` answers datagrams at --dpdk-port, and serves sockets as `epoll` [default: epoll, or dpdk
+    /// with --dpdk-port]
+    #[arg(long, value_enum)]
+    driver: Option<DriverName>,
+    /// Never sleep: keeps a core busy, and answers sooner
+    #[arg(long)]
+    busy_poll: bool,
+    /// Receive descriptors of each socket for datagrams, and of each queue of --dpdk-port: about so many datagrams
+    /// wait before more are dropped. Of a UDP socket this is its receive buffer (SO_RCVBUF), 2 KiB a descriptor
+    #[arg(long, value_name = "N", default_value_t = RX_QUEUE_DEFAULT as u32,
+          value_parser = value_parser!(u32).range(8..=1 << 16),)]
+    rx_queue: u32,
+    /// With several cores, how datagrams arrive at the core that has their keys: `bpf` by a program in the kernel
+    /// where it can, and by ports; `ports` by ports alone. At --dpdk-port by rules of the card where it has some
+    /// (rte_flow), else the core that receives one hands it over
+    #[arg(long, value_enum, default_value_t = SteeringName::Bpf)]
+    steering: SteeringName,
+    /// On shutdown, wait this long for clients to take their replies
+    #[arg(long, value_name = "SECONDS", default_value_t = 10,
+          value_parser = value_parser!(u64).range(..=SECONDS_MAX))]
+    drain: u64,
+    /// Print what it would take and where it would listen, and exit
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print addresses as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum DriverName {
+    Epoll,
+    #[value(name = "io_uring")]
+    IoUring,
+    Dpdk,
+}
+
+impl From<DriverName> for DriverKind {
+    fn from(name: DriverName) -> Self {
+        match name {
+            DriverName::Epoll => Self::Epoll,
+            DriverName::IoUring => Self::IoUring,
+            DriverName::Dpdk => Self::Dpdk,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum SteeringName {
+    Bpf,
+    Ports,
+}
+
+impl OperationArguments {
+    /// How sockets and the port are served.
+    pub fn driver(&self, has_port: bool) -> Result<DriverKind, String> {
+        match (self.driver, has_port) {
+            (Some(DriverName::Dpdk), false) => Err(
+                "--driver dpdk needs a port: --dpdk-port DEVICE and --dpdk-address ADDRESS".into(),
+            ),
+            (Some(DriverName::Epoll | DriverName::IoUring), true) => Err(
+                "--dpdk-port goes with --driver dpdk, which serves sockets as epoll does".into(),
+            ),
+            (None, true) => Ok(DriverKind::Dpdk),
+            (driver, _) => Ok(driver.map_or(DriverKind::Epoll, DriverKind::from)),
+        }
+    }
+
+    /// The cores that threads stay on.
+    pub fn pinned(&self) -> Vec<usize> {
+        match &self.cores {
+            Cores::Count(_) => self.core.into_iter().collect(),
+            Cores::List(cores) => cores.clone(),
+        }
+    }
+
+    /// Settings of a server with these threads and this driver; what is not said here is as in `others`.
+    pub fn settings(&self, layout: &Layout, driver: DriverKind, others: Settings) -> Settings {
+        let pinned = self.pinned();
+        Settings {
+            driver,
+            busy_poll: self.busy_poll,
+            rx_queue: self.rx_queue as usize,
+            steering: match self.steering {
+                SteeringName::Bpf => Steering::Bpf,
+                SteeringName::Ports => Steering::Ports,
+            },
+            workers: layout.host.serving(),
+            // The first one is that of the thread with the store alone, if there is such a thread.
+            cores: (pinned.iter().skip(layout.host.processing))
+                .copied()
+                .collect(),
+            drain: Duration::from_secs(self.drain),
+            ..others
+        }
+    }
+}
