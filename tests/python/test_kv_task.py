@@ -93,6 +93,14 @@ def test_costs_are_of_a_request() -> None:
     assert set(found) <= set(kv.TASK.metrics)
 
 
+def test_a_sample_with_hardly_an_answer_has_no_figures() -> None:
+    latency = {name: {"median": 0.0} for name in ("p50", "p90", "p99", "p99.9")}
+    point = {"requests_per_s": {"median": 0.0}, "latency_ns": latency, "answered": 3}
+    nothing: tuple[float, float, dict[str, int]] = (0.0, 0.0, {})
+    with pytest.raises(ProgramError, match="machine is too busy"):
+        kv.figures({"points": [point]}, nothing, nothing, has_agent=False)
+
+
 def test_connections_to_both_sides_are_counted_apart() -> None:
     latency = {name: {"median": 1000.0} for name in ("p50", "p90", "p99", "p99.9")}
     point = {

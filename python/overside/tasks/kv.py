@@ -263,9 +263,15 @@ def figures(
 ) -> dict[str, float]:
     """The metrics, from what the load generator reported and the counters at both ends of it.
 
-    The first `direct` of several endpoints are the host's.
+    The first `direct` of several endpoints are the host's. Raises `ProgramError` where there were
+    too few answers for any.
     """
     (point,) = report["points"]
+    if point["requests_per_s"]["median"] <= 0:
+        raise ProgramError(
+            "nothing was answered in most parts of the sample: the machine is too busy, or "
+            "parameter seconds too short"
+        )
     latency = point["latency_ns"]
     names = {"p50": "p50", "p90": "p90", "p99": "p99", "p99.9": "p999"}
     metrics = {
