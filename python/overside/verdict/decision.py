@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from overside import advise
 from overside.advise import Query
+from overside.bench.box import ready_made
 from overside.bench.statistics import RunView
 from overside.errors import UserError
 from overside.report import best, break_even, formatting
@@ -299,7 +300,9 @@ class _Context:
         return [reason for reason in dict.fromkeys(reasons) if reason], withheld
 
     def _next(self, decision: str, meant: str, is_measured: bool, target: Json, part: Json) -> str:
-        box = formatting.clean(self.view.manifest.get("box_path") or "BOX", 200)
+        path = self.view.manifest.get("box_path") or "BOX"
+        named = (name for name, ready in ready_made().items() if str(ready) == path)
+        box = formatting.clean(next(named, path), 200)
         if self.noise:
             return f"`overside run {box}` on a quiet machine"
         if decision == "cpu":
@@ -311,8 +314,8 @@ class _Context:
             return f"`overside run {box}` on a machine with a {_name(target)}"
         if decision == "cannot-tell":
             return f"more rounds: `overside run {box} --set measure.rounds=20`"
-        path = formatting.clean(self.view.path, 200)
-        return f"`overside advise --run {path} --placement-out placement.toml`"
+        run = formatting.clean(self.view.path, 200)
+        return f"`overside advise --run {run} --placement-out placement.toml`"
 
 
 def decision_of(part: Json) -> str:
