@@ -1,6 +1,6 @@
 //! An output that goes to files in a directory, or to objects in a bucket.
 //!
-//! 1. Batches gather in the queue until they make a file, or nothing more is on its way.
+//! 1. Batches gather in the queue until they make a file, or nothing more is likely to come soon.
 //! 2. They are written, one file a partition, and reach the disk; then the files get their names, and the batches
 //!    are released.
 //! 3. Each file says in its metadata up to which number it has batches of each producer. A start reads that, so that
@@ -30,6 +30,8 @@ const METADATA_KEY: &str = "overside.sequences";
 const PREFIX: &str = "part-";
 /// How long batches wait for others that belong into their file.
 const GATHER: Duration = Duration::from_secs(5);
+/// How long none must have come until those that are there are written, while producers could send more.
+const QUIET: Duration = Duration::from_millis(250);
 /// How often it is looked whether more is on its way.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long to wait until a file is tried again.
@@ -101,9 +103,10 @@ async fn gather(
         .map_or(FILE_BYTES, |bytes| bytes.0);
     let limit = file_bytes.min(output.queue.memory_limit_bytes() as u64);
     let mut gathered = Vec::new();
-    let (mut bytes, mut begin) = (0, Instant::now());
+    let (mut bytes, mut begin, mut last) = (0, Instant::now(), Instant::now());
     loop {
-        let may_come = !hosted.is_idle() || !output.queue.is_drained(*cursor);
+        let is_sent = hosted.has_producers() && last.elapsed() < QUIET;
+        let may_come = is_sent || !hosted.is_idle() || !output.queue.is_drained(*cursor);
         let is_late = begin.elapsed() > GATHER;
         let is_enough = bytes >= limit || output.queue.is_full() || is_late || !may_come;
         if !gathered.is_empty() && is_enough {
@@ -119,6 +122,7 @@ async fn gather(
         if gathered.is_empty() {
             begin = Instant::now();
         }
+        last = Instant::now();
         *cursor = queued.position + 1;
         bytes += queued.batch.memory_bytes() as u64;
         gathered.push(queued);

@@ -36,6 +36,8 @@ pub struct Hosted {
     pub spill: Option<Arc<SpillSpace>>,
     /// Batches that are being processed.
     pub processing: AtomicUsize,
+    /// Streams by which more may come.
+    producing: AtomicUsize,
     /// The position in the input queue up to which batches have gone into the stages.
     begun: AtomicU64,
 }
@@ -46,6 +48,15 @@ pub struct Beginning<'h>(&'h Hosted);
 impl Drop for Beginning<'_> {
     fn drop(&mut self) {
         self.0.processing.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A stream by which batches come.
+pub struct Producing<'h>(&'h Hosted);
+
+impl Drop for Producing<'_> {
+    fn drop(&mut self) {
+        self.0.producing.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -114,6 +125,7 @@ impl Hosted {
             schemas,
             spill: spill.map(|(_, space)| space),
             processing: AtomicUsize::new(0),
+            producing: AtomicUsize::new(0),
             begun: AtomicU64::new(0),
         };
         if let Some(first) = recovered.first() {
@@ -136,6 +148,17 @@ impl Hosted {
     pub fn is_idle(&self) -> bool {
         let begun = self.begun.load(Ordering::Acquire);
         self.input.is_drained(begun) && self.processing.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether a stream is open by which more may come.
+    pub fn has_producers(&self) -> bool {
+        self.producing.load(Ordering::Acquire) > 0
+    }
+
+    /// A stream is open until this is dropped.
+    pub fn producer(&self) -> Producing<'_> {
+        self.producing.fetch_add(1, Ordering::AcqRel);
+        Producing(self)
     }
 
     /// Batches from this position on go into the stages again.

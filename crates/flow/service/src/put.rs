@@ -91,6 +91,7 @@ impl PutStream<'_> {
     }
 
     async fn batches(&self, messages: &mut Streaming<FlightData>) -> Result<(), Status> {
+        let _producing = self.hosted.producer();
         let opening = Opening::read(messages).await?;
         check_path(opening.descriptor.as_ref(), self.hosted)?;
         let options = UnpackOptions {
