@@ -18,7 +18,8 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    pipeline = definition(tmp_path_factory.mktemp("page"), STAGES)
+    outputs = STAGES + '[outputs.all]\nto = "subscribers"\npartitions = "1"\n'
+    pipeline = definition(tmp_path_factory.mktemp("page"), outputs)
     with flow_service(pipeline, "--metrics", "127.0.0.1:0") as running:
         yield running
 
@@ -52,9 +53,18 @@ def test_the_page_shows_what_goes_on(
         assert word in text, text
     assert "Serving" in text
     assert "1 producer streams" in text
-    rows = page.evaluate("document.querySelectorAll('#partitions tr').length")
-    assert rows == 4
+    cells = "[...document.querySelectorAll('#partitions tr')].map(r => r.cells[CELL].innerText)"
+    names, counts, outputs = (page.evaluate(cells.replace("CELL", n)) for n in "014")
+    assert names == ["0", "1", "2", "3"]
+    assert outputs == ["near", "all, near", "far", "far"]
+    # A row that goes to two outputs counts once: as many as in the partition that has as many.
+    assert (counts[0], counts[1]) == (counts[2], counts[3])
+    # Two columns or four, and no card alone in its row.
+    cards = "[...document.querySelectorAll('.card')].map(c => c.getBoundingClientRect().top)"
+    tops = page.evaluate(cards)
+    assert {tops.count(top) for top in tops} == {4 if width > 1000 else 2}
     take(service, "far")
+    take(service, "all")
     producer.close()
     # Nothing sticks out of the window, and nothing is loaded from elsewhere.
     assert page.evaluate("document.documentElement.scrollWidth") <= width

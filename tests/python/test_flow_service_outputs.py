@@ -84,6 +84,14 @@ def test_a_stream_without_names_ends_when_its_files_are_there(tmp_path: Path) ->
         assert ids(read(tmp_path / "kept", "parquet")) == list(range(1000))
 
 
+def test_small_batches_gather_into_few_files(tmp_path: Path) -> None:
+    with flow_service(definition(tmp_path, FILES.replace("FORMAT", "parquet"))) as service:
+        put(service, *(batch(100 * n) for n in range(35)))
+        assert ids(read(tmp_path / "kept", "parquet")) == list(range(3500))
+    # Two partitions: a set of files has two, and batches gather while their producer sends.
+    assert len(list((tmp_path / "kept").glob("*.parquet"))) <= 10
+
+
 STAGES = """
 [nodes.dpu]
 address = "grpc://ADDRESS"

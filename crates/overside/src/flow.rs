@@ -1,6 +1,7 @@
 //! `overside flow`.
 
 mod bench;
+mod bench_service;
 mod bench_text;
 mod enlarge;
 mod generate;
@@ -34,6 +35,7 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum FlowCommand {
     Bench(Box<bench::Arguments>),
+    BenchService(Box<bench_service::Arguments>),
     Enlarge(Box<enlarge::Arguments>),
     Generate(Box<generate::Arguments>),
     Partition(Box<partition::Arguments>),
@@ -57,6 +59,11 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     match &arguments.command {
         FlowCommand::Bench(arguments) => {
             started("bench", &arguments.verbosity, || bench::run(arguments))
+        }
+        FlowCommand::BenchService(arguments) => {
+            started("bench-service", &arguments.verbosity, || {
+                bench_service::run(arguments)
+            })
         }
         FlowCommand::Enlarge(arguments) => started("enlarge", &arguments.table.verbosity, || {
             enlarge::run(arguments)

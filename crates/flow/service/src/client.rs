@@ -1,5 +1,6 @@
 //! Connections to other services: nodes, and endpoints behind this one.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::path::Path;
@@ -46,6 +47,21 @@ pub struct Target {
     pub path: String,
     tls: Option<Arc<ClientConfig>>,
     token: Token,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls.is_some() {
+            "grpc+tls"
+        } else {
+            "grpc"
+        };
+        write!(f, "{scheme}://{}", self.authority)?;
+        match self.path.is_empty() {
+            true => Ok(()),
+            false => write!(f, "/{}", self.path),
+        }
+    }
 }
 
 /// The password as bearer token, with each call.

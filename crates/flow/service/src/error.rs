@@ -56,6 +56,14 @@ pub enum ServiceError {
         /// What is wrong.
         reason: String,
     },
+    /// Another service does not do what it is asked for.
+    #[error("{address}: {reason}")]
+    Call {
+        /// Where it is.
+        address: String,
+        /// What it says.
+        reason: String,
+    },
     /// gRPC ends.
     #[error("gRPC: {0}")]
     Transport(#[from] tonic::transport::Error),

@@ -1,8 +1,8 @@
-//! An output that goes to files in a directory, or to objects in a bucket.
+//! An output that goes to files in a directory, to objects in a bucket, or into a tree.
 //!
 //! 1. Batches gather in the queue until they make a file, or nothing more is likely to come soon.
 //! 2. They are written, one file a partition, and reach the disk; then the files get their names, and the batches
-//!    are released.
+//!    are released. A tree absorbs and commits them, and knows their numbers.
 //! 3. Each file says in its metadata up to which number it has batches of each producer. A start reads that, so that
 //!    what comes again after a crash is not written twice. CSV has no metadata, and a bucket is not searched.
 
@@ -17,7 +17,7 @@ use overside_base::lock;
 use overside_flow::Error as FlowError;
 use overside_flow::files::{FileReader, ReadOptions};
 use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::{Destination, FileOutput, FileOutputOptions, Piece};
+use overside_flow::pipeline::{Destination, FileOutput, FileOutputOptions, Piece, TreeOutput};
 
 use crate::hosted::Hosted;
 use crate::outputs::Output;
@@ -45,17 +45,23 @@ pub async fn run(service: Arc<Service>, output: Arc<Output>) {
         return;
     };
     let schema = hosted.schemas.output().await;
-    let found = tokio::task::block_in_place(|| match &output.definition.to {
-        Destination::Directory(directory) => Written::read(directory, &service.pool),
-        _ => Written::unknown(),
-    });
-    let mut files = Files {
-        output: Arc::clone(&output),
-        partitions: hosted.pipeline.definition().partitions(),
-        schema,
-        pool: Arc::clone(&service.pool),
-        written: found,
-        finished: BTreeSet::new(),
+    let mut writer = match output.definition.tree {
+        Some(_) => Writer::Tree {
+            output: Arc::clone(&output),
+            schema,
+            pool: Arc::clone(&service.pool),
+        },
+        None => Writer::Files(Files {
+            output: Arc::clone(&output),
+            partitions: hosted.pipeline.definition().partitions(),
+            schema,
+            pool: Arc::clone(&service.pool),
+            written: tokio::task::block_in_place(|| match &output.definition.to {
+                Destination::Directory(directory) => Written::read(directory, &service.pool),
+                _ => Written::unknown(),
+            }),
+            finished: BTreeSet::new(),
+        }),
     };
     let mut cursor = 0;
     loop {
@@ -69,7 +75,7 @@ pub async fn run(service: Arc<Service>, output: Arc<Output>) {
                 continue;
             }
         };
-        while let Err(error) = tokio::task::block_in_place(|| files.write(&gathered)) {
+        while let Err(error) = tokio::task::block_in_place(|| writer.write(&gathered)) {
             failed(&output, &error);
             tokio::time::sleep(RETRY).await;
         }
@@ -126,6 +132,35 @@ async fn gather(
         *cursor = queued.position + 1;
         bytes += queued.batch.memory_bytes() as u64;
         gathered.push(queued);
+    }
+}
+
+/// Who writes what was gathered.
+enum Writer {
+    Files(Files),
+    /// Opened each time, so that others can write to it, or compact it, in between.
+    Tree {
+        output: Arc<Output>,
+        schema: SchemaRef,
+        pool: Arc<CodecPool>,
+    },
+}
+
+impl Writer {
+    fn write(&mut self, gathered: &[Queued]) -> Result<(), FlowError> {
+        let (output, schema, pool) = match self {
+            Self::Files(files) => return files.write(gathered),
+            Self::Tree {
+                output,
+                schema,
+                pool,
+            } => (&output.definition, schema, pool),
+        };
+        let mut tree = TreeOutput::new(output, schema, pool)?;
+        for Queued { batch, .. } in gathered {
+            tree.write_numbered(&batch.producer, batch.sequence, &batch.data)?;
+        }
+        tree.finish(output).map(drop)
     }
 }
 

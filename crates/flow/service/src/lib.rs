@@ -15,6 +15,7 @@
 //! | where does what comes out go? | `outputs`: `subscribers`, `downstream`, `files` |
 //! | who runs a stage elsewhere? | `remote_node`, `remote_nodes`, `client` |
 //! | how is it? | `statistics`, `pages` |
+//! | how does it cope with bursts? | `waves` |
 
 mod access;
 pub mod batch;
@@ -45,7 +46,9 @@ mod service;
 pub mod spill;
 mod statistics;
 mod subscribers;
+pub mod waves;
 
+pub use client::Target;
 pub use error::ServiceError;
 pub use remote_node::RemoteNode;
 pub use remote_nodes::RemoteNodes;

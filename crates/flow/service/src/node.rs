@@ -235,10 +235,7 @@ impl Worker {
 
     /// As if this machine were slower: for tests of what a host does then.
     fn slow_down(&self, took: Duration) {
-        let slowdown = self.service.limits.slowdown;
-        if slowdown > 1.0 {
-            std::thread::sleep(took.mul_f64(slowdown - 1.0));
-        }
+        std::thread::sleep(self.service.faults.delay(took));
     }
 
     fn answer(

@@ -1,7 +1,7 @@
 //! Input batches through the stages, in the order of the input queue, and what comes out to the outputs.
 //!
 //! Two threads: one pushes into a stream of the pipeline, the other pulls. A batch that cannot be processed is
-//! taken out, and its producer told; those behind it go through another stream of the pipeline.
+//! taken out, and its producer told; those that have not come out go through another stream of the pipeline.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -31,16 +31,20 @@ struct InStages {
 pub fn run(service: &Service, hosted: &Hosted, runtime: &Handle) {
     let mut cursor = 0;
     loop {
-        let end = match runtime.block_on(first(hosted, cursor)) {
-            Ok(true) => one_stream(hosted, runtime, cursor),
-            Ok(false) => return,
+        let end = match runtime.block_on(hosted.input.next(cursor)) {
+            Ok(Some(first)) => one_stream(hosted, runtime, first.position),
+            Ok(None) => return,
             Err(error) => End::Queue(error),
         };
         match end {
             End::Finished => return,
-            End::Failed(position, error) => {
+            End::Failed {
+                position,
+                resume,
+                error,
+            } => {
                 fail(service, hosted, position, &error);
-                cursor = position + 1;
+                cursor = resume;
                 hosted.resume_at(cursor);
             }
             End::Queue(error) => {
@@ -54,16 +58,15 @@ pub fn run(service: &Service, hosted: &Hosted, runtime: &Handle) {
     }
 }
 
-/// Waits for a batch; `false`: none will come.
-async fn first(hosted: &Hosted, cursor: u64) -> Result<bool, QueueError> {
-    Ok(hosted.input.next(cursor).await?.is_some())
-}
-
 /// How a stream of the pipeline ends.
 enum End {
     Finished,
-    /// The batch at this position cannot be processed.
-    Failed(u64, FlowError),
+    /// The batch at `position` cannot be processed. Those from `resume` on, but for it, have not come out.
+    Failed {
+        position: u64,
+        resume: u64,
+        error: FlowError,
+    },
     Queue(QueueError),
 }
 
@@ -71,7 +74,13 @@ fn one_stream(hosted: &Hosted, runtime: &Handle, cursor: u64) -> End {
     let schema = runtime.block_on(hosted.schemas.input());
     let stream = match hosted.pipeline.stream(&schema) {
         Ok(stream) => stream,
-        Err(error) => return End::Failed(cursor, error),
+        Err(error) => {
+            return End::Failed {
+                position: cursor,
+                resume: cursor,
+                error,
+            };
+        }
     };
     let in_stages = Mutex::new(VecDeque::new());
     let interrupt = Notify::new();
@@ -153,14 +162,26 @@ fn pull(
 ) -> Option<End> {
     let partitions = hosted.pipeline.definition().partitions().unwrap_or(0);
     let mut pieces: Vec<Piece> = Vec::new();
+    let mut pulled = 0;
     loop {
         let done = match stream.pull()? {
             Ok(Done { pieces, .. }) => pieces,
             Err(error) => {
-                let failed = lock(in_stages).pop_front().map(|one| one.position);
-                return failed.map(|position| End::Failed(position, error));
+                let in_stages = lock(in_stages);
+                let resume = in_stages.front()?.position;
+                let failed = stream
+                    .failed_batch()
+                    .unwrap_or(pulled)
+                    .saturating_sub(pulled);
+                let failed = in_stages.get(failed as usize);
+                return Some(End::Failed {
+                    position: failed.map_or(resume, |one| one.position),
+                    resume,
+                    error,
+                });
             }
         };
+        pulled += 1;
         let origin = lock(in_stages).pop_front()?;
         pieces.extend(done);
         if origin.is_last {

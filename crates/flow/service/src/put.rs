@@ -228,7 +228,7 @@ impl PutStream<'_> {
 }
 
 /// A name that no other stream has.
-fn random_name() -> Arc<str> {
+pub fn random_name() -> Arc<str> {
     let mut bytes = [0; 8];
     // It cannot fail on a system that has started.
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());

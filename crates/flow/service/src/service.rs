@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::Definition;
+use overside_flow::pipeline::{Definition, NodeFaults};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
@@ -29,9 +29,6 @@ pub struct Limits {
     pub stall: Duration,
     /// How long the end waits for what is on its way.
     pub drain: Duration,
-    /// How many times slower than it is a stage that runs here for others is to be: for tests of what they do
-    /// then.
-    pub slowdown: f64,
 }
 
 impl Default for Limits {
@@ -43,7 +40,6 @@ impl Default for Limits {
             subscribers: 256,
             stall: Duration::from_secs(60),
             drain: Duration::from_secs(10),
-            slowdown: 1.0,
         }
     }
 }
@@ -64,6 +60,9 @@ pub struct Service {
     pub subscribers: Arc<Semaphore>,
     /// What has happened.
     pub counters: Counters,
+    /// What is to go wrong with stages that run here for others: for tests of what they do then. Only that
+    /// they are slow.
+    pub faults: NodeFaults,
     /// When it began.
     pub started: Instant,
     ending: AtomicBool,
@@ -153,6 +152,7 @@ impl Service {
             subscribers: Arc::new(Semaphore::new(limits.subscribers)),
             limits,
             counters: Counters::default(),
+            faults: NodeFaults::default(),
             started: Instant::now(),
             ending: AtomicBool::new(false),
             ends: Notify::new(),

@@ -65,7 +65,10 @@ pub fn value(service: &Service) -> Value {
         json!(counters(service).into_iter().collect::<Map<_, _>>()),
     );
     if let Some(hosted) = &service.hosted {
-        put("pipeline", json!(hosted.pipeline.definition().name));
+        let definition = hosted.pipeline.definition();
+        put("pipeline", json!(definition.name));
+        // The partition of rows without a key has this number.
+        put("partitions", json!(definition.partitions()));
         let report = hosted.pipeline.report();
         put("stages", json!(report.stages));
         put("events", json!(report.events));

@@ -17,8 +17,10 @@ mod suggest;
 pub(crate) use assign::value_type;
 pub use filter_each::{partition_by_filters, partitions_of_rows};
 pub use key::{MAX_PARTITIONS, PartitionKey, PartitionMethod};
-pub(crate) use partition::block_bytes as values_bytes;
-pub use partition::{PartitionOptions, Partitioner, Piece, Tables, check_schema, partition};
+pub use partition::{
+    PartitionOptions, Partitioner, Piece, Tables, block_bytes as values_bytes, check_schema,
+    partition,
+};
 pub use rechunk::{RechunkOptions, Rechunker};
 pub use skew::{PartitionSize, SkewReport};
 pub use sort::{SortColumn, sort};

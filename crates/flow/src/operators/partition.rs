@@ -228,7 +228,7 @@ impl Partitioner {
 }
 
 /// About the bytes of a batch's values.
-pub(crate) fn block_bytes(block: &RecordBatch) -> usize {
+pub fn block_bytes(block: &RecordBatch) -> usize {
     let column = |column: &dyn Array| match column.data_type() {
         kind if kind.primitive_width().is_some() => {
             kind.primitive_width().unwrap_or_default() * column.len()

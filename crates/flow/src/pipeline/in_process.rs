@@ -17,7 +17,7 @@ use super::runner::StageRunner;
 use super::stage::{Piece, StageDefinition};
 use crate::Error;
 
-/// Faults that can be given to an in-process node, also while it works.
+/// Faults that can be given to a node, also while it works.
 #[derive(Debug)]
 pub struct NodeFaults {
     /// How many times slower it is than it could be, in thousandths.
@@ -26,11 +26,27 @@ pub struct NodeFaults {
     left: AtomicU64,
 }
 
+impl Default for NodeFaults {
+    /// None.
+    fn default() -> Self {
+        Self {
+            slowdown: AtomicU64::new(1000),
+            left: AtomicU64::new(u64::MAX),
+        }
+    }
+}
+
 impl NodeFaults {
     /// Makes it so many times slower than it could be, at least 1.
     pub fn slow_down(&self, factor: f64) {
         let thousandths = (factor.max(1.0) * 1000.0) as u64;
         self.slowdown.store(thousandths, Ordering::Relaxed);
+    }
+
+    /// How much longer than it did something is to take that took so long.
+    pub fn delay(&self, took: Duration) -> Duration {
+        let factor = self.slowdown.load(Ordering::Relaxed) as f64 / 1000.0;
+        took.mul_f64((factor - 1.0).max(0.0))
     }
 
     /// Lets it do so many more batches, and then be lost.
@@ -84,10 +100,7 @@ impl InProcessNode {
     /// [`Error::Io`].
     pub fn new(threads: NonZeroUsize) -> Result<Self, Error> {
         let shared = Arc::new(Shared {
-            faults: Arc::new(NodeFaults {
-                slowdown: AtomicU64::new(1000),
-                left: AtomicU64::new(u64::MAX),
-            }),
+            faults: Arc::default(),
             queue: Mutex::default(),
             has_work: Condvar::new(),
         });
@@ -251,8 +264,7 @@ impl Shared {
     /// Makes what took so long take as much longer as it is to.
     fn pause(&self, took: Duration, stage: &OpenStage) {
         const STEP: Duration = Duration::from_millis(20);
-        let factor = self.faults.slowdown.load(Ordering::Relaxed) as f64 / 1000.0;
-        let until = Instant::now() + took.mul_f64((factor - 1.0).max(0.0));
+        let until = Instant::now() + self.faults.delay(took);
         while !stage.is_closed.load(Ordering::Relaxed) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -13,7 +13,7 @@
 //! | what does a stage do? | `stage` |
 //! | what runs it? | `runtime`, `stream`; `engine` with `stream_state` and `stage_state` |
 //! | what of nodes? | `node`, `node_link`, `dispatcher`, `adaptive`; `in_process`; on the node: `runner` |
-//! | what did it do, and where does it go? | `report`, `file_output` |
+//! | what did it do, and where does it go? | `report`, `file_output`, `tree_output` |
 
 mod adaptive;
 mod definition;
@@ -34,6 +34,7 @@ mod stage_state;
 mod stages;
 mod stream;
 mod stream_state;
+mod tree_output;
 mod word;
 
 pub use definition::{Definition, Input, SCHEMA, Spill};
@@ -51,4 +52,5 @@ pub use runner::StageRunner;
 pub use runtime::Pipeline;
 pub use stage::{Piece, StageDefinition};
 pub use stream::{Done, Stream};
+pub use tree_output::{TreeDefinition, TreeOutput};
 pub use word::Word;

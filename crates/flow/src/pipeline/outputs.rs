@@ -7,6 +7,7 @@ use std::str::FromStr;
 use overside_config::{ByteSize, Error};
 use serde::{Deserialize, Serialize};
 
+use super::tree_output::TreeDefinition;
 use super::word::{Word, as_words};
 use crate::files::{FileFormat, WriteOptions};
 use crate::operators::MAX_PARTITIONS;
@@ -36,6 +37,9 @@ pub struct Output {
     /// Bytes of batches after which a service begins another file; 256 MiB unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_bytes: Option<ByteSize>,
+    /// The directory is a log-structured tree, which absorbs what comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeDefinition>,
     /// Of another endpoint: the first line of this file is the token that it wants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
@@ -89,7 +93,7 @@ impl Output {
         }
     }
 
-    /// Whether it is made of files, here or in an object store.
+    /// Whether it is made of files, here or in an object store; those of a tree count.
     fn has_files(&self) -> bool {
         matches!(
             self.to,
@@ -111,11 +115,26 @@ impl Output {
             ("rows", self.rows.is_some()),
             ("file_bytes", self.file_bytes.is_some()),
         ];
-        if let Some((key, _)) = file_keys.iter().find(|(_, is_set)| *is_set)
-            && !self.has_files()
-        {
-            let problem = format!("{} has no files", self.to);
-            return Err(Error::of_key(key, problem, "leave it out"));
+        if let Some((key, _)) = file_keys.iter().find(|(_, is_set)| *is_set) {
+            let problem = match &self.tree {
+                Some(_) => Some("a tree has files of its own kind".into()),
+                None if !self.has_files() => Some(format!("{} has no files", self.to)),
+                None => None,
+            };
+            if let Some(problem) = problem {
+                return Err(Error::of_key(key, problem, "leave it out"));
+            }
+        }
+        if let Some(tree) = &self.tree {
+            if !matches!(self.to, Destination::Directory(_)) {
+                let problem = format!("{} is no directory of this machine", self.to);
+                return Err(Error::of_key(
+                    "tree",
+                    problem,
+                    "send it to a service with a tree",
+                ));
+            }
+            tree.check()?;
         }
         let is_flight = matches!(self.to, Destination::Flight(_));
         let flight_keys = [

@@ -182,11 +182,17 @@ impl Definition {
     /// The schema of what comes out of batches of a schema.
     ///
     /// # Errors
-    /// As [`Pipeline::stream`].
+    /// As [`Pipeline::stream`], and if it has not the columns that an output needs.
     pub fn output_schema(&self, schema: &SchemaRef) -> Result<SchemaRef, Error> {
         let mut output = Arc::clone(schema);
         for stage in &self.stages {
             output = host_stage(stage, &output)?.schema;
+        }
+        for (name, definition) in &self.outputs {
+            if let Some(tree) = &definition.tree {
+                tree.check_columns(&output)
+                    .map_err(|error| Error::Refused(format!("output {name:?}: {error}")))?;
+            }
         }
         Ok(output)
     }

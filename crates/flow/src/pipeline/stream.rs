@@ -129,6 +129,12 @@ impl Stream {
         Some(pulled)
     }
 
+    /// Which batch failed, once [`Stream::pull`] has given the error: the number of those that were pushed before it.
+    /// Some of these may not have come out, and can go through another stream.
+    pub fn failed_batch(&self) -> Option<u64> {
+        self.engine.lock().streams.get(&self.number)?.failed
+    }
+
     /// What it did so far.
     pub fn report(&self) -> PipelineReport {
         let state = self.engine.lock();

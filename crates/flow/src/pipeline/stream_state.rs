@@ -27,6 +27,8 @@ pub(super) struct StreamState {
     /// Nothing more comes: it was ended, or failed.
     pub is_finished: bool,
     is_failed: bool,
+    /// The batch that failed, counted from 0.
+    pub failed: Option<u64>,
     /// Bytes that it may hold, and holds.
     share: u64,
     pub held: u64,
@@ -53,6 +55,7 @@ impl StreamState {
             error: None,
             is_finished: false,
             is_failed: false,
+            failed: None,
             share,
             held: 0,
             held_max: 0,
@@ -152,10 +155,12 @@ impl StreamState {
         self.is_failed || self.stages.iter().all(|stage| stage.slots.is_empty())
     }
 
-    /// Ends the stream. What was done before the batch that failed can still be pulled.
-    fn fail(&mut self, error: Error) {
+    /// Ends the stream because of a batch, whose number is the same in each stage. What has come out can still be
+    /// pulled; of what was before the batch, some may be lost in the stages.
+    fn fail(&mut self, number: u64, error: Error) {
         if !self.is_failed {
             self.error = Some(error);
+            self.failed = Some(number);
         }
         self.is_failed = true;
         self.is_finished = true;
@@ -204,7 +209,7 @@ impl StreamState {
         };
         let is_used = state.end_on_host(number, bytes, pieces, took).is_some();
         match (is_used, error) {
-            (true, Some(error)) => return self.fail(error),
+            (true, Some(error)) => return self.fail(number, error),
             (true, None) => {
                 state.counts.host.batches += 1;
                 state.counts.host.bytes += bytes;

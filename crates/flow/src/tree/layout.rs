@@ -59,6 +59,33 @@ pub struct TreeOptions {
     pub capacity_bytes: u64,
 }
 
+/// What is asked of a tree; the rest is as the tree in the directory has it, or as usual.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeShape {
+    /// See [`TreeOptions::key`].
+    pub key: Option<TreeKey>,
+    /// See [`TreeOptions::bits`].
+    pub bits: Option<u32>,
+    /// See [`TreeOptions::levels`].
+    pub levels: Option<u32>,
+    /// See [`TreeOptions::capacity_bytes`].
+    pub capacity_bytes: Option<u64>,
+}
+
+impl TreeShape {
+    /// These options, but for what is asked.
+    #[must_use]
+    pub fn of(&self, options: TreeOptions) -> TreeOptions {
+        TreeOptions {
+            key: self.key.unwrap_or(options.key),
+            bits: self.bits.unwrap_or(options.bits),
+            levels: self.levels.unwrap_or(options.levels),
+            capacity_bytes: self.capacity_bytes.unwrap_or(options.capacity_bytes),
+            ..options
+        }
+    }
+}
+
 impl TreeOptions {
     /// Two levels of four children each below the root: 16 leaves.
     pub const BITS: u32 = 2;
@@ -84,7 +111,7 @@ impl TreeOptions {
     }
 
     /// Refuses sizes that cannot be, and columns that cannot have these roles.
-    pub(super) fn check(&self, schema: &SchemaRef) -> Result<(), Error> {
+    pub(crate) fn check(&self, schema: &SchemaRef) -> Result<(), Error> {
         self.check_sizes()?;
         let time = schema.field(crate::column(schema, &self.time)?);
         let kind = time.data_type();
@@ -105,7 +132,7 @@ impl TreeOptions {
         Ok(())
     }
 
-    pub(super) fn check_sizes(&self) -> Result<(), Error> {
+    pub(crate) fn check_sizes(&self) -> Result<(), Error> {
         let bits = self.bits.checked_mul(self.levels);
         let wrong = |reason: String| Err(Error::Options(reason));
         match bits {

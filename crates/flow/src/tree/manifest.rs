@@ -6,6 +6,7 @@ use overside_config::{Document, Limits, LockedFile, Source, read_text};
 use serde::{Deserialize, Serialize};
 
 use super::layout::{Node, TreeOptions};
+use super::sequences::Sequences;
 use crate::Error;
 
 /// Its version is in its name: a newer one is refused, not misread.
@@ -28,6 +29,9 @@ pub(super) struct Manifest {
     pub absorbed_bytes: u64,
     /// See `absorbed_bytes`.
     pub written_bytes: u64,
+    /// Which numbered batches there are.
+    #[serde(default, skip_serializing_if = "Sequences::is_empty")]
+    pub sequences: Sequences,
     /// Oldest first.
     pub runs: Vec<Run>,
 }
@@ -64,6 +68,7 @@ impl Manifest {
             next: 0,
             absorbed_bytes: 0,
             written_bytes: 0,
+            sequences: Sequences::default(),
             runs: Vec::new(),
         }
     }

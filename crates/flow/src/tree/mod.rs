@@ -13,7 +13,8 @@
 //! | which files are there? | `manifest` |
 //! | how is a file written and read? | `run` |
 //! | what happens to a batch? | `writer` |
-//! | where is a track? | `reader` |
+//! | where is a track? | `reader`; of several trees: `union` |
+//! | was a numbered batch there before? | `sequences` |
 //!
 //! The manifest is replaced as a whole after the files that it names are on the disk, so a tree is
 //! what it was at the last commit, however a process ends.
@@ -22,9 +23,12 @@ mod layout;
 mod manifest;
 mod reader;
 mod run;
+mod sequences;
+mod union;
 mod writer;
 
-pub use layout::{TreeKey, TreeOptions};
+pub use layout::{TreeKey, TreeOptions, TreeShape};
 pub use manifest::NodeSize;
 pub use reader::{TrackQuery, TreeReader};
+pub use union::TreeUnion;
 pub use writer::{TreeWriter, TreeWritten};

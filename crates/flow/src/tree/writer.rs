@@ -20,6 +20,8 @@ use crate::pack::CodecPool;
 
 /// A leaf's files are merged when so many of them are small.
 const SMALL_FILES: usize = 8;
+/// A node above the leaves passes on what it has when it has so many files, however small they are.
+const NODE_FILES: usize = 64;
 /// The file that says which columns there are.
 pub(super) const SCHEMA_FILE: &str = "schema.arrows";
 
@@ -34,6 +36,10 @@ pub struct TreeWriter {
     waiting_bytes: u64,
     /// Files that no commit needs any more.
     old: Vec<PathBuf>,
+    /// Files that no commit has yet.
+    fresh: Vec<PathBuf>,
+    /// Whether only [`Self::commit`] commits.
+    is_atomic: bool,
     written: TreeWritten,
     /// After an error what is in memory may lack rows that the last commit has.
     is_spent: bool,
@@ -98,6 +104,8 @@ impl TreeWriter {
             waiting: Vec::new(),
             waiting_bytes: 0,
             old: Vec::new(),
+            fresh: Vec::new(),
+            is_atomic: false,
             written: TreeWritten::default(),
             is_spent: false,
             pool: Arc::clone(pool),
@@ -117,6 +125,14 @@ impl TreeWriter {
         }
     }
 
+    /// Has nothing committed before [`Self::commit`], however much is absorbed. What a split replaces stays on
+    /// the disk until then.
+    #[must_use]
+    pub fn atomic(mut self) -> Self {
+        self.is_atomic = true;
+        self
+    }
+
     /// What was done since it was opened.
     pub fn written(&self) -> TreeWritten {
         self.written
@@ -131,6 +147,28 @@ impl TreeWriter {
     pub fn absorb(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         check_schema(&self.schema, batch.schema_ref())?;
         self.attempt(|tree| tree.take_in(batch))
+    }
+
+    /// Takes a batch of a producer that numbers its batches in ascending order, unless a commit, or this writer,
+    /// has it already. Which numbers there are is committed with the rows.
+    ///
+    /// # Errors
+    /// As [`Self::absorb`].
+    pub fn absorb_numbered(
+        &mut self,
+        producer: &str,
+        sequence: u64,
+        batch: &RecordBatch,
+    ) -> Result<(), Error> {
+        check_schema(&self.schema, batch.schema_ref())?;
+        if self.manifest.sequences.has(producer, sequence) {
+            return Ok(());
+        }
+        self.attempt(|tree| {
+            // What is absorbed may be committed at once.
+            tree.manifest.sequences.note(producer, sequence);
+            tree.take_in(batch)
+        })
     }
 
     /// Writes what the root has; all that was absorbed is safe then.
@@ -169,12 +207,13 @@ impl TreeWriter {
         self.manifest.absorbed_bytes += bytes;
         self.written.rows += batch.num_rows() as u64;
         self.written.bytes += bytes;
-        match self.waiting_bytes >= self.manifest.options.capacity_bytes {
-            true => {
-                self.split_root()?;
-                self.commit_all()
-            }
-            false => Ok(()),
+        if self.waiting_bytes < self.manifest.options.capacity_bytes {
+            return Ok(());
+        }
+        self.split_root()?;
+        match self.is_atomic {
+            true => Ok(()),
+            false => self.commit_all(),
         }
     }
 
@@ -184,6 +223,9 @@ impl TreeWriter {
             self.waiting_bytes = 0;
             self.add(Node::ROOT, &batches)?;
         }
+        // Whether an attempt that fails has replaced the manifest is not known: whoever opens the tree next
+        // sees to these files then.
+        self.fresh.clear();
         self.manifest.write(&self.lock)?;
         for file in self.old.drain(..) {
             remove(&file)?;
@@ -241,7 +283,8 @@ impl TreeWriter {
         if !options.is_leaf(node) {
             self.write(node, batches)?;
             let bytes: u64 = self.manifest.of(node).map(|run| run.bytes).sum();
-            let is_full = bytes >= self.manifest.options.capacity_bytes;
+            let is_full = bytes >= self.manifest.options.capacity_bytes
+                || self.manifest.of(node).count() >= NODE_FILES;
             return match is_full {
                 true => self.split(node),
                 false => Ok(()),
@@ -286,6 +329,7 @@ impl TreeWriter {
         self.manifest.next += 1;
         let path = self.manifest.file(&self.directory, &run);
         let options = run::options(self.manifest.options.is_leaf(node));
+        self.fresh.push(path.clone());
         run::write(&path, &self.schema, batches, options, &self.pool)
             .map_err(|error| Error::file(&path, error))?;
         self.manifest.written_bytes += run.bytes;
@@ -326,6 +370,15 @@ impl TreeWriter {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for TreeWriter {
+    /// Removes what was not committed. What cannot be removed is left to the next one that opens the tree.
+    fn drop(&mut self) {
+        for file in &self.fresh {
+            let _ = remove(file);
+        }
     }
 }
 

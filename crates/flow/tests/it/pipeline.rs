@@ -338,6 +338,23 @@ fn a_slow_node_gives_work_back_under_adaptive() {
 }
 
 #[test]
+fn a_stream_says_which_batch_failed() {
+    // The first one takes longer than the one behind it, which fails meanwhile.
+    let pipeline = started("[[stages]]\nselect = \"CAST(what AS BIGINT) AS n\"", "");
+    let batch = |texts: Vec<String>| {
+        let texts: ArrayRef = Arc::new(StringArray::from(texts));
+        RecordBatch::try_from_iter([("what", texts)]).unwrap()
+    };
+    let long = batch((0..500_000).map(|number| number.to_string()).collect());
+    let batches = [long, batch(vec!["5".into()]), batch(vec!["five".into()])];
+    let stream = pipeline.stream(batches[0].schema_ref()).unwrap();
+    assert_eq!(stream.failed_batch(), None);
+    let error = run(&stream, &batches).expect_err("one is no number");
+    assert!(error.to_string().contains("five"), "{error}");
+    assert_eq!(stream.failed_batch(), Some(2));
+}
+
+#[test]
 fn a_stream_that_fails_leaves_others_alone() {
     let pipeline = started(&log_stages(PLACEMENTS[2]), NODE);
     let good = logs(5, 20, 20);

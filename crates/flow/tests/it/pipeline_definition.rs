@@ -133,6 +133,28 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
         ),
         (HEAD.to_owned(), ["outputs", "0", "from 1"]),
         (
+            format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", levels = 11 }}"),
+            ["outputs.all.tree", "too many leaves", "from 1 to 10"],
+        ),
+        (
+            format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\" }}\nformat = \"csv\""),
+            [
+                "outputs.all.format",
+                "a tree has files of its own kind",
+                "leave it out",
+            ],
+        ),
+        (
+            format!(
+                "{HEAD}[outputs.all]\nto = \"s3://b/p\"\ntree = {{ id = \"a\", time = \"t\" }}"
+            ),
+            [
+                "outputs.all.tree",
+                "no directory of this machine",
+                "service",
+            ],
+        ),
+        (
             stage("filtre = \"x\""),
             ["stages.0.filtre", "no such key", "did you mean \"filter\"?"],
         ),

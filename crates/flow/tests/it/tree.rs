@@ -18,7 +18,7 @@ use overside_base::Random;
 use overside_flow::Error;
 use overside_flow::files::{FileReader, ReadOptions};
 use overside_flow::pack::CodecPool;
-use overside_flow::tree::{TrackQuery, TreeKey, TreeOptions, TreeReader, TreeWriter};
+use overside_flow::tree::{TrackQuery, TreeKey, TreeOptions, TreeReader, TreeUnion, TreeWriter};
 use proptest::prelude::*;
 use tempfile::tempdir;
 
@@ -246,6 +246,147 @@ fn a_process_that_ends_loses_what_it_did_not_commit_and_leaves_nothing() {
     drop(open(directory.path(), &options).expect("a tree"));
     assert!(!stray.exists() && foreign.exists());
     assert_eq!(tracks(&found(directory.path(), &all())), expected);
+}
+
+#[test]
+fn numbered_batches_are_absorbed_once_also_by_another_process() {
+    let directory = tempdir().expect("a directory");
+    // The root splits, and commits, in the midst of it.
+    let options = options(TreeKey::Hash, 1, 1, 4000);
+    let mut random = Random::new(9);
+    let batches: Vec<_> = (0..12)
+        .map(|n| batch(&mut random, 9, 100 * n, 50))
+        .collect();
+    let absorb = |tree: &mut TreeWriter, numbers: std::ops::Range<usize>| {
+        for number in numbers {
+            let producer = ["sensor", "other"][number % 2];
+            let batch = &batches[number];
+            (tree.absorb_numbered(producer, number as u64, batch)).expect("absorbed");
+        }
+    };
+    let mut tree = open(directory.path(), &options).expect("a tree");
+    absorb(&mut tree, 0..8);
+    absorb(&mut tree, 5..8);
+    tree.commit().expect("on the disk");
+    // What is not committed is lost, and its numbers with it.
+    absorb(&mut tree, 8..9);
+    drop(tree);
+    let mut tree = open(directory.path(), &options).expect("a tree");
+    absorb(&mut tree, 2..12);
+    tree.commit().expect("on the disk");
+    drop(tree);
+    assert_eq!(tracks(&found(directory.path(), &all())), tracks(&batches));
+}
+
+#[test]
+fn an_atomic_writer_commits_all_or_leaves_nothing() {
+    let directory = tempdir().expect("a directory");
+    let options = options(TreeKey::Hash, 1, 2, 3000);
+    let mut random = Random::new(10);
+    let first = batch(&mut random, 9, 0, 50);
+    let mut tree = open(directory.path(), &options).expect("a tree");
+    tree.absorb(&first).expect("absorbed");
+    tree.commit().expect("on the disk");
+    drop(tree);
+    let names = || -> Vec<_> {
+        let entries = directory.path().read_dir().expect("a directory");
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.expect("a file").file_name())
+            .collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let more: Vec<_> = (1..20)
+        .map(|n| batch(&mut random, 9, 100 * n, 50))
+        .collect();
+    for commits in [false, true] {
+        let mut tree = open(directory.path(), &options).expect("a tree").atomic();
+        for batch in &more {
+            tree.absorb(batch).expect("absorbed");
+        }
+        assert!(tree.written().splits > 1);
+        assert_eq!(
+            tracks(&found(directory.path(), &all())),
+            tracks(std::slice::from_ref(&first))
+        );
+        if commits {
+            tree.commit().expect("on the disk");
+        }
+        drop(tree);
+        assert_eq!(names() == before, !commits);
+    }
+    let absorbed: Vec<_> = std::iter::once(first).chain(more).collect();
+    assert_eq!(tracks(&found(directory.path(), &all())), tracks(&absorbed));
+}
+
+#[test]
+fn small_commits_do_not_make_ever_more_files() {
+    let directory = tempdir().expect("a directory");
+    let options = options(TreeKey::Hash, 1, 2, 1 << 30);
+    let mut random = Random::new(11);
+    let mut absorbed = Vec::new();
+    let mut tree = open(directory.path(), &options).expect("a tree");
+    for number in 0..200 {
+        let batch = batch(&mut random, 9, 10 * number, 3);
+        tree.absorb(&batch).expect("absorbed");
+        tree.commit().expect("on the disk");
+        absorbed.push(batch);
+    }
+    drop(tree);
+    let levels = TreeReader::open(directory.path(), &pool())
+        .expect("a tree")
+        .levels();
+    assert!(levels.iter().all(|level| level.files <= 64), "{levels:?}");
+    assert!(levels[1].rows > 0, "{levels:?}");
+    assert_eq!(tracks(&found(directory.path(), &all())), tracks(&absorbed));
+}
+
+#[test]
+fn several_trees_are_read_as_one() {
+    let directory = tempdir().expect("a directory");
+    let mut random = Random::new(12);
+    let mut absorbed = Vec::new();
+    let places: Vec<_> = (0..3)
+        .map(|n| directory.path().join(n.to_string()))
+        .collect();
+    for (number, place) in places.iter().enumerate() {
+        // How a tree is split does not matter.
+        let options = options(TreeKey::Hash, 1 + number as u32, 1, 2000);
+        let mut tree = open(place, &options).expect("a tree");
+        for round in 0..5 {
+            let batch = batch(&mut random, 9, 100 * round + number as i64, 40);
+            tree.absorb(&batch).expect("absorbed");
+            absorbed.push(batch);
+        }
+        tree.commit().expect("on the disk");
+    }
+    let union = |places: &[std::path::PathBuf]| TreeUnion::open(places, &pool());
+    let mut trees = union(&places).expect("trees");
+    let rows = trees.query(&all(), 2).expect("rows");
+    assert_eq!((rows.len(), tracks(&rows)), (1, tracks(&absorbed)));
+    assert_sorted(&rows);
+    let query = TrackQuery {
+        ids: vec!["3".into()],
+        ..all()
+    };
+    let mut wanted = tracks(&absorbed);
+    wanted.retain(|id, _| *id == Some(3));
+    assert_eq!(tracks(&trees.query(&query, 1).expect("rows")), wanted);
+    let query = TrackQuery {
+        bytes_max: 8000,
+        ..all()
+    };
+    let error = trees.query(&query, 1).expect_err("more in all").to_string();
+    assert!(error.contains("fewer ids"), "{error}");
+    let other = directory.path().join("other");
+    let options = TreeOptions::new("row", "time");
+    drop(open(&other, &options).expect("a tree"));
+    let error = union(&[places[0].clone(), other])
+        .err()
+        .expect("refused")
+        .to_string();
+    assert!(error.contains("another id or time"), "{error}");
 }
 
 #[test]

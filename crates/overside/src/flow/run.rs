@@ -12,8 +12,8 @@ use overside_flow::Error;
 use overside_flow::operators::check_schema;
 use overside_flow::pack::CodecPool;
 use overside_flow::pipeline::{
-    Definition, Destination, Done, FileOutput, FileOutputOptions, Node, NodeDefinition, Pipeline,
-    PipelineReport, Stream, WrittenFile,
+    Definition, Destination, Done, FileOutput, FileOutputOptions, Node, NodeDefinition, Output,
+    Piece, Pipeline, PipelineReport, Stream, TreeOutput, WrittenFile,
 };
 use overside_flow_service::RemoteNodes;
 
@@ -120,10 +120,32 @@ struct Run<'a> {
     ray: Option<RayNodes>,
 }
 
-/// An output and the partitions that it takes.
+/// An output and who writes it.
 struct Route<'a> {
     name: &'a str,
-    files: FileOutput,
+    output: &'a Output,
+    writer: Writer,
+}
+
+enum Writer {
+    Files(Box<FileOutput>),
+    Tree(Box<TreeOutput>),
+}
+
+impl Route<'_> {
+    fn write(&mut self, piece: &Piece) -> Result<(), Error> {
+        match &mut self.writer {
+            Writer::Files(files) => files.write(piece),
+            Writer::Tree(tree) => tree.write(&piece.batch),
+        }
+    }
+
+    fn finish(self) -> Result<Vec<WrittenFile>, Error> {
+        match self.writer {
+            Writer::Files(files) => files.finish(false),
+            Writer::Tree(tree) => Ok(vec![tree.finish(self.output)?]),
+        }
+    }
 }
 
 impl Run<'_> {
@@ -167,7 +189,7 @@ impl Run<'_> {
         let report = stream.report();
         let mut files = Vec::new();
         for route in routes {
-            files.extend(route.files.finish(false).map_err(said)?);
+            files.extend(route.finish().map_err(said)?);
         }
         let ray = self.ray.as_ref().map(RayNodes::places);
         Ok(Summary { report, files, ray })
@@ -204,17 +226,28 @@ impl Run<'_> {
                          outputs are directories and s3://BUCKET/PREFIX"
                     ));
                 }
-                let options = FileOutputOptions {
-                    prefix: "part".into(),
-                    replace: self.force,
-                    gathered_bytes: self.definition.memory_bytes() / 2 / count,
-                };
-                let partitions = self.definition.partitions();
                 let schema = stream.output_schema();
-                let files = FileOutput::new(output, schema, partitions, options, &self.pool);
+                let writer = match output.tree {
+                    Some(_) => {
+                        let tree = TreeOutput::new(output, schema, &self.pool);
+                        Writer::Tree(Box::new(tree.map_err(said)?))
+                    }
+                    None => {
+                        let options = FileOutputOptions {
+                            prefix: "part".into(),
+                            replace: self.force,
+                            gathered_bytes: self.definition.memory_bytes() / 2 / count,
+                        };
+                        let partitions = self.definition.partitions();
+                        let files =
+                            FileOutput::new(output, schema, partitions, options, &self.pool);
+                        Writer::Files(Box::new(files.map_err(said)?))
+                    }
+                };
                 Ok(Route {
                     name,
-                    files: files.map_err(said)?,
+                    output,
+                    writer,
                 })
             })
             .collect()
@@ -255,7 +288,7 @@ impl Run<'_> {
             for (name, _) in self.definition.routes(piece.partition) {
                 let route = routes.iter_mut().find(|route| route.name == name);
                 if let Some(route) = route {
-                    route.files.write(piece)?;
+                    route.write(piece)?;
                 }
             }
         }

@@ -204,7 +204,6 @@ impl Arguments {
             subscribers: self.limits.max_subscribers as usize,
             stall: Duration::from_secs(self.limits.stall),
             drain: Duration::from_secs(self.operation.drain),
-            slowdown: self.operation.slowdown,
             ..Limits::default()
         }
     }
@@ -226,6 +225,10 @@ fn serve(arguments: &Arguments, definition: Option<Definition>) -> Result<ExitCo
         },
     };
     let server = Server::bind(work, limits, settings).map_err(failed)?;
+    server
+        .service()
+        .faults
+        .slow_down(arguments.operation.slowdown);
     announce(&server, arguments.operation.json);
     let service = Arc::clone(server.service());
     thread::spawn(move || {

@@ -163,6 +163,74 @@ fn one_table_without_partitions_has_one_file() {
 }
 
 #[test]
+fn an_output_is_a_tree_that_each_run_adds_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    made(place);
+    let outputs = "[outputs.tracks]\nto = \"tracks\"\npartitions = \"0,1\"\n\
+                   tree = { id = \"MMSI\", time = \"BaseDateTime\", capacity = \"1 MiB\", levels = 1 }\n\
+                   [outputs.others]\nto = \"others\"\npartitions = \"2..4,null\"\n\
+                   tree = { id = \"MMSI\", time = \"BaseDateTime\" }\n";
+    let stages = "[[stages]]\npartition = { key = \"MMSI\", by = \"bits:2\" }\n";
+    let text = |rest: &str| format!("[input]\nfiles = [\"ships.arrow\"]\n{rest}{stages}{outputs}");
+    pipeline(place, "p.toml", &text(""));
+    let report: Value =
+        serde_json::from_str(&out(&flow(place, &["run", "p.toml", "--json"]))).unwrap();
+    let rows: u64 = report["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["rows"].as_u64().unwrap())
+        .sum();
+    assert_eq!(rows, 200_000, "{report}");
+    let query = |select: &str| {
+        out(&flow(
+            place,
+            &["tree", "query", "tracks", "others", "--select", select],
+        ))
+    };
+    let all = "[[stages]]\nselect = \"MMSI, BaseDateTime\"\n[outputs.all]\nto = \"all\"\nformat = \"csv\"\n";
+    pipeline(place, "all.toml", all);
+    out(&flow(place, &["run", "all.toml", "ships.arrow"]));
+    let found = query("MMSI, BaseDateTime");
+    let mut rows: Vec<(i64, &str)> = (found.lines().skip(1))
+        .map(|row| row.split_once(',').unwrap())
+        .map(|(id, time)| (id.parse().unwrap(), time))
+        .collect();
+    assert!(rows.is_sorted());
+    let all = fs::read_to_string(place.join("all/part.csv")).unwrap();
+    let mut all: Vec<(i64, &str)> = (all.lines().skip(1))
+        .map(|row| row.split_once(',').unwrap())
+        .map(|(id, time)| (id.parse().unwrap(), time))
+        .collect();
+    rows.sort_unstable();
+    all.sort_unstable();
+    assert!(rows == all);
+    // A run that fails adds nothing, and one more that does not adds all again.
+    fs::write(place.join("other.csv"), "id\n5\n").unwrap();
+    let failed = refusal(&flow(place, &["run", "p.toml", "ships.arrow", "other.csv"]));
+    overside_testkit::assert_contains(&failed, "the schema changed");
+    assert_eq!(query("MMSI").lines().count(), 200_001);
+    out(&flow(place, &["run", "p.toml"]));
+    assert_eq!(query("MMSI").lines().count(), 400_001);
+    let others = out(&flow(place, &["tree", "show", "tracks", "--json"]));
+    let others: Value = serde_json::from_str(&others).unwrap();
+    assert_eq!(others["levels"].as_array().unwrap().len(), 2, "{others}");
+    // Columns that are not there are known before anything runs.
+    pipeline(
+        place,
+        "wrong.toml",
+        &text("").replace("BaseDateTime", "clock"),
+    );
+    let wrong = refusal(&flow(
+        place,
+        &["run", "wrong.toml", "ships.arrow", "--check"],
+    ));
+    overside_testkit::assert_contains(&wrong, "output \"others\": ");
+    overside_testkit::assert_contains(&wrong, "clock");
+}
+
+#[test]
 fn what_cannot_run_says_why_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use overside_config::units;
 use overside_flow::Error;
-use overside_flow::tree::{TreeKey, TreeOptions, TreeWriter, TreeWritten};
+use overside_flow::tree::{TreeKey, TreeOptions, TreeShape, TreeWriter, TreeWritten};
 use serde_json::{Value, json};
 
 use crate::flow::input::Input;
@@ -107,15 +107,15 @@ impl Arguments {
             (None, Some(id), Some(time)) => TreeOptions::new(id, time),
             (None, ..) => return Err("a new tree needs --id COLUMN and --time COLUMN".into()),
         };
-        let shape = &self.shape;
         options.id = self.id.clone().unwrap_or(options.id);
         options.time = self.time.clone().unwrap_or(options.time);
-        options.key = shape.key.unwrap_or(options.key);
-        options.bits = shape.bits.unwrap_or(options.bits);
-        options.levels = shape.levels.unwrap_or(options.levels);
-        let capacity = shape.capacity.map(|bytes| bytes as u64);
-        options.capacity_bytes = capacity.unwrap_or(options.capacity_bytes);
-        Ok(options)
+        let shape = TreeShape {
+            key: self.shape.key,
+            bits: self.shape.bits,
+            levels: self.shape.levels,
+            capacity_bytes: self.shape.capacity.map(|bytes| bytes as u64),
+        };
+        Ok(shape.of(options))
     }
 }
 

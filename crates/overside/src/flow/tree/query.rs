@@ -11,7 +11,7 @@ use overside_flow::Error;
 use overside_flow::files::{FileFormat, FileWriter, OutputFile, WriteOptions};
 use overside_flow::operators::Projection;
 use overside_flow::pack::CodecPool;
-use overside_flow::tree::{TrackQuery, TreeReader};
+use overside_flow::tree::{TrackQuery, TreeUnion};
 
 use crate::flow::output;
 use crate::logging::Verbosity;
@@ -20,14 +20,15 @@ use crate::options::{Threads, size_within};
 /// Find tracks: rows of objects in a time, by object and time
 #[derive(clap::Args)]
 #[command(after_help = "\
-All levels are searched: what has not reached a leaf yet is found too.
+All levels are searched: what has not reached a leaf yet is found too. Several trees are read as one, as \
+when each of several machines has the tracks of some objects.
 
 Example: overside flow tree query tracks --id 4b1814,4b1815 --from 2018-08-01 --to 2018-08-02 -o two.parquet \
     --format parquet")]
 pub struct Arguments {
-    /// The tree's directory
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    /// The tree's directory, or those of several trees with the same columns
+    #[arg(value_name = "DIR", required = true)]
+    directories: Vec<PathBuf>,
     /// Only these objects, at most 100 [default: all]
     #[arg(
         long,
@@ -66,7 +67,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let failed = |error: Error| error.to_string();
     let pool = output::threads(&arguments.threads)?;
-    let mut tree = TreeReader::open(&arguments.directory, &pool).map_err(failed)?;
+    let mut tree = TreeUnion::open(&arguments.directories, &pool).map_err(failed)?;
     let select = (arguments.select.as_deref())
         .map(|text| Projection::new(tree.schema().clone(), text))
         .transpose()

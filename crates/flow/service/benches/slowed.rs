@@ -1,0 +1,336 @@
+//! Decompress, match, compress on log lines, and a node that becomes four times slower after a second: how adaptive
+//! placement copes, beside placements that do not change.
+//!
+//!     cargo bench -p overside-flow-service --bench slowed [-- [--log FILE] [in-process | process]]
+//!
+//! The node is a thread of this process, and then a process of its own (`overside flow serve --node`, by Arrow Flight
+//! over loopback) on a core of its own if there are two. A figure is batches a second from two seconds after it became
+//! slower, the median of turns that go forwards and backwards. Every batch that comes out is compared, byte for byte,
+//! with what the stages make of it when they are called one after the other; all that went in have to come out.
+//! FILE is a log, repeated as often as it takes; without it lines are made. The figures say how placements compare on
+//! one machine, not how fast a DPU is.
+
+use std::io::{BufRead, BufReader, Write};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
+use overside_base::Random;
+use overside_flow::pack::CodecPool;
+use overside_flow::pipeline::{
+    Definition, InProcessNode, Node, NodeFaults, Piece, Pipeline, StageRunner,
+};
+use overside_flow_service::{Limits, RemoteNodes, Server, Settings, Work};
+use overside_ops::{Config, Format, Operation, prepare};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+const PLACEMENTS: [&str; 5] = ["host", "dpu0", "split:20", "split:50", "adaptive"];
+const ROWS: usize = 16;
+const BLOCK_BYTES: usize = 64 << 10;
+const SLOWDOWN: f64 = 4.0;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo test --benches` passes nothing, and only tries it.
+    let is_bench = arguments.iter().any(|argument| argument == "--bench");
+    let log = arguments.iter().position(|argument| argument == "--log");
+    let log = log.and_then(|at| arguments.get(at + 1));
+    let has = |word: &str| arguments.iter().any(|argument| argument == word);
+    if has("node") {
+        return serve_node();
+    }
+    let batch = logs(log.map(String::as_str));
+    let all = !has("in-process") && !has("process");
+    if all || has("in-process") {
+        compare("in-process", &batch, is_bench);
+    }
+    if all || has("process") {
+        share_cores(false);
+        compare("process", &batch, is_bench);
+    }
+}
+
+/// Blocks of log lines, each compressed by itself.
+fn logs(file: Option<&str>) -> RecordBatch {
+    let text = file.map_or_else(made, |file| {
+        std::fs::read(file).unwrap_or_else(|error| panic!("{file}: {error}"))
+    });
+    assert!(!text.is_empty(), "an empty log");
+    let mut kernel = prepare(&Config::new(Operation::Compress(Format::Gzip)))
+        .and_then(|prepared| prepared.kernel())
+        .expect("gzip");
+    let blocks = (0..ROWS).map(|row| {
+        let endless = text.iter().copied().cycle();
+        let block: Vec<u8> = endless
+            .skip(row * BLOCK_BYTES % text.len())
+            .take(BLOCK_BYTES)
+            .collect();
+        let mut out = vec![0; block.len() + 1000];
+        let output = kernel.run(&[&block], &mut out).expect("compresses");
+        out.truncate(output.written);
+        out
+    });
+    let blocks: ArrayRef = Arc::new(BinaryArray::from_iter_values(blocks));
+    RecordBatch::try_from_iter([("block", blocks)]).expect("a batch")
+}
+
+fn made() -> Vec<u8> {
+    let mut random = Random::new(1);
+    let mut text = String::new();
+    while text.len() < ROWS * BLOCK_BYTES {
+        let level = ["INFO", "DEBUG", "WARN", "ERROR"][random.below(4) as usize];
+        let (request, millis) = (random.below(1 << 40), random.below(5000));
+        text += &format!("2026-01-02T03:04:05Z {level} request {request:x} took {millis} ms\n");
+    }
+    text.into_bytes()
+}
+
+fn definition(placement: &str) -> Definition {
+    let node = match placement {
+        "split:20" | "split:50" | "adaptive" => "node = \"dpu0\"",
+        _ => "",
+    };
+    let stages = [
+        "decompress = { column = \"block\", codec = \"gzip\", text = true }",
+        "match = { column = \"block\", patterns = [\"ERROR\", \"status installed\"], per = \"line\" }",
+        "compress = { column = \"block\", codec = \"zstd:3\" }",
+    ];
+    let stages =
+        stages.map(|stage| format!("[[stages]]\n{stage}\nplacement = \"{placement}\"\n{node}\n"));
+    let text = format!(
+        "schema = \"flow-pipeline/1\"\nname = \"bench\"\nthreads = 1\nmemory = \"256 MiB\"\nstreams = 1\n\
+         [nodes.dpu0]\naddress = \"in-process\"\n{}\n[outputs.all]\nto = \"out\"\n",
+        stages.concat()
+    );
+    Definition::parse("bench", &text, Path::new("")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What the stages make of a batch when they are called one after the other.
+fn expected(batch: &RecordBatch) -> Vec<Piece> {
+    let mut pieces = vec![Piece::new(batch.clone())];
+    let mut schema = batch.schema();
+    for stage in &definition("host").stages {
+        let mut runner = StageRunner::new(stage, &schema).expect("a stage");
+        schema = Arc::clone(runner.output_schema());
+        pieces = runner.run(pieces).expect("runs");
+    }
+    assert!(!pieces.is_empty(), "no line of the log matches");
+    pieces
+}
+
+fn compare(kind: &str, batch: &RecordBatch, is_bench: bool) {
+    let (turns, seconds) = if is_bench { (5, 6.0) } else { (1, 0.3) };
+    let expected = expected(batch);
+    let mut rates = vec![Vec::new(); PLACEMENTS.len()];
+    for turn in 0..turns {
+        for at in 0..PLACEMENTS.len() {
+            let at = if turn % 2 == 0 {
+                at
+            } else {
+                PLACEMENTS.len() - 1 - at
+            };
+            let node: Box<dyn SlowNode> = match kind {
+                "process" => Box::new(NodeProcess::start()),
+                _ => Box::new(NodeThread::start()),
+            };
+            rates[at].push(rate(batch, &expected, PLACEMENTS[at], &*node, seconds));
+        }
+    }
+    let rates: Vec<f64> = rates.into_iter().map(median).collect();
+    for (placement, rate) in PLACEMENTS.iter().zip(&rates) {
+        println!("{kind:<10} {placement:<9} {rate:7.2} batches/s");
+    }
+    let (adaptive, fixed) = rates.split_last().expect("several");
+    let best = fixed.iter().copied().fold(0.0, f64::max);
+    println!(
+        "{kind:<10} adaptive over the best static placement: {:.2}",
+        adaptive / best
+    );
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// A node that can be made slow.
+trait SlowNode: Sync {
+    fn node(&self) -> Arc<dyn Node>;
+    fn slow_down(&self, factor: f64);
+}
+
+struct NodeThread {
+    node: Arc<InProcessNode>,
+    faults: Arc<NodeFaults>,
+}
+
+impl NodeThread {
+    fn start() -> Self {
+        let node = InProcessNode::new(NonZeroUsize::MIN).expect("a node");
+        Self {
+            faults: node.faults(),
+            node: Arc::new(node),
+        }
+    }
+}
+
+impl SlowNode for NodeThread {
+    fn node(&self) -> Arc<dyn Node> {
+        Arc::clone(&self.node) as Arc<dyn Node>
+    }
+
+    fn slow_down(&self, factor: f64) {
+        self.faults.slow_down(factor);
+    }
+}
+
+/// `overside flow serve --node`, which reads from stdin how slow it is to be.
+struct NodeProcess {
+    child: Child,
+    orders: std::sync::Mutex<ChildStdin>,
+    nodes: RemoteNodes,
+    address: String,
+}
+
+impl NodeProcess {
+    fn start() -> Self {
+        let program = std::env::current_exe().expect("this program has a path");
+        let mut command = Command::new(program);
+        command
+            .arg("node")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("a pipe");
+        BufReader::new(stdout)
+            .read_line(&mut line)
+            .expect("its address");
+        let pool = Arc::new(CodecPool::new(NonZeroUsize::MIN).expect("a pool"));
+        Self {
+            orders: child.stdin.take().expect("a pipe").into(),
+            child,
+            nodes: RemoteNodes::new(&pool).expect("threads"),
+            address: format!("grpc://{}", line.trim()),
+        }
+    }
+}
+
+impl SlowNode for NodeProcess {
+    fn node(&self) -> Arc<dyn Node> {
+        let mut node = definition("dpu0").nodes["dpu0"].clone();
+        node.address.clone_from(&self.address);
+        Arc::new(self.nodes.node(&node).expect("an address"))
+    }
+
+    fn slow_down(&self, factor: f64) {
+        let mut orders = self.orders.lock().expect("nobody panicked");
+        writeln!(orders, "{factor}").expect("it reads");
+    }
+}
+
+impl Drop for NodeProcess {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn serve_node() {
+    share_cores(true);
+    let settings = Settings {
+        listen: ([127, 0, 0, 1], 0).into(),
+        tls: None,
+        password: None,
+        metrics: None,
+        threads: 1,
+    };
+    let work = Work::Node { streams: 8 };
+    let server = Server::bind(work, Limits::default(), settings).expect("it listens");
+    println!("{}", server.address());
+    let service = Arc::clone(server.service());
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines() {
+            let factor = line.ok().and_then(|line| line.parse().ok());
+            service.faults.slow_down(factor.unwrap_or(1.0));
+        }
+        // Whoever started it is gone.
+        service.end();
+    });
+    server.run().expect("it serves");
+}
+
+/// The node has the last of this process's cores for itself if there are two.
+fn share_cores(is_node: bool) {
+    let Ok(all) = sched_getaffinity(None) else {
+        return;
+    };
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|core| all.is_set(*core))
+        .collect();
+    let Some((last, others)) = cores.split_last().filter(|(_, others)| !others.is_empty()) else {
+        return;
+    };
+    let mut own = CpuSet::new();
+    match is_node {
+        true => own.set(*last),
+        false => others.iter().for_each(|core| own.set(*core)),
+    }
+    // Where it is not allowed they share.
+    let _ = sched_setaffinity(None, &own);
+}
+
+/// Batches a second from two seconds after the node became slower.
+fn rate(
+    batch: &RecordBatch,
+    expected: &[Piece],
+    placement: &str,
+    node: &dyn SlowNode,
+    seconds: f64,
+) -> f64 {
+    let pipeline = Pipeline::new(definition(placement), |_, _| unreachable!());
+    let pipeline = pipeline.expect("a pipeline").with_node("dpu0", node.node());
+    let stream = pipeline.stream(batch.schema_ref()).expect("a stream");
+    let (sent, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    let begin = Instant::now();
+    let sleep_until = |share: f64| {
+        let until = Duration::from_secs_f64(seconds * share);
+        std::thread::sleep(until.saturating_sub(begin.elapsed()));
+    };
+    let rate = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while begin.elapsed().as_secs_f64() < seconds {
+                let tag = sent.fetch_add(1, Ordering::Relaxed);
+                stream.push(tag, batch.clone()).expect("goes on");
+            }
+            stream.finish();
+        });
+        scope.spawn(|| {
+            while let Some(one) = stream.pull() {
+                let pieces = one.expect("runs").pieces;
+                assert!(pieces == expected, "other bytes than on the host");
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        sleep_until(1.0 / 6.0);
+        node.slow_down(SLOWDOWN);
+        sleep_until(3.0 / 6.0);
+        let (before, at) = (done.load(Ordering::Relaxed), Instant::now());
+        sleep_until(1.0);
+        let rate = (done.load(Ordering::Relaxed) - before) as f64 / at.elapsed().as_secs_f64();
+        // What is left need not take four times as long.
+        node.slow_down(1.0);
+        rate
+    });
+    let (sent, done) = (sent.into_inner(), done.into_inner());
+    assert_eq!(sent, done, "batches were lost");
+    if std::env::var_os("REPORT").is_some() {
+        println!("{placement}: {:#?}", stream.report());
+    }
+    rate
+}

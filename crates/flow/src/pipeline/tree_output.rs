@@ -1,0 +1,138 @@
+//! An output that is a log-structured tree.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use overside_config::{ByteSize, Error as ConfigError};
+use serde::{Deserialize, Serialize};
+
+use super::file_output::WrittenFile;
+use super::outputs::{Destination, Output};
+use super::word::Word;
+use crate::Error;
+use crate::pack::CodecPool;
+use crate::tree::{TreeKey, TreeOptions, TreeShape, TreeWriter};
+
+/// The tree that an output goes to; what is not set is as the tree in the directory has it, or as usual.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeDefinition {
+    /// The column with the id of an object.
+    pub id: String,
+    /// The column with the time.
+    pub time: String,
+    /// `hash` or `bits`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<Word<TreeKey>>,
+    /// Bits that a level splits by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bits: Option<u32>,
+    /// Levels below the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    levels: Option<u32>,
+    /// Bytes of values that a node absorbs before it is split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    capacity: Option<ByteSize>,
+}
+
+impl TreeDefinition {
+    /// Of a tree in this directory, or of a new one there.
+    ///
+    /// # Errors
+    /// [`Error`]: there is one, and it is damaged.
+    fn options(&self, directory: &Path) -> Result<TreeOptions, Error> {
+        let found = TreeWriter::options(directory)?;
+        let found = found.unwrap_or_else(|| TreeOptions::new(&self.id, &self.time));
+        Ok(self.asked(found))
+    }
+
+    /// What is asked for, and the rest of `options`.
+    fn asked(&self, options: TreeOptions) -> TreeOptions {
+        let shape = TreeShape {
+            key: self.key.as_ref().map(|key| key.0),
+            bits: self.bits,
+            levels: self.levels,
+            capacity_bytes: self.capacity.map(|bytes| bytes.0),
+        };
+        shape.of(TreeOptions {
+            id: self.id.clone(),
+            time: self.time.clone(),
+            ..options
+        })
+    }
+
+    /// Refuses sizes that cannot be.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let checked = self.asked(TreeOptions::new("", "")).check_sizes();
+        checked.map_err(|error| {
+            let remedy = "bits times levels from 1 to 10, and a capacity of at most 4 GiB";
+            ConfigError::of_key("tree", error.to_string(), remedy)
+        })
+    }
+
+    /// Refuses columns that cannot have these roles.
+    pub(super) fn check_columns(&self, schema: &SchemaRef) -> Result<(), Error> {
+        self.asked(TreeOptions::new("", "")).check(schema)
+    }
+}
+
+/// A tree that takes what comes out of a pipeline. No other process writes to it meanwhile.
+pub struct TreeOutput {
+    tree: TreeWriter,
+}
+
+impl TreeOutput {
+    /// Opens the tree of an output, or makes it. Nothing is committed before [`Self::finish`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for an output that is none; others as [`TreeWriter::open`].
+    pub fn new(output: &Output, schema: &SchemaRef, pool: &Arc<CodecPool>) -> Result<Self, Error> {
+        let (Some(definition), Destination::Directory(directory)) = (&output.tree, &output.to)
+        else {
+            return Err(Error::Refused(format!("{} is no tree", output.to)));
+        };
+        let options = definition.options(directory)?;
+        let tree = TreeWriter::open(directory, schema, &options, pool)?;
+        Ok(Self {
+            tree: tree.atomic(),
+        })
+    }
+
+    /// Takes rows.
+    ///
+    /// # Errors
+    /// [`Error`]; then the output is to be dropped.
+    pub fn write(&mut self, rows: &RecordBatch) -> Result<(), Error> {
+        self.tree.absorb(rows)
+    }
+
+    /// Takes rows that a producer gave a number, in ascending order, unless the tree has them.
+    ///
+    /// # Errors
+    /// [`Error`]; then the output is to be dropped.
+    pub fn write_numbered(
+        &mut self,
+        producer: &str,
+        sequence: u64,
+        rows: &RecordBatch,
+    ) -> Result<(), Error> {
+        self.tree.absorb_numbered(producer, sequence, rows)
+    }
+
+    /// Commits what was written: it is on the disk then.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn finish(mut self, output: &Output) -> Result<WrittenFile, Error> {
+        self.tree.commit()?;
+        let written = self.tree.written();
+        Ok(WrittenFile {
+            partition: None,
+            path: output.to.to_string().into(),
+            rows: written.rows,
+            bytes: written.written_bytes,
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! Several trees as one, as when each of several machines has the tracks of some objects.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use super::reader::{TrackQuery, TreeReader};
+use super::run;
+use crate::Error;
+use crate::operators::{check_schema, values_bytes};
+use crate::pack::CodecPool;
+
+/// Trees of the same columns, which are read as one.
+pub struct TreeUnion {
+    trees: Vec<TreeReader>,
+}
+
+impl TreeUnion {
+    /// Opens trees. How each is split does not matter.
+    ///
+    /// # Errors
+    /// [`Error`]: there is none in one of the directories, one is damaged, or they have other columns or
+    /// another id or time; [`Error::Refused`] without directories.
+    pub fn open<P: AsRef<Path>>(directories: &[P], pool: &Arc<CodecPool>) -> Result<Self, Error> {
+        let mut trees: Vec<TreeReader> = Vec::with_capacity(directories.len());
+        for directory in directories {
+            let directory = directory.as_ref();
+            let tree = TreeReader::open(directory, pool)?;
+            if let Some(first) = trees.first() {
+                let differs = |what: &str| {
+                    Error::Refused(format!(
+                        "{}: the tree has {what} than the first one; ask for them one by one",
+                        directory.display()
+                    ))
+                };
+                check_schema(first.schema(), tree.schema())
+                    .map_err(|_| differs("other columns"))?;
+                let roles = |tree: &TreeReader| {
+                    let options = tree.options();
+                    (options.id.clone(), options.time.clone())
+                };
+                if roles(first) != roles(&tree) {
+                    return Err(differs("another id or time"));
+                }
+            }
+            trees.push(tree);
+        }
+        match trees.is_empty() {
+            true => Err(Error::Refused("no tree".into())),
+            false => Ok(Self { trees }),
+        }
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        self.trees[0].schema()
+    }
+
+    /// The rows of all trees that are wanted, by id and time; none if there are none. `threads` read at once.
+    ///
+    /// # Errors
+    /// As [`TreeReader::query`].
+    pub fn query(&mut self, query: &TrackQuery, threads: usize) -> Result<Vec<RecordBatch>, Error> {
+        let (mut found, mut bytes): (Vec<RecordBatch>, u64) = (Vec::new(), 0);
+        let mut with_rows = 0;
+        for tree in &mut self.trees {
+            let query = TrackQuery {
+                bytes_max: query.bytes_max.saturating_sub(bytes),
+                ..query.clone()
+            };
+            let rows = tree.query(&query, threads)?;
+            bytes += rows
+                .iter()
+                .map(|batch| values_bytes(batch) as u64)
+                .sum::<u64>();
+            with_rows += usize::from(!rows.is_empty());
+            found.extend(rows);
+        }
+        if with_rows < 2 {
+            return Ok(found);
+        }
+        let options = self.trees[0].options();
+        Ok(vec![run::sorted(&found, &options.id, &options.time)?])
+    }
+}
