@@ -68,17 +68,27 @@ class Service:
 
 
 @contextmanager
+def ended(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Ends a service that was started otherwise, also where the test fails."""
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+@contextmanager
 def flow_service(*words: str | Path) -> Iterator[Service]:
     """A service at any port of this machine, with these options too."""
     listen = [] if "--listen" in words else ["--listen", "127.0.0.1:0"]
     common = ["flow", "serve", "--json", "--quiet", "--drain", "2"]
     command = [*native(), *common, *listen, *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
+        with ended(process):
             yield Service(process)
-        finally:
-            process.terminate()
-            process.wait(PATIENCE_S)
 
 
 class Producer:
@@ -91,6 +101,8 @@ class Producer:
         self.acknowledged = -1
         #: Why the stream ended.
         self.error: Exception | None = None
+        # A writer is for one thread at a time.
+        self._writing = threading.Lock()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -101,21 +113,29 @@ class Producer:
                 assert said["producer"] == self.name
                 assert said["acknowledged"] >= self.acknowledged
                 self.acknowledged = said["acknowledged"]
-            # Says how the stream ended.
-            self.writer.close()
         except (pa.ArrowException, fl.FlightError, OSError) as error:
             self.error = error
+            return
+        with self._writing:
+            try:
+                # Says how the stream ended.
+                self.writer.close()
+            except (pa.ArrowException, fl.FlightError, OSError) as error:
+                self.error = self.error or error
 
     def send(self, sequence: int, data: pa.RecordBatch | None = None) -> None:
         """Sends a batch under a number; unless it is given, the one that belongs to the number."""
         data = batch(100 * sequence) if data is None else data
         said = json.dumps({"producer": self.name, "sequence": sequence})
-        try:
-            self.writer.write_with_metadata(data, said.encode())
-        except (pa.ArrowException, fl.FlightError) as error:
-            # Whoever notices first hears why.
-            self.error = self.error or error
-            raise
+        with self._writing:
+            if self.error is not None:
+                raise self.error
+            try:
+                self.writer.write_with_metadata(data, said.encode())
+            except (pa.ArrowException, fl.FlightError) as error:
+                # Whoever notices first hears why.
+                self.error = error
+                raise
 
     def wait(self, sequence: int) -> None:
         """Waits until a batch and all before it are safe."""

@@ -21,6 +21,7 @@ from flow_service import (
     Service,
     batch,
     definition,
+    ended,
     flow_service,
     ids,
     put,
@@ -196,7 +197,7 @@ def test_a_backlog_goes_to_disk_and_survives_a_kill(tmp_path: Path) -> None:
             producer.send(sequence)
         producer.wait(100)
         # What is on disk is told there.
-        assert service.statistics()["spill"]["used_bytes"] > 1 << 20
+        wait_for(lambda: service.statistics()["spill"]["used_bytes"] > 1 << 20)
         service.kill()
     acknowledged = producer.acknowledged
     with flow_service(pipeline) as service:
@@ -235,7 +236,10 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
     pipeline = definition(tmp_path, spill(tmp_path / "spill") + SUBSCRIBERS)
     command = ["bash", "-c", 'ulimit -f 1024; exec "$@"', "bash", *native(), "flow", "serve"]
     words = ["--json", "--quiet", "--listen", "127.0.0.1:0", str(pipeline)]
-    with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True) as process:
+    with (
+        subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True) as process,
+        ended(process),
+    ):
         service = Service(process)
         producer = Producer(service, "sensor")
         try:
