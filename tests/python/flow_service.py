@@ -86,9 +86,8 @@ def flow_service(*words: str | Path) -> Iterator[Service]:
     listen = [] if "--listen" in words else ["--listen", "127.0.0.1:0"]
     common = ["flow", "serve", "--json", "--quiet", "--drain", "2"]
     command = [*native(), *common, *listen, *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        with ended(process):
-            yield Service(process)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, ended(process):
+        yield Service(process)
 
 
 class Producer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 
 from overside import _core
 from overside.tasks.common import Json, Machine, MeasuredTask, operation
@@ -179,7 +178,6 @@ def _no_level(operation: str, parameters: Json, machine: Machine) -> str | None:
     return None if low <= level <= high else f"{name} has levels {low} to {high}, not {level}"
 
 
-@cache
 def real_data(name: str) -> str:
     """The data set that a name stands for: `corpus` is another one on another machine."""
     from overside import data  # noqa: PLC0415 (not needed to list tasks)
