@@ -449,23 +449,6 @@ def simulate(
     preset or scenario `name`. `profile` is a name, or a file's name and text. Raises
     `ValueError`."""
 
-def outlook(
-    profile: str,
-    operation: str,
-    setting: str,
-    cpu_rate_bytes_per_s: float,
-    ratio: float,
-    patterns: list[str],
-) -> str:
-    """What a profile's device would change against a measured CPU, as JSON:
-    `device_rate_bytes_per_s`, `speedup` and whether its `high` is `bounded`, `break_even`, what is
-    missing, and the facts it rests on.
-
-    The rate is of bytes of the uncompressed side, `ratio` compressed by uncompressed bytes, 1 for
-    matching; `setting` is "static" or "reconfiguration". Raises `ValueError` for what the profile
-    cannot do.
-    """
-
 def facts(
     words: list[str],
     paper: str | None = None,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from overside import _core, strict_json
+from overside import _core, runs, strict_json
 from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.errors import UserError
 from overside.report import groups
@@ -289,20 +289,7 @@ def _core_rate(test: TestSummary) -> Json | None:
 
 def newest(out: Path) -> Path | None:
     """The newest run in a directory of runs that measured anything."""
-    from overside.bench import store  # noqa: PLC0415
-
-    runs = []
-    for manifest in out.glob(f"*/{store.MANIFEST}"):
-        try:
-            about = store.read_manifest(manifest.parent)
-        except UserError:
-            continue
-        rounds = about.get("rounds")
-        if "fleet" in about:
-            continue  # of several machines
-        if isinstance(rounds, Mapping) and rounds.get("done"):
-            runs.append((str(about.get("started")), manifest.parent))
-    return max(runs)[1] if runs else None
+    return next((run.path for run in runs.entries(out) if run.is_measured), None)
 
 
 def measure(out: Path, data: str | None, workload: File | None, command: Sequence[str]) -> Path:

@@ -27,6 +27,9 @@ class Entry:
     state: str
     #: Tests by what became of them; empty while it runs.
     counts: Mapping[str, Any]
+    #: One machine measured it and finished a round: its figures can be asked about. What was
+    #: merged from several machines is none.
+    is_measured: bool
 
 
 def entries(results: Path) -> list[Entry]:
@@ -39,7 +42,7 @@ def entries(results: Path) -> list[Entry]:
             about = store.read_manifest(manifest.parent)
         except UserError:
             continue
-        form = about.get("box")
+        form, rounds = about.get("box"), about.get("rounds")
         found.append(
             Entry(
                 path=manifest.parent,
@@ -47,6 +50,9 @@ def entries(results: Path) -> list[Entry]:
                 started=str(about.get("started", "")),
                 state=str(about.get("state", "")),
                 counts=about.get("counts") or {},
+                is_measured="fleet" not in about
+                and isinstance(rounds, Mapping)
+                and bool(rounds.get("done")),
             )
         )
     return sorted(found, key=lambda entry: (entry.started, entry.path), reverse=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from make_run import Scenario, make
-from overside import advise
+from overside import advise, runs
 from overside.bench.statistics import load_run
 from overside.commands import advise as verb
 from overside.commands import arguments
@@ -184,3 +184,10 @@ def test_the_newest_run_is_found(tmp_path: Path) -> None:
     assert advise.newest(tmp_path) is None
     make(tmp_path / "b", Scenario(sizes=(4096,)))
     assert advise.newest(tmp_path) == tmp_path / "b"
+    # Neither a merged run nor one without a round can be asked, however new it is.
+    for name, change in {"c": {"fleet": []}, "d": {"rounds": {"done": 0}}}.items():
+        manifest = json.loads((make(tmp_path / name) / "manifest.json").read_text())
+        later = {"started": "2099-01-01T00:00:00Z"}
+        (tmp_path / name / "manifest.json").write_text(json.dumps(manifest | later | change))
+    assert advise.newest(tmp_path) == tmp_path / "b"
+    assert [run.path.name for run in runs.entries(tmp_path)] == ["d", "c", "b"]

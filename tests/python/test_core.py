@@ -96,21 +96,6 @@ def test_devices_operations_and_profiles_are_told() -> None:
     assert {profile["name"] for profile in json.loads(_core.profiles())} >= {"bf2", "bf3"}
 
 
-def test_an_outlook_has_its_facts() -> None:
-    answer = json.loads(_core.outlook("bf2", "compress-deflate", "static", 1e8, 0.4, []))
-    assert answer["facts"]
-    assert answer["break_even"]["kind"] in {"none", "range", "not-below", "never"}
-    for bad in [
-        ("bf9", "compress-deflate", "static", 1e8, 0.4),
-        ("bf2", "compress-deflat", "static", 1e8, 0.4),
-        ("bf2", "compress-deflate", "sometimes", 1e8, 0.4),
-        ("bf2", "compress-deflate", "static", float("nan"), 0.4),
-        ("bf3", "compress-deflate", "static", 1e8, 0.4),
-    ]:
-        with pytest.raises(ValueError, match=r"."):
-            _core.outlook(*bad, [])
-
-
 def test_what_is_no_histogram_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="histogram 0"):
         _core.merge_histograms(["nonsense"])

@@ -247,6 +247,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def plain(text: str) -> str:
     """Text without markup, escapes and the ways in which lines are broken."""
+    text = re.sub(r"</?code>", "`", text)
     text = re.sub(r"\\(.)", r"\1", html.unescape(re.sub(r"<[^>]+>", " ", text)))
     return " ".join(text.replace("\u00a0", " ").replace("\u2060", "").split())
 
@@ -277,6 +278,28 @@ def test_every_format_quotes_the_same_words(
         for one in found.verdicts:
             for words in (one.subject, one.figures, one.confidence_words, one.next_words):
                 assert words in said, (name, words)
+
+
+def test_commands_in_it_are_code(recorded: Path) -> None:
+    view_of = load_run(recorded)
+    found = verdict.of_run(view_of)
+    command = found.verdicts[0].next_step.split("`")[1]
+    assert command.startswith("overside ")
+    page = report.render(view_of, "html")
+    section = page[page.index('id="verdict"') : page.index("</section>")]
+    for text in (section, found._repr_html_()):
+        assert f"<code>{command}</code>" in text
+        assert "`" not in text
+    assert f"`{command}`" in report.render(view_of, "md")
+
+
+def test_no_size_is_given_where_nothing_is_known(recorded: Path) -> None:
+    found = verdict.of_run(load_run(recorded))
+    unknown = [one for one in found.verdicts if one.against_host is None]
+    assert unknown
+    for one in unknown:
+        assert one.figures.startswith("How much faster is unknown")
+        assert one.elsewhere or "buffers from" not in one.figures
 
 
 def test_it_holds_for_text_from_outside(tmp_path: Path) -> None:

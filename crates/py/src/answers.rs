@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use overside_backends::{BACKENDS, Backend};
 use overside_measure::boxes;
-use overside_model::OutlookQuestion;
 use overside_ops::{Config, MatchKind, Operation, prepare, variants as variants_of};
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -144,30 +143,6 @@ fn operation(operation: Operation) -> serde_json::Value {
 #[pyfunction]
 pub(crate) fn profiles() -> PyResult<String> {
     guarded(|| text(&overside_model::profiles().map_err(refused)?))
-}
-
-/// What a profile's device would change against a measured CPU. Raises `ValueError`.
-#[pyfunction]
-#[pyo3(signature = (profile, operation, setting, cpu_rate_bytes_per_s, ratio, patterns))]
-pub(crate) fn outlook(
-    profile: &str,
-    operation: &str,
-    setting: &str,
-    cpu_rate_bytes_per_s: f64,
-    ratio: f64,
-    patterns: Vec<String>,
-) -> PyResult<String> {
-    guarded(|| {
-        let question = OutlookQuestion {
-            operation: operation.parse().map_err(refused)?,
-            patterns,
-            setting: named(setting)?,
-            cpu_rate_bytes_per_s,
-            ratio,
-        };
-        let profile = overside_model::profile(profile).map_err(refused)?;
-        text(&overside_model::outlook(&profile, &question).map_err(refused)?)
-    })
 }
 
 /// Several samples' latencies together. Raises `ValueError` if one is no histogram.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import string
 import unicodedata
 from collections.abc import Iterable, Mapping
+from html import escape
 from typing import Any
 
 from overside import _core
@@ -14,6 +16,8 @@ from overside.tasks.common import choices, declarations, presentation
 
 # The longest text from outside (a plug-in's message, a path) that is shown in one place.
 TEXT_MAX = 2_000
+
+_CODE = re.compile(r"`([^`]+)`")
 
 PROVENANCE = {
     "measured": "Measured",
@@ -44,6 +48,11 @@ def clean(text: object, limit: int = TEXT_MAX) -> str:
         )
     out = " ".join(out.split())
     return out if len(out) <= limit else out[:limit].rstrip() + "…"
+
+
+def html(text: str) -> str:
+    """Text escaped for HTML; what stands between backticks is code."""
+    return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def number(value: float | None, digits: int = 3) -> str:

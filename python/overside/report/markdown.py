@@ -22,11 +22,21 @@ MESSAGES_MAX = 5
 
 #: What Markdown or HTML inside it would read as markup. GitHub also links `@name` and `#1`.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$-])")
+#: A bar would end a table's cell even here.
+_CODE = re.compile(r"`([^`|]+)`")
 
 
 def escape(text: str) -> str:
     """Text from outside that stays text, also in a table's cell."""
     return _SPECIAL.sub(r"\\\1", formatting.clean(text))
+
+
+def prose(text: str) -> str:
+    """The same, with what stands between backticks as code."""
+    parts = _CODE.split(formatting.clean(text))
+    return "".join(
+        f"`{part}`" if at % 2 else _SPECIAL.sub(r"\\\1", part) for at, part in enumerate(parts)
+    )
 
 
 def code(text: str) -> str:
@@ -105,10 +115,10 @@ def _best(advice: Advice, item: Best) -> list[str]:
 
 def _verdict(found: RunVerdict) -> list[str]:
     """The verdict's lines as every format has them."""
-    lines = ["## Verdict", "", f"**{escape(found.headline)}**", ""]
+    lines = ["## Verdict", "", f"**{prose(found.headline)}**", ""]
     lines += [_item(one) for one in found.verdicts]
     lines += [f"- {escape(text)}" for text in found.unable]
-    lines += [f"- {escape(one.line)}" for one in found.other_answers]
+    lines += [f"- {prose(one.line)}" for one in found.other_answers]
     if found.folded:
         lines += ["", "<details><summary>Modelled cards, not measured</summary>", ""]
         lines += [*map(_item, found.folded), "", "</details>"]
@@ -116,7 +126,7 @@ def _verdict(found: RunVerdict) -> list[str]:
 
 
 def _item(one: Verdict) -> str:
-    return f"- {escape(one.line)}"
+    return f"- {prose(one.line)}"
 
 
 def _published(view: RunView) -> list[str]:

@@ -152,9 +152,13 @@ def _policy(style: str, scripts: Sequence[str]) -> str:
 
 
 def _keep(text: str) -> str:
-    """The same text with figures, their units and their intervals kept on one line."""
+    """The same text with figures, their units and their intervals kept on one line, and what
+    stands between backticks as code."""
+    from markupsafe import Markup  # noqa: PLC0415 (start-up of other verbs)
+
     text = re.sub(r"(?<=\d)–(?=\d)", "–\u2060", text)
-    return re.sub(r"(?<=\d) (?=MB/s|KiB|MiB|GiB|CPU|%|times|thread)", "\u00a0", text)
+    text = re.sub(r"(?<=\d) (?=MB/s|KiB|MiB|GiB|CPU|%|times|thread)", "\u00a0", text)
+    return Markup(formatting.html(text))  # noqa: S704 (escaped)
 
 
 def _data(specs: Json) -> str:

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import html
 from collections import Counter
 from dataclasses import dataclass
 
@@ -63,8 +62,8 @@ class RunVerdict:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        items = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines[1:])
-        return f"<p><strong>{html.escape(self.headline)}</strong></p><ul>{items}</ul>"
+        items = "".join(f"<li>{formatting.html(line)}</li>" for line in self.lines[1:])
+        return f"<p><strong>{formatting.html(self.headline)}</strong></p><ul>{items}</ul>"
 
     def json(self) -> Json:
         """For programs."""

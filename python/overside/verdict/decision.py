@@ -105,7 +105,7 @@ class Verdict:
 
     @property
     def figures(self) -> str:
-        """How much and from which size on, in one sentence."""
+        """How much and from which size on, in one sentence; no size where nothing is known."""
         every = f"all {self.cores} cores" if self.cores > 1 else "this host's cores"
         if self.against_host is None:
             parts = ["How much faster is unknown"]
@@ -116,7 +116,8 @@ class Verdict:
             parts = [text]
         if self.together is not None:
             parts.append(f"with the cores {self.together}")
-        parts.append(self.sizes)
+        if self.against_host is not None or self.elsewhere:
+            parts.append(self.sizes)
         if self.saved:
             parts.append(self.saved)
         return "; ".join(parts) + "."
