@@ -181,6 +181,15 @@ def test_compare_finds_a_regression(runs: Path) -> None:
     rows = [line for line in done.stdout.splitlines() if line.endswith("slower")]
     assert len(rows) == 2
     assert all(row.startswith("decompress") for row in rows)
+    # What did not change is counted; --all shows it.
+    head, *shown, counts = done.stdout.splitlines()
+    assert head.split()[:5] == ["test", "metric", "A", "B", "change"]
+    assert shown == rows
+    assert all("MB/s" in row and "-50.0%" in row for row in rows)
+    assert counts.startswith("0 faster, 2 slower, 6 same, 0 ambiguous")
+    assert "--all" in counts
+    every = overside("compare", "before", "after", "--all", cwd=runs, code=102).stdout
+    assert sum(line.endswith((" same", " slower")) for line in every.splitlines()) == 8
     overside("compare", "after", "before", cwd=runs, code=0)
 
 
@@ -206,6 +215,8 @@ def test_different_provenance_is_compared_only_if_asked_for(runs: Path) -> None:
     altered(runs, "real", lambda sample: None)
     altered(runs, "emulated", emulated)
     done = overside("compare", "real", "emulated", cwd=runs, code=4)
+    assert "not compared: 4 tests: measured against emulated" in done.stdout
+    done = overside("compare", "real", "emulated", "--all", cwd=runs, code=4)
     assert done.stdout.count("measured against emulated") == 4
     overside("compare", "real", "emulated", "--across", cwd=runs, code=0)
 
@@ -302,6 +313,12 @@ def test_what_is_no_run_is_said(runs: Path) -> None:
     assert "'-1' is not a share" in done.stderr
 
 
+def test_a_metric_that_no_run_has_is_an_error(runs: Path) -> None:
+    done = overside("compare", "a", "a", "--metric", "throughpt", cwd=runs, code=2)
+    assert "there is no metric throughpt" in done.stderr
+    assert "did you mean throughput?" in done.stderr
+
+
 def test_lines_tell_by_what_tests_differ(tmp_path: Path) -> None:
     tasks = [
         {
@@ -313,7 +330,7 @@ def test_lines_tell_by_what_tests_differ(tmp_path: Path) -> None:
     tiny_box(tmp_path, tasks=tasks, rounds=1)
     overside("run", "tiny.json", cwd=tmp_path, code=0)
     run = only_run(tmp_path)
-    lines = overside("compare", run, run, cwd=tmp_path, code=0).stdout.splitlines()
+    lines = overside("compare", run, run, "--all", cwd=tmp_path, code=0).stdout.splitlines()
     named = [line.split("rate")[0].split()[-1] for line in lines if line.startswith("hash")]
     assert sorted(named) == ["algorithm=crc32", "algorithm=sha256"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command import overside
 from make_run import Scenario, make
-from overside import report
+from overside import report, screen, verdict
 from overside.bench.statistics import RunView, load_run
 from overside.errors import UserError
 from syrupy.assertion import SnapshotAssertion
@@ -33,11 +33,14 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> RunView:
 def test_the_summary_begins_with_the_verdict(run: RunView, snapshot: SnapshotAssertion) -> None:
     text = report.summary(run, width=80, colour=False)
     assert max(map(len, text.splitlines())) <= 80
-    verdict, fastest = text.index("\nVerdict\n"), text.index("\nFastest option per operation")
-    assert "BlueField-2 [MODELLED]" in text[verdict:fastest]
+    headline = " ".join(verdict.of_run(run).headline.split())
+    assert " ".join(text.split()).startswith(headline)
+    details, fastest = text.index("\n\n"), text.index("\nFastest here")
+    assert "BlueField-2 [MODELLED]" in text[details:fastest]
     assert "BlueField" not in text[fastest:]
     # Without the verdict, whose figures are the model's.
-    assert text[:verdict] + text[fastest:] == snapshot
+    title = text.index("quick on ")
+    assert text[title:details] + text[fastest:] == snapshot
 
 
 def test_colour_changes_nothing_but_colour(run: RunView) -> None:
@@ -49,7 +52,33 @@ def test_colour_changes_nothing_but_colour(run: RunView) -> None:
 @pytest.mark.parametrize("width", [-1, 0, 20, 40, 200, 10**9])
 def test_any_width_is_bounded(run: RunView, width: int) -> None:
     lines = report.summary(run, width=width).splitlines()
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, lines)) <= max(40, min(width, 100))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_the_summary_fits_one_screen(run: RunView, hostile: RunView, width: int) -> None:
+    for view in (run, hostile):
+        lines = report.summary(view, width=width).splitlines()
+        assert len(lines) <= 40
+        # Each verdict is there, in as much detail as fits.
+        assert sum("[MODELLED]" in line for line in lines) >= (3 if width >= 80 else 1)
+
+
+def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    assert screen.has_colour(Terminal())
+    assert not screen.has_colour(io.StringIO())
+    monkeypatch.setenv("NO_COLOR", "")
+    assert screen.has_colour(Terminal())
+    for name, value in {"NO_COLOR": "1", "TERM": "dumb"}.items():
+        with monkeypatch.context() as changed:
+            changed.setenv(name, value)
+            assert not screen.has_colour(Terminal())
 
 
 def test_text_from_outside_steers_no_terminal(hostile: RunView) -> None:
@@ -135,7 +164,7 @@ def test_any_run_has_a_report(tmp_path: Path, scenario: Scenario, name: str) -> 
     (file,) = report.write(path, (name,))
     assert file == path / report.FILES[name]
     assert file.stat().st_size > 100
-    assert report.summary(load_run(path)).startswith("quick")
+    assert "quick" in report.summary(load_run(path))
 
 
 def test_a_run_without_anything_but_tests_has_a_report(tmp_path: Path) -> None:

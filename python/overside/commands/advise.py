@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-from overside import advise, verdict
+from overside import advise, screen, verdict
 from overside.advise import Query
 from overside.bench import store
 from overside.bench.statistics import RunView, load_run
@@ -132,8 +131,7 @@ def _head(path: Path, target: str | None, device: str | None) -> str:
 
 
 def _print(view: RunView, found: RunVerdict, advice: dict[str, Any], *, explain: bool) -> None:
-    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    width = shutil.get_terminal_size().columns
+    width, colour = screen.columns(), screen.has_colour(sys.stdout)
     said = in_words(advice)
     print(terminal.advice(view, found, said, width=width, colour=colour, explain=explain), end="")
 

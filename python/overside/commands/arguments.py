@@ -235,6 +235,7 @@ def _compare(parser: Parser) -> None:
     )
     text = "compare this metric; can be repeated (default: those that the box asks for)"
     _several(parser, "--metric", "NAME", text)
+    _flag(parser, "--all", "show every figure, not only what changed")
     _flag(parser, "--strict", "exit with 103 if a verdict is ambiguous")
     text = "compare figures of different provenance too, as measured with emulated"
     _flag(parser, "--across", text)

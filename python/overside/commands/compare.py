@@ -5,17 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from overside import screen, tasks
 from overside.bench import comparison, plan, statistics, store
 from overside.bench.comparison import MetricComparison, RunComparison
 from overside.bench.statistics import RunView
 from overside.commands import table
-from overside.errors import Exit
+from overside.errors import Exit, unknown
+from overside.report import formatting
 
 #: Parameters that are names by their values alone.
 USUAL = ("device", "variant", "format", "level", "buffer_size")
+
+_STYLES = {"faster": screen.GREEN, "slower": screen.RED, "ambiguous": screen.YELLOW}
 
 
 def main(args: argparse.Namespace) -> int:
@@ -23,14 +29,23 @@ def main(args: argparse.Namespace) -> int:
     before, after = statistics.load_run(args.before), statistics.load_run(args.after)
     for view in (before, after):
         store.check_manifest(view.path, view.manifest, needed=False)
+    _require_metrics(args.metric, before, after)
     threshold = args.threshold or _declared(before) or comparison.DEFAULT_THRESHOLD
     result = comparison.compare(before, after, threshold, metrics=args.metric, across=args.across)
     code = _exit_code(result, args.strict)
     if args.json:
         print(_json(result, threshold, code))
     else:
-        _print(result, threshold)
+        _print(result, threshold, with_all=args.all)
     return code
+
+
+def _require_metrics(names: Sequence[str], *runs: RunView) -> None:
+    """Raises `UserError` for a metric that none of the runs has."""
+    known = {name: None for run in runs for test in run.tests for name in test.values}
+    for name in names:
+        if name not in known:
+            raise unknown("metric", name, list(known))
 
 
 def _declared(view: RunView) -> float | None:
@@ -68,23 +83,37 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _print(result: RunComparison, threshold: float) -> None:
+def _print(result: RunComparison, threshold: float, *, with_all: bool) -> None:
+    """What changed, and one line of counts; with `with_all` every figure and test."""
     for condition in result.conditions:
         print(f"no verdicts: {condition}")
     for note in result.notes:
         print(f"note: {note}")
     names = _parameter_names(result.compared)
-    rows = [_row(entry, names[entry.task]) for entry in result.compared]
-    if rows:
-        head = ["test", "metric", "A", "B", "", "B/A", "95 %", "beyond", "verdict"]
-        print(table.text(head, rows))
-    for entry in result.not_compared:
-        values = " ".join(f"{k}={plan.text(v)}" for k, v in list(entry["parameters"].items())[:4])
-        print(f"not compared: {entry['task']} {values}: {entry['reason']}")
+    shown = [one for one in result.compared if with_all or one.verdict in ("faster", "slower")]
+    if shown:
+        rows = [_row(one, names[one.task]) for one in shown]
+        styles = [_STYLES.get(one.verdict, "") for one in shown]
+        head = ["test", "metric", "A", "B", "change", "95 % interval", "limit", "verdict"]
+        print(table.text(head, rows, styles=styles, colour=screen.has_colour(sys.stdout)))
+    if with_all:
+        for test in result.not_compared:
+            told = list(test["parameters"].items())[:4]
+            values = " ".join(f"{key}={plan.text(value)}" for key, value in told)
+            print(f"not compared: {test['task']} {values}: {test['reason']}")
+    else:
+        for reason, count in Counter(test["reason"] for test in result.not_compared).items():
+            print(f"not compared: {formatting.plural(count, 'test')}: {reason}")
+    _print_counts(result, threshold, hides_some=len(shown) < len(result.compared))
+
+
+def _print_counts(result: RunComparison, threshold: float, *, hides_some: bool) -> None:
     verdicts = ("faster", "slower", "same", "ambiguous")
     counts = ", ".join(f"{result.count(verdict)} {verdict}" for verdict in verdicts)
+    more = "; --all shows every figure" if hides_some else ""
     print(
-        f"{counts}; a change is more than {threshold:.0%}, or than the noise where that is larger"
+        f"{counts}; a change is more than {threshold:.0%}, or than the noise where that is "
+        f"larger{more}"
     )
     many = sum(entry.doubt == "tests" for entry in result.compared)
     if many:
@@ -113,16 +142,44 @@ def _row(entry: MetricComparison, names: Sequence[str]) -> list[str]:
     for key in names:
         value = entry.parameters.get(key)
         if value is not None:
-            parts.append(plan.text(value) if key in USUAL else f"{key}={plan.text(value)}")
-    kind = " (range)" if ratio.kind == "range" else ""
+            text = _amount(entry.task, key, value)
+            parts.append(text if key in USUAL else f"{key}={text}")
+    spread = "identical"
+    if ratio.kind != "identical":
+        kind = " (range)" if ratio.kind == "range" else ""
+        spread = f"{_change(ratio.low)} to {_change(ratio.high)}{kind}"
     return [
         " ".join([entry.task, *parts]),
         entry.metric,
-        f"{entry.before:.4g}",
-        f"{entry.after:.4g}",
-        entry.unit,
-        f"{ratio.value:.3f}",
-        f"{ratio.low:.3f}..{ratio.high:.3f}{kind}",
+        _figure(entry.before, entry.unit),
+        _figure(entry.after, entry.unit),
+        _change(ratio.value),
+        spread,
         f"{entry.threshold:.1%}",
         entry.verdict,
     ]
+
+
+def _amount(task: str, key: str, value: object) -> str:
+    """A parameter's value; sizes in the unit that fits them."""
+    known = tasks.find(task)
+    parameter = known.parameters.get(key) if known is not None else None
+    if parameter is not None and parameter.unit == "bytes" and isinstance(value, int):
+        return formatting.size(value)
+    return plan.text(value)
+
+
+def _figure(value: float, unit: str) -> str:
+    """A figure with its unit, sizes and times in the unit that fits them."""
+    if unit == "bytes":
+        return formatting.size(value)
+    if unit == "s":
+        return formatting.duration(value)
+    return f"{formatting.number(value)} {unit if unit != '-' else ''}".rstrip()
+
+
+def _change(ratio: float) -> str:
+    """B against A: `-4.1%`, from twice as much on `2.3x`."""
+    if not math.isfinite(ratio):
+        return "any"
+    return f"{formatting.times(ratio)}x" if ratio >= 2 else f"{ratio - 1:+.1%}"

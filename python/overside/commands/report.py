@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import sys
 import webbrowser
 from pathlib import Path
 
-from overside import report
+from overside import report, screen
 from overside.bench import store
 from overside.bench.statistics import load_run
 from overside.errors import Exit, UserError
@@ -34,9 +32,8 @@ def main(args: argparse.Namespace) -> int:
         for path in files:
             print(path)
         if sys.stderr.isatty():
-            width = shutil.get_terminal_size().columns
-            colour = "NO_COLOR" not in os.environ
-            print(report.summary(load_run(args.run), width, colour), file=sys.stderr)
+            width, colour = screen.columns(), screen.has_colour(sys.stderr)
+            print(report.summary(load_run(args.run), width, colour), file=sys.stderr, end="")
     elif is_picture:
         _write(report.picture(load_run(args.run), formats[0], args.chart), args.out)
         files = [args.out]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from overside import report
+from overside import report, screen
 from overside.bench import box, launch, plan, statistics
 from overside.bench.launch import Launch
 from overside.bench.runner import Runner
@@ -94,7 +94,8 @@ def _report(args: argparse.Namespace, path: Path) -> None:
     if args.json:
         print(json.dumps(view.json() | {"path": str(path)}, ensure_ascii=False))
     elif not args.quiet:
-        print(report.summary(view))
+        width, colour = screen.columns(), screen.has_colour(sys.stdout)
+        print(report.summary(view, width, colour), end="")
     for page in pages:
         _say(args, f"report: {page}")
 

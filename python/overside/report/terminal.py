@@ -1,28 +1,32 @@
-"""The summary of a run for a terminal: the report's first screen in plain text."""
+"""The summary of a run for a terminal: the answer first, on one screen.
+
+What does not fit into `LINES_MAX` is left to the report: first the details of the verdict, then
+what comes last.
+"""
 
 from __future__ import annotations
 
-import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from overside import verdict
 from overside.bench.statistics import RunView
 from overside.report import best, formatting, run_details, sweeps, view_model
+from overside.screen import BOLD, FAINT, GREEN, RED, YELLOW, Page
 from overside.tasks.common import Json
 from overside.verdict import RunVerdict, Verdict
 
-#: Escape sequences (ECMA-48, select graphic rendition).
-BOLD, FAINT, GREEN, YELLOW, RED, PLAIN = (f"\x1b[{code}m" for code in (1, 2, 32, 33, 31, 0))
-
-WIDTH_MIN, WIDTH_MAX = 40, 100
+#: With what `overside run` says beside it, 40.
+LINES_MAX = 38
+#: The fewest lines that the verdict may have, whatever else there is.
+VERDICT_LINES_MIN = 16
 
 #: The most kinds of warnings and of problems; the report has all.
 NOTICES_MAX, WARNINGS_MAX = 3, 2
 
-#: The most operations and devices whose shares are shown; the report has all.
-SWEEPS_MAX = 3
-
-#: The most verdicts, answers and fastest options; the report has all.
-VERDICTS_MAX, ANSWERS_MAX, FASTEST_MAX = 5, 6, 6
+#: The most verdicts, answers, fastest options and sweeps; the report has all.
+VERDICTS_MAX, ANSWERS_MAX, FASTEST_MAX, SWEEPS_MAX = 5, 6, 6, 3
 
 #: What became of tests whose reasons the summary tells.
 _TOLD = {formatting.STATUS["failed"], formatting.STATUS["missing"]}
@@ -31,48 +35,156 @@ _TOLD = {formatting.STATUS["failed"], formatting.STATUS["missing"]}
 REASON_MAX = 300
 
 
+@dataclass(frozen=True)
+class _Section:
+    """What stands below the verdict."""
+
+    heading: str
+    label: str
+    style: str
+    items: Sequence[Page]
+    #: The lines that the verdict leaves for it; what is left over gives it more.
+    claim: int
+    #: How many more items the report has.
+    more: int = 0
+
+    @property
+    def lines(self) -> int:
+        """With its heading, and a line for what is left out."""
+        return 2 + sum(len(item.lines) for item in self.items) + (self.more > 0)
+
+
 def summary(view: RunView, width: int, colour: bool) -> str:
     """The verdict, what is fastest here, and what to mind, `width` columns wide."""
-    page = _Page(max(WIDTH_MIN, min(width, WIDTH_MAX)), colour)
+    page = Page(width, colour=colour)
+    found = verdict.of_run(view)
     where = run_details.cpu(view)
-    page.line(f"{view_model.title(view)}{f' on {where}' if where else ''}", BOLD)
-    page.line(view_model.counts_words(view))
+    page.line(found.headline, RED if found.caution else BOLD)
+    title = f"{view_model.title(view)}{f' on {where}' if where else ''}"
+    page.line(f"{title}; {view_model.counts_words(view)}", FAINT)
     for alert in view_model.alerts(view):
         page.line(f"! {alert}", RED, indent="  ")
-    _verdict(page, verdict.of_run(view))
-    _fastest(page, view)
-    _sweeps(page, view)
-    _problems(page, view)
-    found = view_model.warnings(view)
-    if found:
-        page.heading("Warnings", "", YELLOW)
-        for one in found[:WARNINGS_MAX]:
-            more = f" (and {len(one.messages) - 1} like it)" if len(one.messages) > 1 else ""
-            remedy = f" Remedy: {one.remedy}." if one.remedy else ""
-            page.line(f"- {one.messages[0][0]}{more}.{remedy}", indent="  ")
-        page.rest(len(found) - WARNINGS_MAX, "- and")
-    return "\n".join(page.lines) + "\n"
+    sections = [one for one in _sections(view, page) if one.items]
+    claimed = sum(min(one.claim, one.lines) for one in sections)
+    room = LINES_MAX - len(page.lines) - claimed
+    _verdict(page, found, max(room, VERDICT_LINES_MIN))
+    for one in sections:
+        _section(page, one)
+    return page.text()
 
 
-def _verdict(page: _Page, found: RunVerdict) -> None:
-    """The verdict's lines as every format has them."""
-    page.heading("Verdict", "", RED if found.caution else GREEN)
-    page.line(found.headline, BOLD)
-    for one in found.verdicts[:VERDICTS_MAX]:
-        page.line(f"- {one.line}", _colour(one), indent="  ")
-    page.rest(len(found.verdicts) - VERDICTS_MAX, "- and")
-    for text in found.unable:
-        page.line(f"- {text}", FAINT, indent="  ")
+def _sections(view: RunView, page: Page) -> Iterator[_Section]:
+    problems = [one for one in view_model.problems(view) if one.status in _TOLD]
+    items = [_problem(page, one) for one in problems[:NOTICES_MAX]]
+    yield _Section("Failed tests", "", RED, items, 7, len(problems) - NOTICES_MAX)
+    shared = sweeps.sweeps(view)
+    kinds = formatting.listing(dict.fromkeys(one.provenance for one in shared if not one.reason))
+    items = [_sweep(page, one) for one in shared[:SWEEPS_MAX]]
+    heading = "Sharing work between CPU and device"
+    yield _Section(heading, kinds, YELLOW, items, 14, len(shared) - SWEEPS_MAX)
+    fastest = best.advise(view)
+    items = []
+    for one in fastest[:FASTEST_MAX]:
+        part = page.like()
+        if not items:
+            part.line(best.interval_words(view), FAINT)
+        part.line(best.short_line(one), indent="  ")
+        items.append(part)
+    yield _Section("Fastest here", "measured", GREEN, items, 7, len(fastest) - FASTEST_MAX)
+    warnings = view_model.warnings(view)
+    items = [_warning(page, one) for one in warnings[:WARNINGS_MAX]]
+    yield _Section("Warnings", "", YELLOW, items, 4, len(warnings) - WARNINGS_MAX)
+
+
+def _section(page: Page, section: _Section) -> None:
+    """As many of its items as there are lines for, and how many more the report has."""
+    room = LINES_MAX - len(page.lines) - 2
+    shown: list[Page] = []
+    for item in section.items:
+        is_last = len(shown) + 1 == len(section.items) and section.more <= 0
+        if len(item.lines) + (0 if is_last else 1) > room:
+            break
+        shown.append(item)
+        room -= len(item.lines)
+    if not shown:
+        return
+    page.heading(section.heading, section.label, section.style)
+    for item in shown:
+        page.lines += item.lines
+    _rest(page, len(section.items) - len(shown) + max(section.more, 0))
+
+
+def _rest(page: Page, count: int) -> None:
+    if count > 0:
+        page.line(f"and {count:,} more in the report", FAINT)
+
+
+def _item(page: Page, text: str, style: str = "") -> Page:
+    part = page.like()
+    part.line(text, style, indent="  ")
+    return part
+
+
+def _verdict(page: Page, found: RunVerdict, room: int) -> None:
+    """The verdict's lines, in as much detail as there is room for."""
+    details = [(detail, VERDICTS_MAX) for detail in ("all", "shared", "saved", "brief")]
+    details += [("brief", count) for count in range(VERDICTS_MAX - 1, 0, -1)]
+    for detail, count in details:
+        part = page.like()
+        _lines(part, found, detail, count)
+        if len(part.lines) <= room:
+            break
+    page.lines += part.lines
+
+
+def _lines(page: Page, found: RunVerdict, detail: str, count: int) -> None:
+    shown = found.verdicts[:count]
+    if shown or found.other_answers:
+        page.lines.append("")
+    for one in shown:
+        page.line(_in_detail(one, detail), _colour(one), indent="  ")
+    _rest(page, len(found.verdicts) - len(shown))
+    if detail != "all" and shown:
+        page.line(_shared_confidence(shown))
+    for text in dict.fromkeys(one.next_words for one in shown):
+        if text:
+            page.line(text, BOLD, indent="  ")
+    for text in found.unable if detail == "all" else ():
+        page.line(text, FAINT, indent="  ")
     for answer in found.other_answers[:ANSWERS_MAX]:
-        page.line(f"- {answer.line}", indent="  ")
-    page.rest(len(found.other_answers) - ANSWERS_MAX, "- and")
+        page.line(answer.line, indent="  ")
+    _rest(page, len(found.other_answers) - ANSWERS_MAX)
     if found.folded:
         cards = dict.fromkeys(one.name for one in found.folded)
-        page.line(
-            f"- Modelled, not measured, and left to the report: {', '.join(cards)}.",
-            FAINT,
-            indent="  ",
-        )
+        text = f"Modelled, not measured, and left to the report: {', '.join(cards)}."
+        page.line(text, FAINT, indent="  ")
+
+
+def _in_detail(one: Verdict, detail: str) -> str:
+    """A verdict without its next step, which stands below all of them."""
+    head = f"{one.subject} [{one.provenance.upper()}]: {one.decided}"
+    match detail:
+        case "all":
+            return f"{head}. {one.figures} {one.confidence_words}"
+        case "shared":
+            return f"{head}. {one.figures}"
+        case "saved":
+            return f"{head}; {'; '.join(filter(None, (one.brief, one.saved)))}."
+    return f"{head}; {one.brief}."
+
+
+def _shared_confidence(verdicts: Sequence[Verdict]) -> str:
+    """`Low confidence: busy machine (5), interval wider than 2 times (4).`"""
+    levels = [one.confidence for one in verdicts]
+    least = min(levels, key=("low", "medium", "high").index)
+    reasons = Counter(reason.partition(" (and ")[0] for one in verdicts for reason in one.reasons)
+    texts = [
+        reason if count == len(verdicts) else f"{reason} ({count} of {len(verdicts)})"
+        for reason, count in reasons.most_common(3)
+    ]
+    why = f": {'; '.join(texts)}" if texts else ""
+    some = f" for {levels.count(least)} of {len(levels)}" if len(set(levels)) > 1 else ""
+    return f"{least.capitalize()} confidence{some}{why}."
 
 
 def _colour(one: Verdict) -> str:
@@ -81,25 +193,17 @@ def _colour(one: Verdict) -> str:
     return GREEN if one.is_measured else ""
 
 
-def _fastest(page: _Page, view: RunView) -> None:
-    advice = best.advise(view)
-    if not advice:
-        return
-    page.heading("Fastest option per operation on this machine", "measured", GREEN)
-    for one in advice[:FASTEST_MAX]:
-        page.line(best.short_line(one), indent="  ")
-    page.rest(len(advice) - FASTEST_MAX, "and")
-    page.line(best.interval_words(view), FAINT)
-
-
 def advice(
     view: RunView, found: RunVerdict, advised: Json, *, width: int, colour: bool, explain: bool
 ) -> str:
     """What should run where, `width` columns wide: the verdict, and with `explain` what it rests
     on."""
-    page = _Page(max(WIDTH_MIN, min(width, WIDTH_MAX)), colour)
-    page.line(f"What should run where, by {view_model.title(view)}", BOLD)
-    _verdict(page, found)
+    page = Page(width, colour=colour)
+    page.line(found.headline, RED if found.caution else BOLD)
+    page.line(f"by {view_model.title(view)}", FAINT)
+    plans = sum(2 + len(plan["stages"]) + len(plan["sentences"]) for plan in advised["plans"])
+    room = LINES_MAX - len(page.lines) - plans - 2
+    _verdict(page, found, 1 << 20 if explain else max(room, VERDICT_LINES_MIN))
     for operation in advised["operations"] if explain else ():
         page.lines.append("")
         page.line(operation["title"], BOLD)
@@ -119,10 +223,10 @@ def advice(
         more = "" if explain else "; --explain shows each size"
         page.lines.append("")
         page.line(f"Rests on {count}: --json and the report list them{more}.", FAINT)
-    return "\n".join(page.lines) + "\n"
+    return page.text()
 
 
-def _target(page: _Page, target: Json) -> None:
+def _target(page: Page, target: Json) -> None:
     colour = GREEN if target["provenance"] == "measured" else YELLOW
     if target["unsupported"]:
         page.line(f"  {target['name']}: {target['unsupported']}", FAINT, indent="    ")
@@ -140,61 +244,30 @@ def _target(page: _Page, target: Json) -> None:
         page.line(f"    {sentence}", indent="    ")
 
 
-def _sweeps(page: _Page, view: RunView) -> None:
-    found = sweeps.sweeps(view)
-    if not found:
-        return
-    kinds = formatting.listing(dict.fromkeys(one.provenance for one in found if not one.reason))
-    page.heading("Sharing work between CPU and device", kinds, YELLOW)
-    for sweep in found[:SWEEPS_MAX]:
-        detail = f" ({sweep.detail})" if sweep.detail else ""
-        page.line(f"{sweep.title} with {sweep.label}{detail}", BOLD)
-        if sweep.reason:
-            page.line(f"  Not possible: {sweep.reason}", indent="  ")
-        if sweep.is_stand_in:
-            page.line(f"  {sweeps.STAND_IN}", YELLOW, indent="  ")
-        if sweep.note:
-            page.line(f"  {sweep.note}", YELLOW, indent="  ")
-        for series in sweep.series:
-            page.line(f"  {series.title.capitalize()}")
-            for name, text in sweeps.sentences(series):
-                page.line(f"    {name}: {text}", indent="      ")
-    page.rest(len(found) - SWEEPS_MAX, "and")
+def _sweep(page: Page, sweep: sweeps.Sweep) -> Page:
+    part = page.like()
+    detail = f" ({sweep.detail})" if sweep.detail else ""
+    part.line(f"{sweep.title} with {sweep.label}{detail}", BOLD)
+    if sweep.reason:
+        part.line(f"  Not possible: {sweep.reason}", indent="  ")
+    if sweep.is_stand_in:
+        part.line(f"  {sweeps.STAND_IN}", YELLOW, indent="  ")
+    if sweep.note:
+        part.line(f"  {sweep.note}", YELLOW, indent="  ")
+    for series in sweep.series:
+        part.line(f"  {series.title.capitalize()}")
+        for name, text in sweeps.sentences(series):
+            part.line(f"    {name}: {text}", indent="      ")
+    return part
 
 
-def _problems(page: _Page, view: RunView) -> None:
+def _problem(page: Page, one: view_model.Problem) -> Page:
     """What failed; what was skipped is counted above, and the report has the reasons."""
-    found = [one for one in view_model.problems(view) if one.status in _TOLD]
-    if found:
-        page.heading("Failed tests", "", RED)
-    for one in found[:NOTICES_MAX]:
-        reason = one.reason if len(one.reason) <= REASON_MAX else f"{one.reason[: REASON_MAX - 1]}…"
-        page.line(
-            f"- {one.status}: {reason} ({formatting.plural(len(one.tests), 'test')})", indent="  "
-        )
-    page.rest(len(found) - NOTICES_MAX, "- and")
+    reason = one.reason if len(one.reason) <= REASON_MAX else f"{one.reason[: REASON_MAX - 1]}…"
+    return _item(page, f"- {one.status}: {reason} ({formatting.plural(len(one.tests), 'test')})")
 
 
-class _Page:
-    """Lines that are wrapped and, on request, coloured."""
-
-    def __init__(self, width: int, colour: bool) -> None:
-        self.width, self.colour = width, colour
-        self.lines: list[str] = []
-
-    def heading(self, text: str, label: str, colour: str) -> None:
-        self.lines.append("")
-        # Upper case marks the label for those who see no colours.
-        self.line(f"{text} [{label.upper()}]" if label else text, colour)
-
-    def rest(self, count: int, begin: str) -> None:
-        """That `count` more are in the report, if there are."""
-        if count > 0:
-            self.line(f"{begin} {count:,} more in the report")
-
-    def line(self, text: str, style: str = "", indent: str = "") -> None:
-        wrapped = textwrap.wrap(
-            text, self.width, subsequent_indent=indent, break_on_hyphens=False
-        ) or [""]
-        for part in wrapped:
-            self.lines.append(f"{style}{part}{PLAIN}" if style and self.colour else part)
+def _warning(page: Page, one: view_model.Notice) -> Page:
+    more = f" (and {len(one.messages) - 1} like it)" if len(one.messages) > 1 else ""
+    remedy = f" Remedy: {one.remedy}." if one.remedy else ""
+    return _item(page, f"- {one.messages[0][0]}{more}.{remedy}")

@@ -1,0 +1,60 @@
+"""What a terminal shows: its width, whether it has colours, and lines wrapped to it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import textwrap
+from typing import TextIO
+
+#: Escape sequences (ECMA-48, select graphic rendition).
+BOLD, FAINT, GREEN, YELLOW, RED, PLAIN = (f"\x1b[{code}m" for code in (1, 2, 32, 33, 31, 0))
+
+#: Columns that text is wrapped to; longer lines are hard to read.
+WIDTH_MIN, WIDTH_MAX = 40, 100
+
+
+def columns() -> int:
+    """The terminal's width, or what `COLUMNS` says; 80 where there is no terminal."""
+    return shutil.get_terminal_size().columns
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Whether text for people on `stream` is coloured: on a terminal that can, unless `NO_COLOR` is
+    set and not empty (no-color.org)."""
+    is_capable = stream.isatty() and os.environ.get("TERM") != "dumb"
+    return is_capable and not os.environ.get("NO_COLOR")
+
+
+def styled(text: str, style: str, *, colour: bool) -> str:
+    """The text in a style, if there are colours and there is a style."""
+    return f"{style}{text}{PLAIN}" if style and colour else text
+
+
+class Page:
+    """Lines that are wrapped and, on request, coloured."""
+
+    def __init__(self, width: int, *, colour: bool) -> None:
+        self.width = max(WIDTH_MIN, min(width, WIDTH_MAX))
+        self.colour = colour
+        self.lines: list[str] = []
+
+    def like(self) -> Page:
+        """An empty one of the same form."""
+        return Page(self.width, colour=self.colour)
+
+    def heading(self, text: str, label: str, style: str) -> None:
+        """An empty line and a heading. Upper case marks the label for those who see no colours."""
+        self.lines.append("")
+        self.line(f"{text} [{label.upper()}]" if label else text, style)
+
+    def line(self, text: str, style: str = "", indent: str = "") -> None:
+        """Text in as many lines as it takes; those after the first begin with `indent`."""
+        wrapped = textwrap.wrap(
+            text, self.width, subsequent_indent=indent, break_on_hyphens=False
+        ) or [""]
+        self.lines += [styled(part, style, colour=self.colour) for part in wrapped]
+
+    def text(self) -> str:
+        """All lines."""
+        return "\n".join(self.lines) + "\n"
