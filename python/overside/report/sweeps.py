@@ -336,6 +336,16 @@ def sentences(series: Series) -> list[tuple[str, str]]:
     return out
 
 
+def brief(series: Series) -> str:
+    """The same on a line: the best share, C1 and C2, and how near adaptive came."""
+    top, adaptive = series.optimum, series.adaptive
+    parts = [f"best with {_on_device(top)}, {rate(top)}"] if top else []
+    parts += [verdict.word for verdict in verdicts(series)]
+    if adaptive is not None and top is not None:
+        parts.append(f"adaptive {_times_best(adaptive, top)} times the best share")
+    return f"{'; '.join(parts)}."
+
+
 def _on_device(point: Point) -> str:
     if point.asked in (0.0, 100.0):
         return f"the {point.name}"
@@ -346,8 +356,11 @@ def _adaptive(adaptive: Point, top: Point | None) -> str:
     text = f"{rate(adaptive)} with {formatting.number(adaptive.share)} % of the bytes on the device"
     if top is None:
         return f"{text}."
-    ratio = adaptive.throughput.median / top.throughput.median
-    return f"{text}: {formatting.number(ratio)} times the best fixed share."
+    return f"{text}: {_times_best(adaptive, top)} times the best fixed share."
+
+
+def _times_best(adaptive: Point, top: Point) -> str:
+    return formatting.number(adaptive.throughput.median / top.throughput.median)
 
 
 def _saved(series: Series) -> str:

@@ -255,9 +255,7 @@ def _sweep(page: Page, sweep: sweeps.Sweep) -> Page:
     if sweep.note:
         part.line(f"  {sweep.note}", YELLOW, indent="  ")
     for series in sweep.series:
-        part.line(f"  {series.title.capitalize()}")
-        for name, text in sweeps.sentences(series):
-            part.line(f"    {name}: {text}", indent="      ")
+        part.line(f"  {series.title.capitalize()}: {sweeps.brief(series)}", indent="    ")
     return part
 
 
