@@ -477,6 +477,9 @@ def advise(
     `workload` a workload, each with what it is called and its text. Raises `ValueError`.
     """
 
+def published_question(cores: int) -> str:
+    """What a host of so many cores does by published figures: a question for `advise`, as JSON."""
+
 def workload(file: str, text: str) -> str:
     """A workload in its parsed form, as JSON. Raises `ValueError` that names the key."""
 

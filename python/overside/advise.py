@@ -1,7 +1,8 @@
 """What should run where: a run's figures as a question to the model, and the answer as data.
 
 The model (`overside._core.advise`) compares what this host's CPU was measured to do with devices
-that were measured in the same run, and with the cards that profiles describe.
+that were measured in the same run, and with the cards that profiles describe. Without a run, this
+host's cores are taken to do what published ones did.
 """
 
 from __future__ import annotations
@@ -57,9 +58,13 @@ class Query:
     #: Profiles of one's own.
     files: tuple[File, ...] = ()
     workload: File | None = None
+    #: Operations, or what their names begin with (`compress`); all that are known if none.
+    operations: tuple[str, ...] = ()
+    #: Buffers of that size alone, in bytes of the uncompressed side.
+    size_bytes: int | None = None
 
     def json(self) -> Json:
-        """For `QUERY_FILE`."""
+        """For `QUERY_FILE`, without what a report, which has all operations and sizes, ignores."""
         return {
             "schema": QUERY_SCHEMA,
             "profiles": list(self.profiles),
@@ -101,16 +106,15 @@ def query_of(view: RunView) -> Query:
     return Query.of_run(view.path) or Query(default_profiles())
 
 
-def answer(view: RunView, query: Query, cores: str = "all") -> Json:
+def answer(view: RunView | None, query: Query, cores: str = "all") -> Json:
     """The advice; docs/advise.md has its form. `cores` as in `question`.
 
-    Raises `UserError` for a profile or a workload that cannot be used.
+    Raises `UserError` for a profile, a workload or an operation that cannot be used.
     """
     workload = query.workload
-    asked, scaled = _question(view, cores)
     try:
         text = _core.advise(
-            json.dumps(asked),
+            json.dumps(narrowed(question(view, cores), query)),
             list(query.profiles),
             [(one.name, one.text) for one in query.files],
             (workload.name, workload.text) if workload else None,
@@ -120,23 +124,31 @@ def answer(view: RunView, query: Query, cores: str = "all") -> Json:
             str(error), "docs/advise.md and docs/profiles.md say what they hold"
         ) from None
     advice: Json = json.loads(text)
-    for one, sizes in zip(advice["operations"], scaled, strict=True):
-        _mark_scaled(one, sizes)
     return advice
 
 
-def _mark_scaled(operation: Json, sizes: Mapping[int, bool]) -> None:
-    """Marks what rests on a rate of the CPU that was scaled: it is not called measured."""
-    for target in operation["targets"]:
-        for part in target["ranges"]:
-            # As the model looks it up: the nearest size not above, else the least.
-            nearest = max(
-                (size for size in sizes if size <= part["from_bytes"]), default=min(sizes)
+def narrowed(asked: Json, query: Query) -> Json:
+    """The question about the operations and the size that were asked for alone.
+
+    Raises `UserError` for an operation that nothing is known of.
+    """
+    known = [one["operation"] for one in asked["measured"]]
+    for name in query.operations:
+        if known and not any(_is_of(one, name) for one in known):
+            raise UserError(
+                f"nothing is known of the operation {name!r}",
+                f"of this host there are {', '.join(dict.fromkeys(known))}",
             )
-            if sizes[nearest]:
-                part["cpu_scaled"] = True
-                for one in (part, part["gain"], part["c1"], part["c2"]):
-                    one["provenance"] = "modelled"
+    measured = [
+        one
+        for one in asked["measured"]
+        if not query.operations or any(_is_of(one["operation"], name) for name in query.operations)
+    ]
+    return asked | {"measured": measured, "buffer_bytes": query.size_bytes}
+
+
+def _is_of(operation: str, name: str) -> bool:
+    return operation == name or operation.startswith(f"{name}-")
 
 
 def check(query: Query) -> None:
@@ -144,29 +156,34 @@ def check(query: Query) -> None:
     answer(RunView(Path(), {}, {}, []), query)
 
 
-def question(view: RunView, cores: str = "all") -> Json:
-    """A run's figures in the model's form: rates in bytes a second.
+def question(view: RunView | None, cores: str = "all") -> Json:
+    """What this host does in the model's form, in bytes a second: by a run or published figures.
 
-    The CPU's are those of `all` cores of this host, or of `one`. What all do is scaled from fewer
-    where they were not measured together; `answer` marks what rests on that.
+    The CPU's rates are those of `all` cores of this host, or of `one`. What all do is scaled from
+    fewer where they were not measured together.
     """
-    return _question(view, cores)[0]
-
-
-def _question(view: RunView, cores: str) -> tuple[Json, list[dict[int, bool]]]:
-    """The question, and for each of its operations by size whether the CPU's rate is scaled."""
+    if view is None:
+        asked: Json = json.loads(_core.published_question(1 if cores == "one" else cores_here()))
+        return asked
     cpu = view.environment.get("cpu")
     threads = cpu.get("online", cpu.get("threads")) if isinstance(cpu, Mapping) else None
     known = threads if isinstance(threads, int) and threads > 0 else 0
-    found = list(_measured(view, 1 if cores == "one" else known))
-    asked = {
+    return {
         "host": {"threads": known} if known else {},
-        "measured": [measured for measured, _ in found],
+        "measured": list(_measured(view, 1 if cores == "one" else known)),
     }
-    return asked, [scaled for _, scaled in found]
 
 
-def _measured(view: RunView, cores: int) -> Iterator[tuple[Json, dict[int, bool]]]:
+def cores_here() -> int:
+    """The physical cores of this machine; the processors where they cannot be counted."""
+    from overside.bench import environment  # noqa: PLC0415 (not needed where a run says it)
+
+    cpu = environment.capture().get("cpu")
+    found = cpu.get("cores") or cpu.get("online") if isinstance(cpu, Mapping) else None
+    return found if isinstance(found, int) and found > 0 else os.cpu_count() or 1
+
+
+def _measured(view: RunView, cores: int) -> Iterator[Json]:
     found = [group for group in groups.groups(view) if group.operation is not None]
     # Contexts that are set up again are another question than what the CPU does best.
     static = [g for g in found if g.parameters.get("setting") in (None, "static")]
@@ -177,12 +194,12 @@ def _measured(view: RunView, cores: int) -> Iterator[tuple[Json, dict[int, bool]
             continue
         alike = [one for one in anew if _work(one) == _work(group)]
         ratio = rates[-1][0].metrics.get("ratio")
-        measured = {
+        yield {
             "operation": group.operation,
             "title": group.title + (f" ({group.detail})" if group.detail else ""),
             "patterns": group.patterns,
             "ratio": ratio.median if ratio is not None and ratio.median > 0 else None,
-            "cpu": [rate for _, rate, _ in rates],
+            "cpu": [rate for _, rate in rates],
             "devices": [
                 one
                 for own in (group, *alike)
@@ -190,7 +207,6 @@ def _measured(view: RunView, cores: int) -> Iterator[tuple[Json, dict[int, bool]
                 for one in _device(test)
             ],
         }
-        yield measured, {rate["bytes"]: is_scaled for _, rate, is_scaled in rates}
 
 
 def _work(group: Group) -> str:
@@ -219,9 +235,9 @@ def _on_cpu(group: Group) -> list[list[TestSummary]]:
     return [found[size] for size in sorted(found)]
 
 
-def _cpu(tests: Sequence[TestSummary], cores: int) -> tuple[TestSummary, Json, bool] | None:
-    """What `cores` cores do at one size, from the test that says most of it, and whether that is
-    scaled. 0 cores: the fastest that was measured."""
+def _cpu(tests: Sequence[TestSummary], cores: int) -> tuple[TestSummary, Json] | None:
+    """What `cores` cores do at one size, from the test that says most of it. 0 cores: the fastest
+    that was measured."""
     most = max(map(_threads, tests))
     if cores == 0 or (cores > 1 and most >= cores):
         return _rate_of(max(tests, key=_median), 1.0)
@@ -232,15 +248,23 @@ def _cpu(tests: Sequence[TestSummary], cores: int) -> tuple[TestSummary, Json, b
     return _rate_of(best, cores / _threads(best))
 
 
-def _rate_of(test: TestSummary, scale: float) -> tuple[TestSummary, Json, bool]:
+def _rate_of(test: TestSummary, scale: float) -> tuple[TestSummary, Json]:
     rate = _rate(test.metrics["throughput"])
     form = {
         "bytes": groups.size_bytes(test),
         "bytes_per_s": {end: value * scale for end, value in rate.items()},
         "threads": max(round(_threads(test) * scale), 1),
         "core_bytes_per_s": _core_rate(test),
+        "library": _library(test),
+        "evidence": "measured" if scale == 1.0 else "scaled",
     }
-    return test, form, scale != 1.0
+    return test, form
+
+
+def _library(test: TestSummary) -> str:
+    """`ISA-L level 1`."""
+    level = test.parameters.get("level")
+    return f"{groups.library(test)} level {level}" if level is not None else groups.library(test)
 
 
 def _median(test: TestSummary) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from make_run import Scenario, make
-from overside import advise, runs
+from overside import advise, runs, verdict
 from overside.bench.statistics import load_run
 from overside.commands import advise as verb
 from overside.commands import arguments
@@ -126,7 +126,7 @@ def test_the_verb_prints_text_json_and_a_placement_file(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "placement.toml"
-    assert command("--run", str(run), "--profile", "bf2", "--placement-out", str(out)) == Exit.OK
+    assert command("--run", str(run), "--card", "bf2", "--placement-out", str(out)) == Exit.OK
     text = capsys.readouterr().out
     assert len(text.splitlines()) <= 40
     assert "\nby quick\n" in text
@@ -163,9 +163,12 @@ def test_what_cannot_be_done_is_said_before_anything_is_measured(run: Path, tmp_
         (["--workload", str(wrong)], "rate"),
         (["--workload", str(tmp_path)], "not a file"),
         (["--workload", "/dev/zero"], "not a file"),
-        (["--profile", "bf22"], "bf22"),
-        (["--profile", str(wrong)], "wrong.toml"),
-        (["--run", str(run), "--data", "x"], "--data measures"),
+        (["--card", "bf22"], "bf22"),
+        (["--card", str(wrong)], "wrong.toml"),
+        (["--run", str(run), "--data", "x"], "--run is measured"),
+        (["--run", str(run), "--measure"], "--run is measured"),
+        (["--rate", "1 GB/s"], "one operation"),
+        (["--operation", "compres"], "compres"),
         (["--device", "x"], "--placement-out"),
         (["--run", str(tmp_path)], str(tmp_path)),
     ]:
@@ -192,3 +195,82 @@ def test_the_newest_run_is_found(tmp_path: Path) -> None:
         (tmp_path / name / "manifest.json").write_text(json.dumps(manifest | later | change))
     assert advise.newest(tmp_path) == tmp_path / "b"
     assert [run.path.name for run in runs.entries(tmp_path)] == ["d", "c", "b"]
+
+
+def without_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, *line: str) -> dict[str, Any]:
+    """The answer where nothing was measured, for programs."""
+    assert command("--out", str(tmp_path / "none"), "--json", *line) == Exit.OK
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_without_a_run_published_figures_answer_and_nothing_is_called_measured(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found = without_run(capsys, tmp_path)
+    assert found["run"] is None
+    verdicts = found["verdict"]["verdicts"]
+    assert {one["operation"] for one in verdicts} >= {"compress-deflate", "decompress-deflate"}
+    for one in verdicts:
+        assert one["provenance"] == "modelled"
+        assert any("published host" in reason for reason in one["reasons"])
+        assert "overside run quick" in one["next"]
+    for operation in found["operations"]:
+        for target in operation["targets"]:
+            for part in target["ranges"]:
+                assert part["cpu_evidence"] == "published"
+                for comparison in (part, part["c1"], part["c2"], part["gain"]):
+                    assert comparison["provenance"] == "modelled"
+    # The rates of the host's cores are cited as the card's are.
+    assert "coproc.comp.cpu.libdeflate" in found["citations"]
+    assert command("--out", str(tmp_path / "none")) == Exit.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert "not measured" in " ".join(lines[:4])
+    assert len(lines) <= 25
+
+
+def test_cards_operations_and_sizes_narrow_the_answer(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    line = ("--card", "bf2,bf3", "--operation", "decompress-deflate,match", "--size", "4MiB")
+    found = without_run(capsys, tmp_path, *line)
+    names = [one["operation"] for one in found["operations"]]
+    assert names == ["decompress-deflate", "match-count"]
+    for one in found["operations"]:
+        assert [target["name"] for target in one["targets"]] == ["bf2", "bf3"]
+        for target in one["targets"]:
+            assert [part["from_bytes"] for part in target["ranges"]] in ([4 << 20], [])
+    assert "4 MiB buffers" in found["verdict"]["verdicts"][0]["text"]
+
+
+def test_a_rate_asks_for_cores_and_cards(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    line = ("--operation", "compress-deflate", "--card", "bf2", "--rate", "40 Gb/s")
+    found = without_run(capsys, tmp_path, *line)
+    cpu, card = found["workload"]["plans"]
+    assert found["workload"]["rate_bytes_per_s"]["typ"] == 5e9
+    # 5 GB/s of what a core does 0.1 to 0.3 of.
+    assert 10 < cpu["cores"]["interval"]["typ"] < 60
+    assert card["whole_cards"][0] >= 1
+    assert command("--out", str(tmp_path / "none"), *line) == Exit.OK
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("Compress to DEFLATE, 40.0 Gb/s: ")
+    assert "the CPU alone takes" in text
+
+
+def test_a_workload_gets_its_own_answer_alone(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(WORKLOADS / "parquet-pages.toml")
+    assert command("--run", str(run), "--workload", file, "--card", "bf3") == Exit.OK
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("LZ4 pages, filtered and sent on, 40.0 Gb/s: ")
+    assert "Compress to DEFLATE" not in text
+    assert "With BlueField-3" in text
+
+
+def test_a_verdict_says_which_library_it_compares_with(run: Path) -> None:
+    asked = advise.Query(advise.default_profiles())
+    found = [str(one.line) for one in verdict.of_run(load_run(run), asked).verdicts]
+    assert any("ISA-L level 1 on all 2 cores" in line for line in found)

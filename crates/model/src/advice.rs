@@ -8,6 +8,7 @@ mod choose;
 mod completion;
 mod device;
 mod pipeline;
+mod published;
 mod question;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,8 @@ use crate::{Answer, BreakEven, Interval, Prediction, Profile, Verdict, Workload}
 
 pub use completion::CompletionAdvice;
 pub use pipeline::{Bottleneck, Costs, Plan, StagePlan, WorkloadAdvice};
-pub use question::{CpuRate, DeviceRate, Host, MeasuredOperation, Question, QuestionError};
+pub use published::published_question;
+pub use question::{CpuEvidence, CpuRate, DeviceRate, Host, MeasuredOperation, Question, QuestionError};
 
 /// What should run where.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -92,8 +94,12 @@ pub struct RangeAdvice {
     /// device's rate is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fraction: Option<Interval>,
-    /// The CPU alone, measured, in bytes of the uncompressed side a second.
+    /// The CPU alone, in bytes of the uncompressed side a second.
     pub cpu_bytes_per_s: Interval,
+    /// What did that, as in `isal level 1`; empty if it was not said.
+    pub cpu_library: String,
+    /// How that rate was obtained.
+    pub cpu_evidence: CpuEvidence,
     /// The device alone.
     #[serde(serialize_with = "answer")]
     pub device_bytes_per_s: Answer,
@@ -172,7 +178,8 @@ pub fn advise(
             let said = profiles.iter().find_map(|one| one.citation(fact));
             Some((
                 fact.to_owned(),
-                said.or_else(|| completion::citation(fact))?,
+                (said.or_else(|| completion::citation(fact)))
+                    .or_else(|| published::citation(fact))?,
             ))
         })
         .collect();

@@ -1,7 +1,7 @@
 //! Advice: what should run where.
 
-use overside_model::advice::{Question, advise as ask};
-use overside_model::{Profile, Workload};
+use overside_model::advice::{Question, advise as ask, published_question as of_published};
+use overside_model::{Library, Profile, Workload};
 use overside_placement::{PlacementFile, Policy, Rule};
 use pyo3::prelude::*;
 
@@ -41,6 +41,12 @@ pub(crate) fn advise(
         let advice = py.detach(|| ask(&question, &chosen, workload.as_ref()));
         text(&advice.map_err(refused)?)
     })
+}
+
+/// What a host of so many cores does by published figures: a question for `advise`, as JSON.
+#[pyfunction]
+pub(crate) fn published_question(cores: u32) -> PyResult<String> {
+    guarded(|| text(&of_published(Library::published(), cores)))
 }
 
 /// A workload in its parsed form, as JSON. Raises `ValueError`.

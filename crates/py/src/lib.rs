@@ -39,7 +39,7 @@ mod core {
     #[pymodule_export]
     use crate::BoxError;
     #[pymodule_export]
-    use crate::advise::{advise, placement, placement_file, workload};
+    use crate::advise::{advise, placement, placement_file, published_question, workload};
     #[pymodule_export]
     use crate::answers::{
         audit, backends, box_schema, devices, doctor, merge_histograms, parse_box, pattern_problem,

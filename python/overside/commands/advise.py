@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from overside.advise import Query
 from overside.bench import store
 from overside.bench.statistics import RunView, load_run
 from overside.errors import Exit, UserError
-from overside.report import formatting, terminal
+from overside.report import formatting, terminal, view_model
 from overside.report.advice import in_words
 from overside.verdict import RunVerdict
 
@@ -23,36 +24,41 @@ def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
     query = _query(args)
     path = _run(args, query)
-    view = load_run(path)
-    if view.nodes:
+    view = load_run(path) if path is not None else None
+    if view is not None and view.nodes:
         raise UserError(
             f"{path} was merged from runs of several machines",
             f"advise by the run of one of them: --run {path}/runs/{min(view.nodes)}",
         )
-    question = advise.question(view)
+    question = advise.narrowed(advise.question(view), query)
     if not question["measured"]:
         raise UserError(
             f"{path} measured nothing that advice can be given on",
             "`overside run quick` measures this host",
             Exit.NOTHING_SELECTED,
         )
+    if args.rate is not None:
+        query = replace(query, workload=_at_rate(args.rate, question))
     advice = advise.answer(view, query)
-    _remember(path, query)
-    found = verdict.of_run(view, query, advice)
+    if view is None:
+        found = verdict.of_published(query, advice)
+    else:
+        found = verdict.of_run(view, query, advice)
+        _remember(view.path, query)
     target, device = _target(args, advice)
-    text = ""
     if args.placement_out is not None:
         text = _head(path, target, device)
         text += advise.placement_file(advice, question, target, device)
         store.write_output(args.placement_out, text)
     if args.json:
-        about: dict[str, Any] = {"run": str(path)}
+        about: dict[str, Any] = {"run": None if path is None else str(path)}
         if args.placement_out is not None:
             about["placement_file"] = str(args.placement_out)
         print(json.dumps({"verdict": found.json()} | advice | about, ensure_ascii=False))
     else:
-        _print(view, found, advice, explain=args.explain)
-        _say(f"`overside report {path}` shows this as a page")
+        _print(_source(view, question), found, advice, explain=args.explain)
+        if path is not None:
+            _say(f"`overside report {path}` shows this as a page")
         if args.placement_out is not None:
             to = device or "the CPU alone"
             _say(f"placements for {to}: {args.placement_out}")
@@ -60,36 +66,69 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _query(args: argparse.Namespace) -> Query:
-    if args.data is not None and args.run is not None:
-        raise UserError("--data measures and --run is measured already", "give one of the two")
+    if args.run is not None and (args.measure or args.data is not None):
+        raise UserError("--run is measured already", "leave out --measure and --data")
     if args.device is not None and args.placement_out is None:
         raise UserError("--device goes into the placement file", "add --placement-out FILE")
-    files = tuple(advise.File.read(Path(name)) for name in args.profile if _is_path(name))
-    names = tuple(name for name in args.profile if not _is_path(name))
+    if args.rate is not None and args.workload is not None:
+        raise UserError("a workload says its rate itself", "leave out --rate, or --workload")
+    files = tuple(advise.File.read(Path(name)) for name in args.card if _is_path(name))
+    names = tuple(name for name in args.card if not _is_path(name))
     workload = advise.File.read(args.workload) if args.workload is not None else None
     try:
-        chosen = names if args.profile else advise.default_profiles()
+        chosen = names if args.card else advise.default_profiles()
     except ValueError as error:
         raise UserError(str(error), "`overside profile check` says what is wrong") from None
-    query = advise.Query(chosen, files, workload)
+    query = advise.Query(chosen, files, workload, tuple(args.operation), args.size)
     # What is wrong with any of it is said before anything is measured.
     advise.check(query)
     return query
+
+
+def _at_rate(rate: str, question: dict[str, Any]) -> advise.File:
+    """The workload that is one operation at a rate.
+
+    Raises `UserError` where it is not clear which.
+    """
+    names = list(dict.fromkeys(one["operation"] for one in question["measured"]))
+    if len(names) != 1:
+        raise UserError(
+            f"--rate is of one operation, and there are {', '.join(names)}",
+            f"add --operation {names[0]}",
+        )
+    one = question["measured"][0]
+    patterns = f"patterns = {json.dumps(one['patterns'])}\n" if one["patterns"] else ""
+    buffer = question["buffer_bytes"] or one["cpu"][-1]["bytes"]
+    text = (
+        f'schema = "workload/1"\nname = {json.dumps(one["title"])}\nrate = {json.dumps(rate)}\n'
+        f'buffer = "{buffer} B"\n[[stages]]\ndo = "{names[0]}"\n{patterns}'
+    )
+    return advise.File("--rate", text)
 
 
 def _is_path(name: str) -> bool:
     return name.endswith(".toml") or os.sep in name
 
 
-def _run(args: argparse.Namespace, query: Query) -> Path:
+def _run(args: argparse.Namespace, query: Query) -> Path | None:
+    """The run to advise by; `None`: by published figures."""
     if args.run is not None:
         return Path(args.run)
-    found = advise.newest(args.out) if args.data is None else None
+    if args.measure or args.data is not None:
+        _say("measuring this host, which takes about a minute")
+        return advise.measure(args.out, args.data, query.workload, ["overside", *sys.argv[1:]])
+    found = advise.newest(args.out)
     if found is not None:
         _say(f"by the newest run, {found}")
-        return found
-    _say("measuring this host, which takes about a minute")
-    return advise.measure(args.out, args.data, query.workload, ["overside", *sys.argv[1:]])
+    return found
+
+
+def _source(view: RunView | None, question: dict[str, Any]) -> str:
+    """Where the CPU's rates are from."""
+    if view is not None:
+        return f"by {view_model.title(view)}"
+    cores = formatting.plural(question["host"]["threads"], "core")
+    return f"by published rates of another host's cores, for the {cores} of this host: not measured"
 
 
 def _remember(path: Path, query: Query) -> None:
@@ -107,18 +146,19 @@ def _target(args: argparse.Namespace, advice: dict[str, Any]) -> tuple[str | Non
     if measured is not None:
         return measured, args.device or measured
     modelled = sorted({t["name"] for t in targets if t["provenance"] == "modelled"})
-    if len(modelled) == 1 and args.profile:
+    if len(modelled) == 1 and args.card:
         return modelled[0], args.device or f"emulated:{modelled[0]}"
     if args.device is not None:
-        raise UserError("--device NAME is which card?", "give one --profile")
+        raise UserError("--device NAME is which card?", "give one --card")
     return None, None
 
 
-def _head(path: Path, target: str | None, device: str | None) -> str:
+def _head(path: Path | None, target: str | None, device: str | None) -> str:
     """What a reader of the placement file has to know."""
-    lines = [f"Made by `overside advise` from the run {path.name}."]
+    source = "published figures of another host" if path is None else f"the run {path.name}"
+    lines = [f"Made by `overside advise` from {source}."]
     if target is None:
-        lines += ["No device was measured and no card chosen (--profile): all stays on the CPU."]
+        lines += ["No device was measured and no card chosen (--card): all stays on the CPU."]
     elif device == target:
         lines += [f"{device} was measured in that run."]
     else:
@@ -130,10 +170,10 @@ def _head(path: Path, target: str | None, device: str | None) -> str:
     return "".join(f"# {formatting.clean(line, 300)}\n" for line in lines)
 
 
-def _print(view: RunView, found: RunVerdict, advice: dict[str, Any], *, explain: bool) -> None:
+def _print(source: str, found: RunVerdict, advice: dict[str, Any], *, explain: bool) -> None:
     width, colour = screen.columns(), screen.has_colour(sys.stdout)
     said = in_words(advice)
-    print(terminal.advice(view, found, said, width=width, colour=colour, explain=explain), end="")
+    print(terminal.advice(source, found, said, width=width, colour=colour, explain=explain), end="")
 
 
 def _say(text: str) -> None:

@@ -83,6 +83,18 @@ def _several(parser: Parser, name: str, metavar: str, text: str, **more: Any) ->
     parser.add_argument(name, metavar=metavar, action="append", default=[], help=text, **more)
 
 
+def _names(parser: Parser, name: str, metavar: str, text: str) -> None:
+    """Names with commas between; may be repeated."""
+    parser.add_argument(
+        name,
+        metavar=metavar,
+        action="extend",
+        default=[],
+        type=lambda names: [one for name in names.split(",") if (one := name.strip())],
+        help=text,
+    )
+
+
 def _word(parser: Parser, name: str, metavar: str, text: str, **more: Any) -> None:
     parser.add_argument(name, metavar=metavar, help=text, **more)
 
@@ -207,16 +219,23 @@ def _report(parser: Parser) -> None:
 
 
 def _advise(parser: Parser) -> None:
-    text = f"{_RUN} (default: the newest in DIR; without any, this host is measured)"
+    text = f"{_RUN} (default: the newest in DIR; without any, published figures)"
     _existing_run(parser, "--run", "RUN", text)
     _path(parser, "--out", "DIR", "where runs are (default: %(default)s)", default=RESULTS)
-    text = "a card, by its profile's name or file; may be repeated (default: all cards)"
-    _several(parser, "--profile", "NAME", text)
+    text = "cards, by their profiles' names or files, with commas between (default: all)"
+    _names(parser, "--card", "NAME[,NAME]", text)
+    text = "operations, as in compress-deflate, or all of a kind, as in compress (default: all)"
+    _names(parser, "--operation", "NAME[,NAME]", text)
+    text = "buffers of that size alone, of the uncompressed side, as in 64KiB"
+    _word(parser, "--size", "SIZE", text, type=_size("1B", "1TiB"))
+    text = "what one --operation takes at that rate, as in '40 Gb/s': cores and cards"
+    _word(parser, "--rate", "RATE", text)
     _path(parser, "--workload", "FILE", "a pipeline to be placed, as in workloads/")
+    _flag(parser, "--measure", "measure this host first, which takes about a minute")
     _word(parser, "--data", "PATH", "measure this host on that file or directory first")
     text = "write what to do as a placement file, for --placement-file of other verbs"
     _path(parser, "--placement-out", "FILE", text)
-    text = "name of the --profile's card in the placement file (default: its emulation)"
+    text = "what the placement file calls the --card (default: its emulation)"
     _word(parser, "--device", "NAME", text)
     _flag(parser, "--explain", "show each size of buffers, and what each verdict rests on")
     _json(parser)
@@ -416,7 +435,7 @@ def _flow(parser: Parser) -> None:
     text = "required: admit only clients with a certificate that ca.pem signed"
     serve.add_argument("--tls-clients", choices=("none", "required"), default="none", help=text)
     text = "memory of all statements together, as in 2GiB (default: half of the machine's)"
-    _word(serve, "--memory", "SIZE", text, type=_size)
+    _word(serve, "--memory", "SIZE", text, type=_size("64MiB", "1024TiB"))
     text = "time of a statement until its last row is taken, in seconds (default: %(default)g)"
     seconds = _seconds(0, 86_400)
     _word(serve, "--timeout", "S", text, type=seconds, default=600.0)
@@ -482,12 +501,17 @@ def _is_ip(text: str) -> bool:
     return True
 
 
-def _size(text: str) -> int:
-    """`512MiB`, `2GiB`: at least 64 MiB."""
-    size = amounts.number(text, "bytes") or (int(text) if re.fullmatch(r"[0-9]{1,16}", text) else 0)
-    if not (64 << 20 <= size <= 1 << 50 and isinstance(size, int)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size from 64MiB to 1024TiB")
-    return size
+def _size(least: str, most: str) -> Callable[[str], int]:
+    """Reads `512MiB` or a number of bytes, between two sizes."""
+    low, high = (amounts.number(end, "bytes") or 0 for end in (least, most))
+
+    def read(text: str) -> int:
+        size = int(text) if re.fullmatch(r"[0-9]{1,16}", text) else amounts.number(text, "bytes")
+        if not isinstance(size, int) or not low <= size <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a size from {least} to {most}")
+        return size
+
+    return read
 
 
 def _count(text: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from overside.bench.statistics import RunView
 from overside.report import break_even, formatting
 from overside.tasks.common import Json
@@ -19,8 +21,8 @@ CONFIDENCE = {"yes": "high confidence", "no": "no confidence", "cannot-tell": "l
 
 def in_words(advice: Json) -> Json:
     """An answer of `overside.advise.answer` in words: `operations`, each of a `title` and
-    `targets` (`_target`), the `workload`'s title, its `plans` (`_plan`), and `citations`, what each
-    fact says and where it stands."""
+    `targets` (`_target`); the `workload`'s title, its `answer` in a sentence and its `plans`
+    (`_plan`); and `citations`, what each fact says and where it stands."""
     workload = advice.get("workload")
     return {
         "operations": [
@@ -29,6 +31,7 @@ def in_words(advice: Json) -> Json:
             if one["targets"]
         ],
         "workload": _workload_title(workload) if workload else "",
+        "answer": _workload_answer(workload) if workload else "",
         "plans": list(map(_plan, workload["plans"])) if workload else [],
         "citations": {
             formatting.clean(fact, 120): formatting.clean(text, 600)
@@ -192,6 +195,51 @@ def _workload_title(workload: Json) -> str:
     return f"{formatting.clean(workload['name'], 120)}, {rate} Gb/s"
 
 
+def _workload_answer(workload: Json) -> str:
+    """Which cards are worth it: cheaper than the CPU alone where prices are given, else fewer cores
+    of the host."""
+    title = _workload_title(workload)
+    cpu, cards = workload["plans"][0], workload["plans"][1:]
+    found: dict[str, list[str]] = {"yes": [], "no": [], "cannot-tell": []}
+    for plan in cards:
+        cheaper = (plan.get("costs") or {}).get("cheaper")
+        better = cheaper or plan.get("fewer_cores") or {"verdict": "no"}
+        verdict = better["verdict"]
+        if verdict == "yes" and plan.get("enough") in ("no", "cannot-tell"):
+            verdict = plan["enough"]
+        found[verdict].append(f"{_name(plan)} ({_cards(plan)}{_cores(plan)})")
+    parts = [
+        f"{text} {formatting.listing(found[verdict])}"
+        for verdict, text in (
+            ("yes", "worth it with"),
+            ("cannot-tell", "cannot tell yet with"),
+            ("no", "not worth it with"),
+        )
+        if found[verdict]
+    ]
+    alone = f"the CPU alone takes {_cores(cpu)}"
+    return f"{title}: {'; '.join([*parts, alone])}."
+
+
+def _cores(plan: Json) -> str:
+    """`2.1 to 3.4 host cores`."""
+    answer = plan["cores"]
+    if "interval" not in answer:
+        return "an unknown number of host cores"
+    low, high = (formatting.number(answer["interval"][end], 2) for end in ("low", "high"))
+    return f"{low if low == high else f'{low} to {high}'} host cores"
+
+
+def _cards(plan: Json) -> str:
+    """`1 to 2 cards, `; empty where it needs none."""
+    return f"{_whole_cards(plan['whole_cards'])}, " if plan.get("whole_cards") else ""
+
+
+def _whole_cards(whole: Sequence[int]) -> str:
+    low, _, high = whole
+    return formatting.plural(high, "card") if low == high else f"{low} to {high} cards"
+
+
 def _plan(plan: Json) -> Json:
     """A whole workload with one device: of each stage what it does, where it runs, what enters,
     and cores."""
@@ -221,9 +269,7 @@ def _plan_sentences(plan: Json) -> list[str]:
         out.insert(0, "No stage is better on it than on the CPU, as far as this can tell.")
     whole = plan.get("whole_cards")
     if whole:
-        low, _, high = whole
-        count = formatting.plural(high, "card") if low == high else f"{low} to {high} cards"
-        out.append(f"Needs {count}: {_answer(plan['cards'])} of them are busy.")
+        out.append(f"Needs {_whole_cards(whole)}: {_answer(plan['cards'])} of them are busy.")
     carries = plan.get("carries_bytes_per_s")
     if carries:
         enough = {

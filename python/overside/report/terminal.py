@@ -19,6 +19,8 @@ from overside.verdict import RunVerdict, Verdict
 
 #: With what `overside run` says beside it, 40.
 LINES_MAX = 38
+#: Of advice.
+ADVICE_LINES_MAX = 25
 #: The fewest lines that the verdict may have, whatever else there is.
 VERDICT_LINES_MIN = 16
 
@@ -194,16 +196,19 @@ def _colour(one: Verdict) -> str:
 
 
 def advice(
-    view: RunView, found: RunVerdict, advised: Json, *, width: int, colour: bool, explain: bool
+    source: str, found: RunVerdict, advised: Json, *, width: int, colour: bool, explain: bool
 ) -> str:
     """What should run where, `width` columns wide: the verdict, and with `explain` what it rests
-    on."""
+    on; of a workload its own answer alone. `source` says what the CPU's rates are from."""
     page = Page(width, colour=colour)
-    page.line(found.headline, RED if found.caution else BOLD)
-    page.line(f"by {view_model.title(view)}", FAINT)
-    plans = sum(2 + len(plan["stages"]) + len(plan["sentences"]) for plan in advised["plans"])
-    room = LINES_MAX - len(page.lines) - plans - 2
-    _verdict(page, found, 1 << 20 if explain else max(room, VERDICT_LINES_MIN))
+    if advised["plans"]:
+        page.line(advised["answer"], BOLD)
+        page.line(source, FAINT)
+    else:
+        page.line(found.headline, RED if found.caution else BOLD)
+        page.line(source, FAINT)
+        room = ADVICE_LINES_MAX - len(page.lines) - 3
+        _verdict(page, found, 1 << 20 if explain else room)
     for operation in advised["operations"] if explain else ():
         page.lines.append("")
         page.line(operation["title"], BOLD)

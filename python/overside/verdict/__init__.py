@@ -21,7 +21,7 @@ from overside.verdict import answers, decision, machine
 from overside.verdict.answers import WIDEST, Answer
 from overside.verdict.decision import Ratio, Verdict
 
-__all__ = ["WIDEST", "Answer", "Ratio", "RunVerdict", "Verdict", "of_run"]
+__all__ = ["WIDEST", "Answer", "Ratio", "RunVerdict", "Verdict", "of_published", "of_run"]
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,13 @@ def of_run(view: RunView, query: Query | None = None, advice: Json | None = None
     )
 
 
+def of_published(query: Query, advice: Json) -> RunVerdict:
+    """The verdict for this host by what published hosts did: nothing was measured here."""
+    found, unable, problem = decision.of_run(None, "", query, advice)
+    headline = problem or (_decided(found) if found else "Cannot tell: no card does any of it.")
+    return RunVerdict(headline, "", tuple(found), (), tuple(unable), ())
+
+
 def _headline(
     view: RunView, verdicts: list[Verdict], own: list[Answer], noise: str, problem: str
 ) -> str:
@@ -114,6 +121,10 @@ def _headline(
         return problem
     if not verdicts:
         return _without_devices(view, own)
+    return _decided(verdicts)
+
+
+def _decided(verdicts: list[Verdict]) -> str:
     by_decision: dict[str, list[Verdict]] = {}
     for one in verdicts:
         by_decision.setdefault(one.decision, []).append(one)

@@ -79,9 +79,13 @@ class Verdict:
     together: Ratio | None
     #: How many cores that is; 0 is not known.
     cores: int
+    #: What they ran: `ISA-L level 1`; empty if that is not known.
+    library: str
     #: The buffers that this holds for, in bytes of the uncompressed side.
     from_bytes: int
     below_bytes: int | None
+    #: Buffers of `from_bytes` alone were asked about.
+    is_one_size: bool
     #: What holds for other sizes; empty if nothing else does.
     elsewhere: str
     #: Host CPU saved, in words; empty if not known.
@@ -109,7 +113,7 @@ class Verdict:
         if self.against_host is None:
             parts = ["How much faster is unknown"]
         else:
-            text = f"Device alone {self.against_host} {self._every}"
+            text = f"Device alone {self.against_host} {self._every_with_library}"
             if self.against_core is not None and self.cores != 1:
                 text += f" ({self.against_core} one core)"
             parts = [text]
@@ -135,10 +139,14 @@ class Verdict:
         return f"all {self.cores} cores" if self.cores > 1 else "this host's cores"
 
     @property
+    def _every_with_library(self) -> str:
+        return f"{self.library} on {self._every}" if self.library else self._every
+
+    @property
     def sizes(self) -> str:
         """`buffers from 2 MiB (smaller: unknown)`."""
         low = formatting.size(self.from_bytes)
-        text = f"buffers from {low}"
+        text = f"{low} buffers" if self.is_one_size else f"buffers from {low}"
         if self.below_bytes is not None:
             text += f" to {formatting.size(self.below_bytes)}"
         return f"{text} ({self.elsewhere})" if self.elsewhere else text
@@ -179,6 +187,7 @@ class Verdict:
             "leaning": self.leaning or None,
             **ratios,
             "cores": self.cores or None,
+            "library": self.library or None,
             "from_bytes": self.from_bytes,
             "below_bytes": self.below_bytes,
             "confidence": self.confidence,
@@ -188,18 +197,25 @@ class Verdict:
         }
 
 
+#: What lowers confidence, by how the CPU's rate was obtained.
+_OF_CPU = {
+    "measured": "",
+    "scaled": "all-core rate scaled from fewer cores",
+    "published": "CPU rates of a published host, not of this one",
+}
+
 LEANINGS = {"cpu": "the CPU", "offload": "offload", "split": "a split"}
 
 
 def of_run(
-    view: RunView, noise: str, query: Query | None, advice: Json | None
+    view: RunView | None, noise: str, query: Query | None, advice: Json | None
 ) -> tuple[list[Verdict], list[str], str]:
     """The verdicts of a run, what no device can do, and why there is none where that is so."""
-    asked = advise.question(view)
-    if not asked["measured"]:
-        return [], [], ""
     try:
-        query = query or advise.query_of(view)
+        query = query or (advise.query_of(view) if view else Query(advise.default_profiles()))
+        asked = advise.narrowed(advise.question(view), query)
+        if not asked["measured"]:
+            return [], [], ""
         advice = advice or advise.answer(view, query)
         core = advise.answer(view, query, cores="one")
     except (UserError, ValueError) as error:
@@ -232,7 +248,8 @@ def _titles(advice: Json) -> list[str]:
 class _Context:
     """What all verdicts of a run share."""
 
-    view: RunView
+    #: `None`: the CPU's rates are published ones.
+    view: RunView | None
     noise: str
     asked: Json
     #: The answer with one core in the place of all.
@@ -248,9 +265,8 @@ class _Context:
         meant = decision_of(part)
         first, last = _alike(ranges, chosen)
         is_measured = target["provenance"] == "measured"
-        is_scaled = bool(part.get("cpu_scaled"))
         deciding = Ratio.of(part["gain"] if meant == "split" else part["c1"])
-        reasons, withheld = self._doubts(meant, deciding, is_measured, is_scaled, target)
+        reasons, withheld = self._doubts(meant, deciding, is_measured, part, target)
         decision = "cannot-tell" if withheld or meant == "cannot-tell" else meant
         return Verdict(
             operation=str(operation["operation"]),
@@ -258,15 +274,17 @@ class _Context:
             device=str(target["name"]),
             name=_name(target),
             is_measured=is_measured,
-            provenance="measured" if is_measured and not is_scaled else "modelled",
+            provenance=str(part["c1"]["provenance"]) if is_measured else "modelled",
             decision=decision,
             leaning=meant if decision == "cannot-tell" and meant != decision else "",
             against_core=self._against_core(place, target, part["from_bytes"]),
             against_host=Ratio.of(part["c1"]),
             together=Ratio.of(part["gain"]) if meant == "split" else None,
             cores=self.asked["host"].get("threads", 0),
+            library=formatting.clean(part["cpu_library"], 60),
             from_bytes=ranges[first]["from_bytes"],
             below_bytes=ranges[last].get("below_bytes"),
+            is_one_size=self.asked["buffer_bytes"] is not None,
             elsewhere=_elsewhere(ranges, first, last, target),
             saved=saved_words(part.get("host_cpu_saved")),
             confidence=_confidence(is_measured, reasons, self.noise),
@@ -288,7 +306,7 @@ class _Context:
         meant: str,
         deciding: Ratio | None,
         is_measured: bool,
-        is_scaled: bool,
+        part: Json,
         target: Json,
     ) -> tuple[list[str], bool]:
         """What lowers confidence, and whether it is too much for a decision. To keep work on the
@@ -297,7 +315,7 @@ class _Context:
         if self.noise:
             reasons.append("busy machine")
             withheld = True
-        if is_measured and _rounds(self.view) < best.ROUNDS_TO_COMPARE:
+        if is_measured and self.view is not None and _rounds(self.view) < best.ROUNDS_TO_COMPARE:
             reasons.append("too few rounds to tell")
             withheld = True
         if deciding is not None and deciding.is_wide and meant != "cpu":
@@ -305,14 +323,15 @@ class _Context:
             withheld = True
         if deciding is None and not is_measured:
             why = target["ranges"][-1]["device_bytes_per_s"].get("why") or "nothing was published"
-            reasons.append(formatting.clean(why, 200))
-        if is_scaled:
-            reasons.append("all-core rate scaled from fewer cores")
+            reasons.append(break_even.with_sizes(formatting.clean(why, 200)))
+        reasons.append(_OF_CPU[part["cpu_evidence"]])
         if not is_measured and deciding is not None:
             reasons.append(_unpublished(target))
         return [reason for reason in dict.fromkeys(reasons) if reason], withheld
 
     def _next(self, decision: str, meant: str, is_measured: bool, target: Json, part: Json) -> str:
+        if self.view is None:
+            return "`overside run quick` measures this host's cores"
         path = self.view.manifest.get("box_path") or "BOX"
         named = (name for name, ready in ready_made().items() if str(ready) == path)
         box = formatting.clean(next(named, path), 200)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use overside_ops::Operation;
 
 use super::device::{Pair, RATES_FROM_BYTES, kept, work};
-use super::question::{CpuRate, DeviceRate, MeasuredOperation, Question};
+use super::question::{CpuEvidence, CpuRate, DeviceRate, MeasuredOperation, Question};
 use super::{Comparison, RangeAdvice, TargetAdvice, completion};
 use crate::{
     Answer, BreakEven, Completion, Initiator, Interval, Outlook, OutlookQuestion, Prediction,
@@ -49,6 +49,12 @@ fn one_measured(
     }
     let mut points = Vec::new();
     let mut waiting = None;
+    if let Some(size) = question.buffer_bytes {
+        // The nearest that was measured.
+        let below = alone.keys().rev().find(|bytes| **bytes <= size);
+        let nearest = below.or(alone.keys().next()).copied();
+        alone.retain(|bytes, _| Some(*bytes) == nearest);
+    }
     for (bytes, at) in &alone {
         waiting = completion::measured(at).or(waiting);
         let polls = |one: &DeviceRate| one.completion == "poll";
@@ -58,18 +64,15 @@ fn one_measured(
         let (Some(best), Some(cpu)) = (best, measured.cpu_at(*bytes)) else {
             continue;
         };
-        let pair = Pair::measured(best.bytes_per_s, best.core_bytes_per_s).with_cpu(
-            cpu.bytes_per_s,
-            cpu.core_bytes_per_s,
-            beside(question, cpu, polls(best)),
-        );
+        let pair = Pair::measured(best.bytes_per_s, best.core_bytes_per_s)
+            .with_cpu(cpu, beside(question, cpu, polls(best)));
         let split = (rates.iter())
             .filter(fixed)
             .filter(|one| one.bytes == *bytes && one.placement.starts_with("split:"))
             .max_by(|a, b| a.bytes_per_s.typ.total_cmp(&b.bytes_per_s.typ));
         let mut advice = advice(&pair, cpu, *bytes, polls(best));
         as_measured(&mut advice, best, cpu, split.copied());
-        points.push(advice);
+        points.push(advice.resting_on(cpu));
     }
     let sizes: Vec<(u64, Verdict)> = (points.iter())
         .map(|point| (point.from_bytes, point.c1.verdict))
@@ -204,7 +207,8 @@ fn fill(
     let against_fast = ask(Setting::Static, highest)?;
     let longest = against_slow.max_buffer_bytes;
     let mut points = Vec::new();
-    for bytes in sizes(measured, longest) {
+    let sizes = (question.buffer_bytes).map_or_else(|| sizes(measured, longest), |one| vec![one]);
+    for bytes in sizes {
         let Some(cpu) = measured.cpu_at(bytes) else {
             continue;
         };
@@ -215,11 +219,12 @@ fn fill(
         let waiting = completion::published(chunk_bytes);
         let polls = waiting.mode == Completion::Poll;
         let share = beside(question, cpu, polls);
-        let pair = pair.with_cpu(cpu.bytes_per_s, cpu.core_bytes_per_s, share);
-        points.push(RangeAdvice {
+        let pair = pair.with_cpu(cpu, share);
+        let advice = RangeAdvice {
             chunk_bytes,
             ..advice(&pair, cpu, bytes, polls)
-        });
+        };
+        points.push(advice.resting_on(cpu));
     }
     let chunk_bytes = points.last().map_or(longest, |point| point.chunk_bytes);
     let typical = work(operation, &measured.patterns, ratio, chunk_bytes);
@@ -314,6 +319,8 @@ fn advice(pair: &Pair, cpu: &CpuRate, bytes: u64, polls: bool) -> RangeAdvice {
         chunk_bytes: bytes,
         fraction,
         cpu_bytes_per_s: cpu.bytes_per_s,
+        cpu_library: String::new(),
+        cpu_evidence: CpuEvidence::default(),
         device_bytes_per_s: alone,
         device_at_most_bytes_per_s: pair.at_most(),
         throughput_bytes_per_s: throughput,
@@ -366,6 +373,22 @@ fn placement(
 
 fn odds(share: f64) -> f64 {
     share / (1.0 - share).max(1e-9)
+}
+
+impl RangeAdvice {
+    /// With what is known of the CPU's rate: beside one that was not measured nothing is called
+    /// measured.
+    fn resting_on(mut self, cpu: &CpuRate) -> Self {
+        self.cpu_library.clone_from(&cpu.library);
+        self.cpu_evidence = cpu.evidence;
+        if cpu.evidence != CpuEvidence::Measured {
+            self.provenance = "modelled";
+            for one in [&mut self.gain, &mut self.c1, &mut self.c2] {
+                one.provenance = "modelled";
+            }
+        }
+        self
+    }
 }
 
 /// What the host's CPU is saved: at least while a core polls, at most while it waits for events.

@@ -3,6 +3,7 @@
 use overside_ops::Operation;
 
 use super::completion;
+use super::question::CpuRate;
 use crate::outlook::longest;
 use crate::{
     Answer, CostError, Evaluation, Evidence, EvidenceLevel, Interval, NoPrediction, Outcome,
@@ -157,10 +158,14 @@ impl Pair {
 
     /// With the CPU's rate at that size beside it, and what one of its cores does. `beside` is the
     /// share of its rate that is left while it drives the device.
-    pub(super) fn with_cpu(mut self, rate: Interval, core: Option<Interval>, beside: f64) -> Self {
-        insert_rate(&mut self.evidence, CPU, rate);
-        if let Some(core) = core {
-            insert_rate(&mut self.evidence, CORE, core);
+    pub(super) fn with_cpu(mut self, cpu: &CpuRate, beside: f64) -> Self {
+        let mut rate = |name, of: Interval| {
+            let of = of.scale(1.0 / Unit::MBPerS.in_base());
+            insert(&mut self.evidence, name, of, Unit::MBPerS, cpu.facts.clone());
+        };
+        rate(CPU, cpu.bytes_per_s);
+        if let Some(core) = cpu.core_bytes_per_s {
+            rate(CORE, core);
         }
         self.beside = beside;
         self

@@ -1,7 +1,7 @@
 //! What was measured on this host.
 
 use overside_ops::Operation;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Interval;
 
@@ -10,8 +10,8 @@ const RATES_MAX: usize = 1024;
 /// No memory is as fast.
 const RATE_MAX: f64 = 1e15;
 
-/// What was measured on this host.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+/// What this host's CPU does, and what devices did beside it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
     /// The host.
@@ -19,10 +19,14 @@ pub struct Question {
     pub host: Host,
     /// By operation.
     pub measured: Vec<MeasuredOperation>,
+    /// Answers are for buffers of so many bytes of the uncompressed side alone; absent: for all
+    /// sizes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer_bytes: Option<u64>,
 }
 
 /// The host that it was measured on.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Its hardware threads, if that is known.
@@ -31,7 +35,7 @@ pub struct Host {
 }
 
 /// Figures of one operation on one data set.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredOperation {
     /// As in `compress-deflate`.
@@ -52,7 +56,7 @@ pub struct MeasuredOperation {
 }
 
 /// What the CPU did with buffers of one size.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuRate {
     /// Bytes of a buffer on the uncompressed side.
@@ -64,10 +68,32 @@ pub struct CpuRate {
     /// What one core does alone by its CPU time, in bytes of the uncompressed side a second.
     #[serde(default)]
     pub core_bytes_per_s: Option<Interval>,
+    /// What did it, as in `isal level 1`.
+    #[serde(default)]
+    pub library: String,
+    /// How the rate was obtained.
+    #[serde(default)]
+    pub evidence: CpuEvidence,
+    /// Facts that it rests on, where it was not measured.
+    #[serde(default)]
+    pub facts: Vec<String>,
+}
+
+/// How a rate of the CPU was obtained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuEvidence {
+    /// So many threads were measured on this host.
+    #[default]
+    Measured,
+    /// Scaled from what another number of threads did here.
+    Scaled,
+    /// From what a core of a study's host did.
+    Published,
 }
 
 /// What a device, or a placement with it, did with buffers of one size.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceRate {
     /// Its name, as in `dpdk:compress_isal`.
@@ -122,6 +148,9 @@ impl Question {
                 problem,
             })
         };
+        if self.buffer_bytes == Some(0) {
+            return wrong("buffer_bytes", "at least 1".into());
+        }
         if self.measured.len() > OPERATIONS_MAX {
             return wrong("measured", format!("more than {OPERATIONS_MAX} operations"));
         }

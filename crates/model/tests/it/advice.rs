@@ -2,7 +2,7 @@
 //! verdicts, and no figure where nobody has published any.
 
 use overside_model::advice::{
-    Advice, CpuRate, DeviceRate, Host, MeasuredOperation, Plan, Question, advise,
+    Advice, CpuEvidence, CpuRate, DeviceRate, Host, MeasuredOperation, Plan, Question, advise,
 };
 use overside_model::{BreakEven, Interval, Profile, Verdict, Workload, profile};
 
@@ -22,6 +22,9 @@ fn cpu(mb_per_s: f64, sizes: &[u64]) -> Vec<CpuRate> {
             bytes_per_s: near(mb_per_s),
             threads: 1,
             core_bytes_per_s: Some(near(mb_per_s)),
+            library: String::new(),
+            evidence: CpuEvidence::Measured,
+            facts: Vec::new(),
         })
         .collect()
 }
@@ -41,6 +44,7 @@ pub(crate) fn question(measured: Vec<MeasuredOperation>) -> Question {
     Question {
         host: Host { threads: Some(8) },
         measured,
+        buffer_bytes: None,
     }
 }
 

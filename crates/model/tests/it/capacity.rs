@@ -63,6 +63,7 @@ impl Setup {
                 threads: self.threads,
             },
             measured: vec![decompress, measured("match-count", self.match_mb_per_s)],
+            buffer_bytes: None,
         };
         let advice = advise(&question, &[profile("bf2").unwrap()], Some(&workload));
         advice.unwrap().workload.unwrap()
