@@ -20,8 +20,12 @@ def test_a_ready_made_question_is_answered_as_a_table(tmp_path: Path) -> None:
     rows = [line for line in done.stdout.splitlines() if line.startswith(("cpu ", "adaptive "))]
     assert len(rows) == 2
     assert " to " in rows[1]
-    assert "Rests on:" in done.stdout
     assert "engine.rate (x" in done.stdout
+    assert ": --explain lists them." in done.stdout
+    assert "(D. Giouroukis" not in done.stdout
+    explained = overside("simulate", "drift", *SMALL, "--explain", cwd=tmp_path, code=0).stdout
+    assert "Rests on:\n" in explained
+    assert "(D. Giouroukis" in explained
     assert done.stderr == ""
 
 

@@ -19,9 +19,11 @@ use serde::Serialize;
 use crate::{Answer, BreakEven, Interval, Prediction, Profile, Verdict, Workload};
 
 pub use completion::CompletionAdvice;
-pub use pipeline::{Bottleneck, Costs, Plan, StagePlan, WorkloadAdvice};
+pub use pipeline::{Bottleneck, Costs, Plan, StagePlan, UnableCard, WorkloadAdvice};
 pub use published::published_question;
-pub use question::{CpuEvidence, CpuRate, DeviceRate, Host, MeasuredOperation, Question, QuestionError};
+pub use question::{
+    CpuEvidence, CpuRate, DeviceRate, Host, MeasuredOperation, Question, QuestionError,
+};
 
 /// What should run where.
 #[derive(Clone, Debug, PartialEq, Serialize)]

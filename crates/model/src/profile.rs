@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use overside_config::{Document, Error, Limits};
-use overside_ops::Operation;
+use overside_ops::{Format, Operation};
 use serde::{Deserialize, Serialize};
 
 use crate::{CostError, Evidence, Interval, Missing, Quantity, Sweep, Table};
@@ -290,7 +290,9 @@ impl Profile {
     /// # Errors
     /// [`CostError::Unsupported`].
     pub(crate) fn able(&self, operation: Operation) -> Result<&OperationProfile, CostError> {
-        (self.operation(operation)).ok_or_else(|| CostError::unsupported(self, operation))
+        (self.operation(operation))
+            .or_else(|| self.operation(without_framing(operation)))
+            .ok_or_else(|| CostError::unsupported(self, operation))
     }
 
     /// Why it does not do `operation`; `None` if it does, or does not say.
@@ -400,5 +402,20 @@ impl Profile {
     pub fn citation(&self, fact: &str) -> Option<String> {
         let source = self.sources.get(fact.split('.').next()?)?;
         Some(format!("{} ({source})", self.facts.get(fact)?))
+    }
+}
+
+/// What an engine does of it: the headers and checksums around DEFLATE (RFC 1950 and 1952) and
+/// around LZ4 blocks are some bytes that the host adds.
+pub(crate) fn without_framing(operation: Operation) -> Operation {
+    let inner = |format| match format {
+        Format::Gzip | Format::Zlib => Format::Deflate,
+        Format::Lz4 => Format::Lz4Block,
+        other => other,
+    };
+    match operation {
+        Operation::Compress(format) => Operation::Compress(inner(format)),
+        Operation::Decompress(format) => Operation::Decompress(inner(format)),
+        other => other,
     }
 }

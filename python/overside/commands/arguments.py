@@ -370,6 +370,7 @@ def _simulate(parser: Parser) -> None:
         help="for kv: stages as `overside kv profile --json` measured them",
     )
     _flag(parser, "--list", "list scenarios and presets, or with NAME a scenario's keys")
+    _flag(parser, "--explain", "list all that is unknown, and the published facts behind it")
     _json(parser)
 
 

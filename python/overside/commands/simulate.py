@@ -11,10 +11,13 @@ from overside import _core, strict_json
 from overside.advise import File
 from overside.commands import table
 from overside.errors import Exit, UserError, unknown
+from overside.report import formatting
 from overside.tasks.common import Json
 
 #: The scenario whose costs were measured.
 MEASURED = "kv-stages"
+#: The most figures without a prediction that are named; `--explain` names all.
+MISSING_MAX = 3
 #: Parameters that change a figure by less than this are not named.
 _NAMED_FROM = 1.02
 
@@ -29,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(report, ensure_ascii=False))
     else:
-        _print(report)
+        _print(report, explain=args.explain)
     return Exit.OK
 
 
@@ -142,8 +145,8 @@ def _list(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _print(report: Json) -> None:
-    """Prints a report for people."""
+def _print(report: Json, *, explain: bool) -> None:
+    """Prints a report for people; with `explain` all that is missing, and what it rests on."""
     print(f"{report['scenario']}: {report['about']}")
     print("modelled, not measured: each figure is typical (from lowest to highest)\n")
     if report["common"]:
@@ -151,16 +154,24 @@ def _print(report: Json) -> None:
     head, rows = _columns(report["rows"])
     print(table.text(head, rows))
     for note in report["notes"]:
-        print(f"\nNote: {note}.")
+        print(f"\nNote: {note.rstrip('.')}.")
     _print_dominating(report["rows"])
-    if report["missing"]:
+    missing, facts = report["missing"], report["facts"]
+    shown = missing if explain else missing[:MISSING_MAX]
+    if shown:
         print("\nNo prediction:")
-        for one in report["missing"]:
+        for one in shown:
             print(f"  {one['figure']}: {one['why']}; {one['remedy']}")
-    if report["facts"]:
+    if len(shown) < len(missing):
+        print(f"  and {len(missing) - len(shown)} more: --explain lists them")
+    if facts and explain:
         print("\nRests on:")
-        for fact, citation in report["facts"].items():
+        for fact, citation in facts.items():
             print(f"  {fact}: {citation}")
+    elif facts:
+        print(
+            f"\nRests on {formatting.plural(len(facts), 'published fact')}: --explain lists them."
+        )
 
 
 def _figures(row: Json) -> list[Json]:

@@ -217,6 +217,10 @@ def _workload_answer(workload: Json) -> str:
         )
         if found[verdict]
     ]
+    parts += [
+        f"not possible with {formatting.card(one['name'])} ({formatting.clean(one['why'], 200)})"
+        for one in workload["unable"]
+    ]
     alone = f"the CPU alone takes {_cores(cpu)}"
     return f"{title}: {'; '.join([*parts, alone])}."
 
@@ -266,7 +270,13 @@ def _plan(plan: Json) -> Json:
 def _plan_sentences(plan: Json) -> list[str]:
     out = [f"Cores of the host: {_answer(plan['cores'])}."]
     if plan["name"] != "cpu" and "cards" not in plan:
-        out.insert(0, "No stage is better on it than on the CPU, as far as this can tell.")
+        unknown = any(stage.get("note") for stage in plan["stages"])
+        out.insert(
+            0,
+            "No stage is known to be better on it: some of its figures are unknown."
+            if unknown
+            else "No stage is better on it than on the CPU.",
+        )
     whole = plan.get("whole_cards")
     if whole:
         out.append(f"Needs {_whole_cards(whole)}: {_answer(plan['cards'])} of them are busy.")

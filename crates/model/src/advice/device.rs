@@ -110,7 +110,7 @@ impl Pair {
         };
         let of = format!("operations.{operation}");
         let parts = &found.parts;
-        let entry = profile.operation(operation);
+        let entry = profile.able(operation).ok();
         let per_job = facts_of(entry.and_then(|entry| entry.per_job.as_ref()));
         let (to, from) = (&profile.link.to_device, &profile.link.from_device);
         let returns = parts.link_out.filter(|_| work.destination_bytes > 0);
@@ -161,7 +161,13 @@ impl Pair {
     pub(super) fn with_cpu(mut self, cpu: &CpuRate, beside: f64) -> Self {
         let mut rate = |name, of: Interval| {
             let of = of.scale(1.0 / Unit::MBPerS.in_base());
-            insert(&mut self.evidence, name, of, Unit::MBPerS, cpu.facts.clone());
+            insert(
+                &mut self.evidence,
+                name,
+                of,
+                Unit::MBPerS,
+                cpu.facts.clone(),
+            );
         };
         rate(CPU, cpu.bytes_per_s);
         if let Some(core) = cpu.core_bytes_per_s {

@@ -17,8 +17,19 @@ pub struct WorkloadAdvice {
     pub name: String,
     /// Bytes a second that enter it.
     pub rate_bytes_per_s: Interval,
-    /// On the CPU alone first, then with each device.
+    /// On the CPU alone first, then with each device that does any of its stages.
     pub plans: Vec<Plan>,
+    /// The cards that do none.
+    pub unable: Vec<UnableCard>,
+}
+
+/// A card that does none of a workload's stages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UnableCard {
+    /// The profile's name.
+    pub name: String,
+    /// Why, stage by stage.
+    pub why: String,
 }
 
 /// The best placement of a workload's stages with one device.
@@ -143,12 +154,18 @@ pub(super) fn advise(
         .collect();
     devices.sort_unstable();
     devices.dedup();
-    let with = (devices.into_iter().map(plan::Candidate::Device)).chain(
-        profiles
-            .iter()
-            .filter(|one| does_any(one, workload))
-            .map(plan::Candidate::Profile),
-    );
+    let mut able = Vec::new();
+    let mut unable = Vec::new();
+    for profile in profiles {
+        match why_unable(profile, workload) {
+            Some(why) => unable.push(UnableCard {
+                name: profile.name.clone(),
+                why,
+            }),
+            None => able.push(plan::Candidate::Profile(profile)),
+        }
+    }
+    let with = (devices.into_iter().map(plan::Candidate::Device)).chain(able);
     let mut plans = vec![alone];
     for one in with {
         let plan = plan::best(question, workload, &one, plans.first());
@@ -158,17 +175,30 @@ pub(super) fn advise(
         name: workload.name.clone(),
         rate_bytes_per_s: workload.rate_bytes_per_s,
         plans,
+        unable,
     }
 }
 
-/// Whether a card does any of the stages.
-fn does_any(profile: &Profile, workload: &Workload) -> bool {
-    let operations = workload.stages.iter().filter_map(|stage| match stage.task {
-        crate::Task::Run(operation) => Some(operation),
-        crate::Task::Send => None,
-    });
-    let mut engines = operations.filter(|one| super::uses_engines(*one));
-    engines.any(|operation| profile.operation(operation).is_some())
+/// Why a card does none of the stages; `None` if it does any.
+fn why_unable(profile: &Profile, workload: &Workload) -> Option<String> {
+    let mut reasons = Vec::new();
+    for stage in &workload.stages {
+        let crate::Task::Run(operation) = stage.task else {
+            continue;
+        };
+        if !super::uses_engines(operation) {
+            continue;
+        }
+        match profile.able(operation) {
+            Ok(_) => return None,
+            Err(why) => reasons.push(why.to_string()),
+        }
+    }
+    reasons.dedup();
+    if reasons.is_empty() {
+        reasons.push("no engine of a card does any of its stages".into());
+    }
+    Some(reasons.join("; "))
 }
 
 impl WorkloadAdvice {

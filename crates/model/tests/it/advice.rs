@@ -339,3 +339,29 @@ fn a_question_that_no_run_gives_rise_to_is_refused() {
     let unknown = measured("compress-rar", 20.0);
     assert!(advise(&question(vec![unknown]), &[], None).is_err());
 }
+
+#[test]
+fn framings_of_deflate_go_to_its_engine_and_zstd_names_the_cards_that_lack_it() {
+    let workload = |stage: &str| {
+        let text = format!(
+            "schema = \"workload/1\"\nname = \"x\"\nrate = \"10 Gb/s\"\nbuffer = \"4 MiB\"\n\
+             [host]\ncores = 64\n[[stages]]\ndo = \"{stage}\"\nratio = 0.4\ncore_rate = \"50 MB/s\"\n"
+        );
+        let workload = Workload::parse("w", &text).unwrap();
+        let advice = advise(&question(Vec::new()), &bf2(), Some(&workload)).unwrap();
+        advice.workload.unwrap()
+    };
+    for stage in ["compress-gzip", "compress-zlib", "decompress-gzip"] {
+        let found = workload(stage);
+        assert_eq!(found.unable, [], "{stage}");
+        let plan = &found.plans[1];
+        assert!(
+            plan.stages[0].device_bytes_per_s.is_some(),
+            "{stage}: {plan:?}"
+        );
+    }
+    let found = workload("compress-zstd");
+    assert_eq!(found.plans.len(), 1);
+    assert_eq!(found.unable[0].name, "bf2");
+    assert!(found.unable[0].why.contains("compress-zstd"), "{found:?}");
+}

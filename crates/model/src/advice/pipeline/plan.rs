@@ -8,6 +8,7 @@ use crate::advice::device::Pair;
 use crate::advice::question::{DeviceRate, MeasuredOperation, Question};
 use crate::advice::{Comparison, completion};
 use crate::outlook::longest;
+use crate::profile::without_framing;
 use crate::{
     Answer, Completion, CostError, Interval, NoPrediction, Prediction, Profile, Stage, Task,
     Verdict, Workload,
@@ -126,7 +127,8 @@ fn stage_known(
     }
 }
 
-/// What was measured of an operation. Of matching, with these patterns, else with any.
+/// What was measured of an operation. Of matching, with these patterns, else with any; of a codec,
+/// in this framing, else in any.
 fn find<'a>(
     question: &'a Question,
     operation: Operation,
@@ -134,12 +136,16 @@ fn find<'a>(
 ) -> Option<&'a MeasuredOperation> {
     let alike = |one: &&MeasuredOperation| match (one.operation(), operation) {
         (Ok(Operation::Match(_)), Operation::Match(_)) => true,
-        (Ok(other), _) => other == operation,
+        (Ok(other), _) => without_framing(other) == without_framing(operation),
         (Err(_), _) => false,
     };
     let all = || question.measured.iter().filter(alike);
+    let exact = |one: &&MeasuredOperation| {
+        one.patterns == patterns && one.operation().is_ok_and(|known| known == operation)
+    };
     all()
-        .find(|one| one.patterns == patterns)
+        .find(exact)
+        .or_else(|| all().find(|one| one.patterns == patterns))
         .or_else(|| all().next())
 }
 
