@@ -36,11 +36,11 @@ $(BIN)/.system-test: $(BIN)/.system-build
 $(BIN)/python: | $(BIN)/.system-build
 	$(PYTHON) -m venv $(VENV)
 
-# Cargo says what it compiles; pip would keep that to itself. What pip asks for is there by then.
+# Cargo says what it compiles; pip would keep that to itself. What pip asks for is there by then. The
+# command and the module are built at once, so that neither waits for the other's last crate.
 $(BIN)/.installed: $(SOURCES) | $(BIN)/python
 	@echo 'building the command and the Python module: three to five minutes the first time' >&2
-	$(CARGO) build --locked --release --package overside
-	$(CARGO) rustc --locked --release --package overside-py --lib --crate-type cdylib
+	$(CARGO) build --locked --release --package overside --package overside-py
 	@rm -rf build # modules that are no more would be installed again
 	$(BIN)/pip install --quiet --disable-pip-version-check .
 	@touch $@
