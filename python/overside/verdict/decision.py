@@ -407,7 +407,8 @@ def saved_words(saved: Mapping[str, float] | None) -> str:
     least, most = f"{low * 100:.0f}", f"{high * 100:.0f}"
     if low < 0:
         more = formatting.times(1 - low)
-        return f"saves up to {most} % of host CPU, or costs {more} times as much when polling"
+        polling = "nothing" if more == formatting.times(1.0) else f"costs {more} times as much"
+        return f"saves up to {most} % of host CPU, or {polling} when polling"
     return f"saves {most if least == most else f'{least} to {most}'} % of host CPU"
 
 
