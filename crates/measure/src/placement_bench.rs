@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::{CpuTime, Device, OperationConfig, Slice};
+use overside_device::{Clock, CpuTime, Device, OperationConfig, Slice};
 use overside_model::{Initiator, Profile};
 use overside_placement::{Executor, Policy, Report, Setup, Target, TargetReport};
 use overside_probe::closed_loop::{self, LoopParams, Timeouts, Until};
@@ -16,7 +16,7 @@ use overside_probe::{Failure, FailureKind};
 
 use crate::evidence::HostClock;
 use crate::memory_budget::destinations_fit;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Plan, operations_max};
 use crate::sample::{Check, PlacementRecord, Sample, TargetRecord, Warning};
 use crate::shuffle::shuffled;
 use crate::test::{CompletionMode, Setting, Test};
@@ -48,6 +48,8 @@ pub(crate) struct PlacementBench<'a> {
     pub buffers: TestBuffers,
     /// What an emulated device is made from.
     pub profile: Option<Arc<Profile>>,
+    /// What time is.
+    pub clock: Clock,
     /// When the sample has failed.
     pub deadline: Instant,
 }
@@ -75,6 +77,7 @@ pub(crate) fn target_test(test: &Test, target: Target) -> Test {
 impl PlacementBench<'_> {
     /// Takes the sample.
     pub(crate) fn measure(self, cache: &RefCell<ReferenceCache>) -> Result<Sample, Failure> {
+        self.clock.set_job_cost(Duration::ZERO);
         self.fits()?;
         let sources = self.sources()?;
         let checkers = self.verified(&sources, cache)?;
@@ -88,8 +91,9 @@ impl PlacementBench<'_> {
             checkers,
             self.depths(),
             operation,
+            self.clock.clone(),
         );
-        self.pass(&mut queue, self.test.warmup())?;
+        let job_cost = self.warm_up(&mut queue)?;
         queue.check_kept()?;
         queue.restart();
         let devices = self.sides().map(|side| side.device.info().name.as_str());
@@ -119,6 +123,7 @@ impl PlacementBench<'_> {
             elapsed,
             cpu,
             varied,
+            job_cost,
         };
         self.sample(&figures, check, streams, &after)
     }
@@ -164,6 +169,7 @@ impl PlacementBench<'_> {
         setup.source_bytes = self.buffers.source.longest() as usize;
         setup.destination_bytes = self.destination_bytes() as usize;
         [setup.cpu_depth, setup.device_depth] = self.depths();
+        setup.clock = self.clock.clone();
         setup.job_timeout = self.deadline.saturating_duration_since(Instant::now());
         if let Some(side) = self.cpu.as_ref().filter(|_| policy.uses_cpu()) {
             setup.cpu = Some(Arc::clone(&side.device));
@@ -203,6 +209,8 @@ impl PlacementBench<'_> {
             // Results come in order, so a chunk's latency is mostly that of others.
             latencies: false,
             timeouts: Timeouts::until(self.deadline),
+            clock: self.clock.clone(),
+            operations_max: operations_max(&self.clock, self.buffers.source.longest()),
         }
     }
 
@@ -227,12 +235,29 @@ impl PlacementBench<'_> {
                 checkers,
                 [0, 0],
                 self.test.operation,
+                self.clock.clone(),
             );
             let all = Until::Count(sources.len() as u64);
             closed_loop::run(&mut queue, &self.params(), all)?;
             checkers = queue.into_checkers();
         }
         Ok(checkers)
+    }
+
+    /// Does the same work before the clock starts. In virtual time, what the submitter's part in a
+    /// job has taken there is what it costs from then on; returns it.
+    fn warm_up(&self, queue: &mut PlacementQueue<'_>) -> Result<Option<Duration>, Failure> {
+        let begun = self.clock.submitter_cpu_time();
+        let pushed = queue.pushed();
+        self.pass(queue, self.test.warmup())?;
+        if !self.clock.is_virtual() {
+            return Ok(None);
+        }
+        let spent = self.clock.submitter_cpu_time().saturating_sub(begun);
+        let jobs = u32::try_from(queue.pushed() - pushed).unwrap_or(u32::MAX);
+        let cost = spent / jobs.max(1);
+        self.clock.set_job_cost(cost);
+        Ok(Some(cost))
     }
 
     /// Runs the stream again and again for a while, in the test's setting. Returns the time and how
@@ -249,9 +274,9 @@ impl PlacementBench<'_> {
                 Ok((pass.elapsed(), pass.operations.div_ceil(count)))
             }
             Setting::Reconfiguration => {
-                let start = Instant::now();
+                let start = self.clock.now();
                 let mut streams = 0;
-                while streams == 0 || start.elapsed() < limit {
+                while streams == 0 || self.clock.since(start) < limit {
                     // Tears both contexts and all buffers down and sets them up again.
                     queue.let_go();
                     queue.executor.reconfigure().map_err(queue::not_opened)?;
@@ -259,7 +284,7 @@ impl PlacementBench<'_> {
                     closed_loop::run(queue, &params, Until::Count(count))?;
                     streams += 1;
                 }
-                Ok((start.elapsed(), streams))
+                Ok((self.clock.since(start), streams))
             }
         }
     }

@@ -30,7 +30,7 @@ pub const SAMPLE_BYTES_MAX: u64 = 4 << 30;
 pub struct Test {
     /// The device by name, as in `cpu` or `emulated:bf2`.
     pub device: String,
-    /// How an emulated device times its completions; `replay` if absent. Devices with a clock
+    /// How an emulated device times its completions; `virtual` if absent. Devices with a clock
     /// of their own do not look at it.
     #[serde(default)]
     pub timing: Option<Timing>,

@@ -350,19 +350,11 @@ impl<'a> Sum<'a> {
         Some(one.scale(packets))
     }
 
-    /// Ending the old context and initialising the new one, of any operation or else of this one.
-    /// The first is what is known over all paths to the card, and so the more careful.
+    /// Ending the old context and initialising the new one.
     fn contexts(&mut self) -> (Option<Interval>, Option<Interval>) {
-        let profile = self.profile;
-        let own = |stem: &str| {
-            let value = profile
-                .values
-                .get(&format!("{stem}.{}", self.work.operation));
-            value.filter(|one| one.unit.dimension() == Dimension::Time)
-        };
-        let end = (profile.reconfiguration.as_ref()).or_else(|| own("context.end"));
-        let init = (profile.device.context_init.as_ref()).or_else(|| own("context.init"));
-        let end = self.fixed(end, "end of a context");
+        let (profile, operation) = (self.profile, self.work.operation);
+        let end = self.fixed(profile.context_end(operation), "end of a context");
+        let init = profile.context_init(operation);
         (end, self.fixed(init, "initialisation of a context"))
     }
 

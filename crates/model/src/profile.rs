@@ -6,7 +6,7 @@ use overside_config::{Document, Error, Limits};
 use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
 
-use crate::{CostError, Evidence, Interval, Missing, Quantity, Sweep, Table};
+use crate::{CostError, Dimension, Evidence, Interval, Missing, Quantity, Sweep, Table};
 
 /// What a profile's `schema` says.
 const PROFILE_SCHEMA: &str = "profile/1";
@@ -283,6 +283,34 @@ impl Profile {
     /// What it says about `operation`; `None` if the device cannot do it.
     pub fn operation(&self, operation: Operation) -> Option<&OperationProfile> {
         self.operations.iter().find(|entry| entry.covers(operation))
+    }
+
+    /// What ending a context of `operation` costs: seen with this operation by this initiator, else
+    /// with another one of the same engine, else over all paths to such cards.
+    pub fn context_end(&self, operation: Operation) -> Option<&Quantity> {
+        let codec =
+            |operation| matches!(operation, Operation::Compress(_) | Operation::Decompress(_));
+        let others = Operation::all().into_iter().filter(|other| codec(*other));
+        let of_engine = others
+            .filter(|_| codec(operation))
+            .map(|other| other.to_string());
+        let names = [operation.to_string(), "all".into()]
+            .into_iter()
+            .chain(of_engine);
+        let own = names.filter_map(|name| self.time(&format!("context.end.{name}")));
+        own.chain(&self.reconfiguration).next()
+    }
+
+    /// What initialising a context of `operation` costs: with this operation, else with any.
+    pub fn context_init(&self, operation: Operation) -> Option<&Quantity> {
+        let own = self.time(&format!("context.init.{operation}"));
+        own.or(self.device.context_init.as_ref())
+    }
+
+    /// A time among the other values.
+    fn time(&self, name: &str) -> Option<&Quantity> {
+        let value = self.values.get(name);
+        value.filter(|one| one.unit.dimension() == Dimension::Time)
     }
 
     /// What it says about `operation`.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::Device;
+use overside_device::{Clock, Device};
 use overside_link::verbs::{Endpoint, Side};
 use overside_probe::Failure;
 use overside_probe::closed_loop::Timeouts;
@@ -101,7 +101,11 @@ fn on_device(
 ) -> Result<Sample, Failure> {
     let plan = plan(test);
     let lanes = (0..test.threads).map(|index| {
-        let lane = Copying::new(Arc::clone(device), PayloadPattern::new(plan, index))?;
+        let lane = Copying::new(
+            Arc::clone(device),
+            Clock::default(),
+            PayloadPattern::new(plan, index),
+        )?;
         Ok::<Box<dyn Lane>, Failure>(Box::new(lane))
     });
     let lanes = lanes.collect::<Result<Vec<_>, _>>()?;

@@ -27,6 +27,8 @@ pub(super) struct Figures {
     pub elapsed: Duration,
     pub cpu: CpuTime,
     pub varied: u64,
+    /// The submitter's CPU time for a job, where it is a part of the time: on a virtual clock.
+    pub job_cost: Option<Duration>,
 }
 
 /// Times of setting contexts up, by target, and of making buffers.
@@ -101,7 +103,9 @@ impl Figures {
     /// Mean times of the leading target's stages, a job or a context each.
     fn means(&self) -> impl Iterator<Item = (&'static str, f64)> + Clone {
         let lead = self.lead();
-        mean_stages(self.target(lead), &self.times.targets[lead as usize].0)
+        let submit = self.job_cost.map(|cost| ("submit", cost.as_nanos() as f64));
+        let stages = mean_stages(self.target(lead), &self.times.targets[lead as usize].0);
+        stages.chain(submit)
     }
 
     /// Mean nanoseconds of the leading target's stages, and both targets' totals.

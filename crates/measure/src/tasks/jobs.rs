@@ -91,8 +91,9 @@ fn common() -> Vec<Parameter> {
             .default("static"),
         Parameter::choice("completion", "wait for completions, or ask for them", &["event", "poll"])
             .default("event"),
-        Parameter::choice("timing", "how an emulated device times its completions", &["replay",
-            "paced", "functional"]),
+        Parameter::choice("timing", "how an emulated device times its completions: on a virtual \
+            clock, in real time (computed beforehand, or as they come), or not",
+            &["virtual", "replay", "paced", "functional"]),
         data("corpus"),
         Parameter::integer("sample_bytes", "how much of the data set is used, in buffers evenly \
             spaced over it", 1, SAMPLE_BYTES_MAX).default(8 << 20).unit("bytes"),
@@ -114,6 +115,7 @@ pub(super) fn metrics(of_sides: Vec<Metric>) -> Vec<Metric> {
         lower("cpu_seconds", "s", "host CPU seconds of the sample"),
     ];
     let stages = [
+        ("submit", "CPU time of the submitter for a job, a part of virtual time; placements"),
         ("queueing", "mean time of a job in the device's queue"),
         ("transfer", "mean time of a job on the link"),
         ("engine", "mean time of a job in the engine"),

@@ -1,7 +1,7 @@
 //! Keeping both targets at work: chunks from the queues into the contexts, completions out of them.
 
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use overside_device::{JobError, SubmitError};
 use overside_ops::Direction;
@@ -89,7 +89,7 @@ impl Executor {
         let breaker = &self.lanes.breaker;
         let waiting = self.in_flight.waiting(Target::Device) + device.load();
         match breaker.retry_at() {
-            Some(until) => waiting == 0 && Instant::now() >= until,
+            Some(until) => waiting == 0 && self.setup.clock.now() >= until,
             None => breaker.limit(device.depth()) == device.depth() || waiting == 0,
         }
     }
@@ -141,7 +141,7 @@ impl Executor {
     /// placement the CPU goes on without it.
     fn is_device_silent(&self) -> bool {
         self.scheduler.is_adaptive()
-            && (self.lanes.device_silent_at()).is_some_and(|at| Instant::now() >= at)
+            && (self.lanes.device_silent_at()).is_some_and(|at| self.setup.clock.now() >= at)
     }
 
     /// Has the CPU, which has nothing else to do, run what a silent device has as well, the chunk
@@ -202,7 +202,7 @@ impl Executor {
         let is_wanted = self.in_flight.waiting(Target::Device) > 0 || self.in_flight.has_shared();
         if let Some(until) = self.lanes.breaker.retry_at()
             && is_wanted
-            && Instant::now() >= until
+            && self.setup.clock.now() >= until
         {
             self.try_again();
         }
@@ -238,10 +238,10 @@ impl Executor {
         let Some(lane) = self.lanes.get_mut(target).filter(|lane| !lane.is_open()) else {
             return true;
         };
-        let begin = Instant::now();
+        let begin = self.setup.clock.now();
         let result = lane.open();
         if let (Target::Device, Some(adaptive)) = (target, self.scheduler.adaptive()) {
-            adaptive.opened(begin.elapsed());
+            adaptive.opened(self.setup.clock.since(begin));
         }
         let Err(error) = result else { return true };
         self.in_flight.put_back(place, target);
@@ -311,7 +311,7 @@ impl Executor {
         timeout: Duration,
         input: Option<BorrowedFd<'_>>,
     ) -> Result<(), Error> {
-        let now = Instant::now();
+        let now = self.setup.clock.now();
         let mut timeout = timeout.min(LONGEST);
         if (self.lanes.get(Target::Device)).is_some_and(|lane| lane.load() > 0) {
             timeout = timeout.min(SILENCE_CHECK.max(self.setup.job_timeout / 8));
@@ -327,10 +327,14 @@ impl Executor {
         {
             timeout = timeout.min(until.saturating_duration_since(now));
         }
+        if (self.lanes.iter().chain(self.verifier.lane())).any(Lane::is_stuck) {
+            timeout = timeout.min(STUCK);
+        }
+        if self.setup.clock.is_virtual() {
+            self.setup.clock.wait(now + timeout);
+            return Ok(());
+        }
         for lane in (self.lanes.iter_mut()).chain(self.verifier.lane_mut()) {
-            if lane.is_stuck() {
-                timeout = timeout.min(STUCK);
-            }
             if lane.running() == 0 {
                 continue;
             }

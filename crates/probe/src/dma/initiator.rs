@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use overside_device::CpuTime;
 use overside_device::threads::process_cpu_ns;
+use overside_device::{Clock, CpuTime};
 use overside_link::verbs::{Endpoint, Side};
 
 use super::command::{Answer, Command, RunReport, TestSide, out_of_turn};
@@ -96,6 +96,8 @@ impl Initiator {
             operations_a_look: OPERATIONS_A_LOOK,
             latencies: plan.each,
             timeouts: self.timeouts.clone(),
+            clock: Clock::default(),
+            operations_max: u64::MAX,
         };
         self.workers = Some(Workers::start(lanes, &params, self.cores.as_deref())?);
         Ok(())

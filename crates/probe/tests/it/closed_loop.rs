@@ -118,6 +118,8 @@ fn params(batch: usize, event: bool, latencies: bool) -> LoopParams {
         operations_a_look: 1,
         latencies,
         timeouts: Timeouts::until(Instant::now() + Duration::from_secs(20)),
+        clock: Clock::default(),
+        operations_max: u64::MAX,
     }
 }
 
