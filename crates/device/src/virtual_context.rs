@@ -85,7 +85,8 @@ impl VirtualContext {
         config: &ContextConfig,
         mut set_up: SetUp,
     ) -> Result<Self, OpenError> {
-        let parts = set_up(config)?;
+        let (parts, spent) = clock.aside(|| set_up(config));
+        let parts = parts?;
         clock.sleep(duration(parts.times.init_ns));
         Ok(Self {
             lifecycle: Lifecycle {
@@ -98,7 +99,7 @@ impl VirtualContext {
             accounting,
             in_flight: BinaryHeap::new(),
             submitted: 0,
-            spent: Duration::ZERO,
+            spent,
         })
     }
 
@@ -198,7 +199,9 @@ impl Context for VirtualContext {
             return Err(OpenError::InFlight(self.in_flight()));
         }
         let ended = self.parts.times.end_ns;
-        self.parts = (self.set_up)(&config)?;
+        let (parts, spent) = self.clock.aside(|| (self.set_up)(&config));
+        self.spent += spent;
+        self.parts = parts?;
         self.lifecycle = Lifecycle {
             end_ns: ended,
             ..self.parts.times

@@ -20,7 +20,7 @@ use crate::placement_bench::{PlacementBench, Side, target_test};
 use crate::plan::{compressed_input, plan};
 use crate::sample::Sample;
 use crate::tasks::AnyTest;
-use crate::test::{Data, Test, TestError};
+use crate::test::{Data, Input, Test, TestError};
 use crate::verify::{ReferenceCache, TestBuffers};
 use overside_probe::{Failure, FailureKind};
 
@@ -55,6 +55,7 @@ fn is_virtual(test: &Test) -> bool {
 #[derive(Clone, PartialEq, Eq)]
 struct BuffersKey {
     data: Data,
+    input: Input,
     buffer_size: u64,
     compressed: Option<Format>,
 }
@@ -253,11 +254,16 @@ impl Worker {
         let compressed = compressed_input(test.operation);
         let key = BuffersKey {
             data: test.data.clone(),
+            input: test.input,
             buffer_size: test.buffer_size,
             compressed: None,
         };
         let original = self.kept(key.clone(), || {
-            let original = match Buffers::read(&test.data, test.buffer_size) {
+            let read = match test.input {
+                Input::Buffers => Buffers::read,
+                Input::Files => Buffers::read_files,
+            };
+            let original = match read(&test.data, test.buffer_size) {
                 Ok(buffers) => Arc::new(buffers),
                 Err(NoData::TooShort(reason)) => return Err(Failure::unsupported(reason)),
                 Err(NoData::Failed(failure)) => return Err(failure),

@@ -155,6 +155,10 @@ pub struct OperationProfile {
     /// The engine's own cost of one job, whatever its size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_job: Option<Quantity>,
+    /// What a doorbell costs the engine. The jobs that it hands over share it; rates are those of
+    /// many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_doorbell: Option<Quantity>,
     /// From the doorbell to the engine and back, whatever the size. Jobs in flight share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Quantity>,
@@ -364,6 +368,7 @@ impl Profile {
                 ("max_destination", entry.max_destination.as_ref()),
                 ("rate", entry.rate.as_ref()),
                 ("per_job", entry.per_job.as_ref()),
+                ("per_doorbell", entry.per_doorbell.as_ref()),
                 ("latency", entry.latency.as_ref()),
             ]
             .map(|(name, quantity)| (format!("{key}.{name}"), quantity));

@@ -65,12 +65,14 @@ impl CardWork {
         result
     }
 
-    /// When a job is done that was submitted then, and where its time goes.
+    /// When a job is done that was submitted then, and where its time goes. `is_first`: of those that
+    /// a doorbell handed over.
     pub(crate) fn admit(
         &self,
         source_bytes: usize,
         result: &Result<Outcome, JobError>,
         submitted: Instant,
+        is_first: bool,
     ) -> (Instant, Stages) {
         let source_bytes = source_bytes as u64;
         let result_bytes = match result {
@@ -81,7 +83,7 @@ impl CardWork {
         };
         let pace = self.pace.as_ref();
         let times = pace.map_or_else(StageTimes::default, |pace| {
-            pace.stages(source_bytes, result_bytes)
+            pace.stages(source_bytes, result_bytes, is_first)
         });
         let epoch = self.state.epoch;
         let arrival_ns = submitted.saturating_duration_since(epoch).as_nanos() as u64;
@@ -102,6 +104,8 @@ pub(crate) struct Engine {
     /// By how many nanoseconds setting the context up took longer than the profile says, so that
     /// its first completion is late.
     late_setup: Arc<AtomicU64>,
+    /// When the last job was submitted: as all of its doorbell.
+    doorbell: Option<Instant>,
     /// When the last result was released.
     released: Instant,
     /// Computed and not yet due, in the order of their times: the servers keep the order.
@@ -125,6 +129,7 @@ impl Engine {
         Self {
             work,
             late_setup,
+            doorbell: None,
             released: Instant::now(),
             pending: VecDeque::with_capacity(depth),
             busy: Duration::ZERO,
@@ -184,7 +189,8 @@ impl Engine {
             return;
         }
         let (source_len, submitted) = (job.source().len(), job.submitted());
-        let (due, mut stages) = self.work.admit(source_len, &result, submitted);
+        let is_first = self.doorbell.replace(submitted) != Some(submitted);
+        let (due, mut stages) = self.work.admit(source_len, &result, submitted, is_first);
         let late_setup_ns = self.late_setup.swap(0, Ordering::Relaxed);
         (stages.late, stages.overdue_ns) = (late_setup_ns > 0, late_setup_ns);
         let late_after = due + tolerance(due.saturating_duration_since(submitted));

@@ -39,6 +39,12 @@ impl VirtualEngine for CardWork {
     }
 
     fn admit(&mut self, job: &ComputedJob<'_>) -> (Instant, Stages) {
-        Self::admit(self, job.job.source.len(), job.result, job.arrival)
+        Self::admit(
+            self,
+            job.job.source.len(),
+            job.result,
+            job.arrival,
+            job.is_first,
+        )
     }
 }

@@ -172,6 +172,10 @@ impl Lane for Copying {
         (self.pattern).check_destination(slot, self.to[slot].as_deref(), missing)
     }
 
+    fn emulator_ns(&self) -> u64 {
+        self.context.cpu_time().emulator_ns
+    }
+
     fn applied(&self) -> Applied {
         match &self.applied {
             Some(applied) => Applied::clone(applied),

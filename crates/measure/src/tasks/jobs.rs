@@ -86,6 +86,9 @@ fn common() -> Vec<Parameter> {
             without one the device has all, a job at a time")).names(Reference::Placement),
         Parameter::text("cpu_variant", "with a placement: the library of the CPU target")
             .names(Reference::Variant),
+        Parameter::choice("input", "a stream of a placement: all buffers, or each file of the data \
+            set, cut into buffers and joined when all are done", &["buffers", "files"])
+            .default("buffers"),
         Parameter::choice("setting", "reuse contexts and buffers, or set them up again for each \
             job (with a placement: for each stream)", &["static", "reconfiguration"])
             .default("static"),
@@ -106,6 +109,8 @@ pub(super) fn metrics(of_sides: Vec<Metric>) -> Vec<Metric> {
     let throughput = [
         higher("throughput", "MB/s", "bytes of the uncompressed side in the elapsed time; MB is \
             10^6 bytes"),
+        higher("file_throughput", "MB/s", "input=files: mean over the files of size over time; \
+            `throughput` is the ratio of totals"),
         higher("engine_throughput", "MB/s", "bytes of the uncompressed side in the engine's own \
             time"),
         higher("rate", "jobs/s", "jobs in the elapsed time"),

@@ -11,7 +11,7 @@ use super::Executor;
 use crate::in_flight::Queue;
 use crate::lane::Lane;
 use crate::report::EventKind;
-use crate::{Error, Target};
+use crate::{Error, Policy, Target};
 
 /// The pause between two polls of a device that has no event.
 const PAUSE: Duration = Duration::from_micros(20);
@@ -125,16 +125,35 @@ impl Executor {
 
     /// Fills both targets, and hands over what is offered when it is due, or at once if `kick`.
     pub(super) fn pump(&mut self, kick: bool) {
-        // The device first: what it fails at goes to the CPU in the same round.
-        for target in [Target::Device, Target::Cpu] {
-            self.fill(target);
-            if target == Target::Cpu {
-                self.run_silent_chunks_twice();
-            }
-            if (self.lanes.get(target)).is_some_and(|lane| kick || lane.is_kick_due()) {
-                self.kick(target);
+        // Setting the device up again blocks, and the CPU works meanwhile on what it was given.
+        if self.is_set_up_due() {
+            let is_now = kick || self.in_flight.is_full();
+            self.serve(Target::Cpu, is_now);
+            if !is_now {
+                return;
             }
         }
+        // The device first: what it fails at goes to the CPU in the same round.
+        for target in [Target::Device, Target::Cpu] {
+            self.serve(target, kick);
+        }
+    }
+
+    fn serve(&mut self, target: Target, kick: bool) {
+        self.fill(target);
+        if target == Target::Cpu {
+            self.run_silent_chunks_twice();
+        }
+        if (self.lanes.get(target)).is_some_and(|lane| kick || lane.is_kick_due()) {
+            self.kick(target);
+        }
+    }
+
+    /// Whether the device's part of a fixed split waits for its context to be set up again.
+    fn is_set_up_due(&self) -> bool {
+        matches!(self.setup.policy, Policy::Split(_))
+            && self.in_flight.waiting(Target::Device) > 0
+            && (self.lanes.get(Target::Device)).is_some_and(|lane| !lane.is_open())
     }
 
     /// Whether the device has been silent for longer than is to be expected, so that under adaptive

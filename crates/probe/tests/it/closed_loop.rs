@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use overside_device::Clock;
 use overside_probe::closed_loop::{Done, LoopParams, OperationQueue, Timeouts, Until, run};
 use overside_probe::{Failure, FailureKind};
 
