@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::{Capability, Device, DeviceInfo, Provenance, Timing};
+use crate::{Capability, Clock, Device, DeviceInfo, Provenance, Timing};
 
 /// A kind of devices.
 pub trait Backend: Sync {
@@ -72,9 +72,11 @@ pub struct Options {
     pub threads: usize,
     /// The cores that those threads are pinned to, in turn; not pinned if absent.
     pub cores: Option<Vec<usize>>,
-    /// How an emulated device times its completions; `replay` if absent. Other devices have a
-    /// clock of their own.
+    /// How an emulated device times its completions in real time; `replay` if absent. Other devices
+    /// have a clock of their own.
     pub timing: Option<Timing>,
+    /// What time is. An emulated device and this machine's cores can follow a virtual clock.
+    pub clock: Clock,
 }
 
 impl Default for Options {
@@ -83,6 +85,7 @@ impl Default for Options {
             threads: 1,
             cores: None,
             timing: None,
+            clock: Clock::default(),
         }
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum Provenance {
     /// A real device and a real clock.
     Measured,
-    /// Real bytes, paced by a profile.
+    /// Real bytes at the times of a profile.
     Emulated,
     /// Computed.
     Modelled,
@@ -25,9 +25,12 @@ pub enum Provenance {
 pub enum Timing {
     /// Jobs complete when the device is done with them.
     Real,
-    /// Results are computed as jobs come and released at the time that a profile gives.
+    /// Results are real; a [`Clock`](crate::Clock) adds up the times that a profile gives and those
+    /// that were measured here, whatever this machine is busy with.
+    Virtual,
+    /// Results are computed as jobs come and released in real time, when a profile says.
     Paced,
-    /// Results computed beforehand are released at the time that a profile gives.
+    /// The same, with results that were computed beforehand.
     Replay,
     /// Results are real, times mean nothing.
     Functional,

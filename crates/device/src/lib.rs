@@ -26,6 +26,7 @@
 
 pub mod backend;
 mod capabilities;
+mod clock;
 mod context;
 mod error;
 mod info;
@@ -33,14 +34,17 @@ mod job;
 pub mod primitive;
 mod region;
 pub mod threads;
+mod virtual_context;
 mod wait;
 
 pub use capabilities::{Capabilities, Capability, MemoryKind};
+pub use clock::Clock;
 pub use context::{Closed, Context, ContextConfig, CpuTime, Device, Lifecycle, within};
 pub use error::{Lost, MemoryError, OpenError, Refusal, SubmitError};
 pub use info::{Applied, DeviceInfo, Provenance, Timing};
 pub use job::{Completion, Job, JobError, Outcome, Source, Stages};
 pub use region::{DeviceId, ExternalBytes, Region, Registration, Slice};
+pub use virtual_context::{ComputedJob, SetUp, VirtualContext, VirtualEngine, VirtualParts};
 pub use wait::wait;
 
 pub use overside_ops::{Config as OperationConfig, Operation, Output};

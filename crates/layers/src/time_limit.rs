@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_device::{
-    Completion, Context, ContextConfig, Device, Job, Lost, OpenError, SubmitError,
+    Clock, Completion, Context, ContextConfig, Device, Job, Lost, OpenError, SubmitError,
 };
 
 use crate::{ContextLayer, DeviceLayer, Layered, LayeredContext};
@@ -36,13 +36,23 @@ pub fn is_silence(lost: &Lost) -> bool {
 pub struct TimeLimit {
     inner: Arc<dyn Device>,
     limit: Duration,
+    clock: Clock,
 }
 
 impl TimeLimit {
     /// `inner` with so much time for each job, from when it is offered.
     pub fn around(inner: Arc<dyn Device>, limit: Duration) -> Arc<dyn Device> {
+        Self::on_clock(inner, limit, Clock::default())
+    }
+
+    /// The same by the clock that the device follows.
+    pub fn on_clock(inner: Arc<dyn Device>, limit: Duration, clock: Clock) -> Arc<dyn Device> {
         let limit = limit.min(LIMIT_MAX);
-        Arc::new(Layered(Self { inner, limit }))
+        Arc::new(Layered(Self {
+            inner,
+            limit,
+            clock,
+        }))
     }
 }
 
@@ -57,8 +67,9 @@ impl DeviceLayer for TimeLimit {
             device: self.inner.info().name.clone(),
             tags: VecDeque::new(),
             waiting_since: None,
-            looked: Instant::now(),
-            not_before: Instant::now(),
+            looked: self.clock.now(),
+            not_before: self.clock.now(),
+            clock: self.clock.clone(),
         };
         Ok(LayeredContext::around(self.inner.open(config)?, layer))
     }
@@ -66,6 +77,7 @@ impl DeviceLayer for TimeLimit {
 
 struct LimitedContext {
     device: String,
+    clock: Clock,
     limit: Duration,
     /// Of the jobs in flight. They mostly come back in this order.
     tags: VecDeque<u64>,
@@ -110,7 +122,7 @@ impl ContextLayer for LimitedContext {
         inner: &mut dyn Context,
         jobs: &mut VecDeque<Job>,
     ) -> Result<usize, SubmitError> {
-        let now = Instant::now();
+        let now = self.clock.now();
         let is_first_offer = jobs.front().is_some_and(|job| job.deadline.is_none());
         if self.tags.is_empty() {
             self.look(inner, now);
@@ -141,7 +153,7 @@ impl ContextLayer for LimitedContext {
         out: &mut Vec<Completion>,
         max: usize,
     ) -> Result<usize, Lost> {
-        self.look(inner, Instant::now());
+        self.look(inner, self.clock.now());
         let before = out.len();
         let count = inner.poll(out, max)?;
         for completion in &out[before..] {
@@ -149,15 +161,15 @@ impl ContextLayer for LimitedContext {
             at.and_then(|at| self.tags.remove(at));
         }
         if count > 0 {
-            self.waiting_since = (!self.tags.is_empty()).then(Instant::now);
+            self.waiting_since = (!self.tags.is_empty()).then(|| self.clock.now());
         } else if max > 0 && !self.tags.is_empty() {
-            self.check(Instant::now())?;
+            self.check(self.clock.now())?;
         }
         Ok(count)
     }
 
     fn arm(&mut self, inner: &mut dyn Context) -> Result<bool, Lost> {
-        self.look(inner, Instant::now());
+        self.look(inner, self.clock.now());
         inner.arm()
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::{ContextConfig, Device};
+use overside_device::{Clock, ContextConfig, Device};
 use overside_model::Profile;
 use overside_probe::closed_loop::{self, LoopParams, Timeouts, Until};
 use overside_probe::{Failure, FailureKind};
@@ -15,7 +15,7 @@ use crate::job_totals::has_compressed_side;
 use crate::lifecycle_times::mean_stages;
 use crate::memory_budget::destinations_fit;
 use crate::metrics::Metrics;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Plan, operations_max};
 use crate::prediction::predict;
 use crate::sample::{Done, Sample, Warning, Work, nanoseconds};
 use crate::shuffle::shuffled;
@@ -35,7 +35,9 @@ pub(crate) struct ContextBench<'a> {
     /// What an emulated device is made from.
     pub profile: Option<Arc<Profile>>,
     /// By which the submitting side's CPU time goes.
-    pub clock: HostClock,
+    pub cpu_clock: HostClock,
+    /// What time is.
+    pub clock: Clock,
     /// When the sample has failed.
     pub deadline: Instant,
 }
@@ -65,7 +67,10 @@ impl ContextBench<'_> {
         let context = self.device.open(config.clone());
         let mut queue = ContextQueue::new(
             &*self.device,
-            context.map_err(|error| plan::not_opened(&error))?,
+            (
+                context.map_err(|error| plan::not_opened(&error))?,
+                self.clock.clone(),
+            ),
             (&sources, shuffled(sources.len(), test.seed)),
             (plan.depth, plan.destination_bytes),
             (
@@ -80,6 +85,8 @@ impl ContextBench<'_> {
             operations_a_look: 1,
             latencies: true,
             timeouts: Timeouts::until(self.deadline),
+            clock: self.clock.clone(),
+            operations_max: operations_max(&self.clock, longest),
         };
         closed_loop::run(&mut queue, &params, Until::Count(sources.len() as u64))?;
         let check = queue.checker.summary()?;
@@ -87,9 +94,9 @@ impl ContextBench<'_> {
         queue.reconfigure = (test.setting == Setting::Reconfiguration).then_some(config);
         closed_loop::run(&mut queue, &params, Until::Passed(test.warmup()))?;
         queue.restart();
-        let before = self.clock.read(queue.context.cpu_time());
+        let before = self.cpu_clock.read(queue.context.cpu_time());
         let pass = closed_loop::run(&mut queue, &params, Until::Passed(test.sample()))?;
-        let after = self.clock.read(queue.context.cpu_time());
+        let after = self.cpu_clock.read(queue.context.cpu_time());
         queue.check_last_outputs()?;
         let cpu = after.since(&before);
         let (totals, varied) = (queue.totals, queue.checker.varied);

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use overside_device::{
-    Completion, Context, ContextConfig, Device, Job, JobError, Lost, OpenError, Operation, Outcome,
-    Region, Slice, SubmitError,
+    Clock, Completion, Context, ContextConfig, Device, Job, JobError, Lost, OpenError, Operation,
+    Outcome, Region, Slice, SubmitError,
 };
 use overside_probe::closed_loop::{Done, OperationQueue};
 use overside_probe::{Failure, FailureKind};
@@ -21,6 +21,7 @@ const ALIGN_BYTES: usize = 64;
 /// What keeps the jobs of one context coming.
 pub(crate) struct ContextQueue<'a> {
     pub context: Box<dyn Context>,
+    clock: Clock,
     /// How the context is set up again before each job, whose time this is a part of; `None`: it
     /// stays as it is.
     pub reconfigure: Option<ContextConfig>,
@@ -55,7 +56,7 @@ impl<'a> ContextQueue<'a> {
     /// With `depth` destinations of the device's memory. `order` is that of the sources.
     pub(crate) fn new(
         device: &dyn Device,
-        context: Box<dyn Context>,
+        (context, clock): (Box<dyn Context>, Clock),
         (sources, order): (&'a [Slice], Vec<u32>),
         (depth, destination_bytes): (usize, u64),
         (operation, checker): (Operation, OutputChecker<'a>),
@@ -74,6 +75,7 @@ impl<'a> ContextQueue<'a> {
         };
         Ok(Self {
             context,
+            clock,
             reconfigure: None,
             is_set_up: false,
             sources,
@@ -208,7 +210,7 @@ impl OperationQueue for ContextQueue<'_> {
     }
 
     fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
-        wait(&mut *self.context, timeout)
+        wait(&mut *self.context, &self.clock, timeout)
     }
 
     fn withdraw(&mut self) {
@@ -242,8 +244,16 @@ pub(crate) fn is_lost(lost: &Lost) -> Failure {
     Failure::new(FailureKind::Lost, lost.to_string())
 }
 
-/// Sleeps until there may be something to poll a context for.
-pub(crate) fn wait(context: &mut dyn Context, timeout: Duration) -> Result<(), Failure> {
+/// Sleeps until there may be something to poll a context for, or lets its virtual clock go on.
+pub(crate) fn wait(
+    context: &mut dyn Context,
+    clock: &Clock,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    if clock.is_virtual() {
+        clock.wait(clock.now() + timeout);
+        return Ok(());
+    }
     overside_device::wait(context, timeout)
         .map(drop)
         .map_err(|error| Failure::new(FailureKind::Lost, error.to_string()))

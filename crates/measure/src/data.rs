@@ -1,4 +1,5 @@
-//! Buffers out of a data set: its files as one stream, buffers evenly spaced over it.
+//! Buffers out of a data set: its files as one stream, buffers evenly spaced over it; or each file as
+//! an input of its own, cut into buffers.
 
 use std::fs::File;
 use std::ops::Range;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use overside_device::{Device, ExternalBytes, MemoryKind, Operation, Region, Slice};
 use overside_ops::{Config, Format, prepare};
 
-use crate::test::Data;
+use crate::test::{Data, SAMPLE_BYTES_MAX};
 use overside_probe::{Failure, FailureKind};
 
 /// The most distinct buffers of one test. Tiny buffers reach it before `sample_bytes`.
@@ -22,6 +23,8 @@ const ALIGN: usize = 64;
 pub(crate) struct Buffers {
     memory: Slice,
     ranges: Vec<Range<usize>>,
+    /// How many buffers each input has, one after the other.
+    inputs: Vec<usize>,
 }
 
 /// Why there are no buffers.
@@ -60,6 +63,48 @@ impl Buffers {
         Ok(buffers?)
     }
 
+    /// The beginning of each file, of up to `sample_bytes`, cut into buffers of `buffer_size` and a
+    /// rest. Empty files are left out.
+    pub(crate) fn read_files(data: &Data, buffer_size: u64) -> Result<Self, NoData> {
+        let stream = Stream::open(&data.files)?;
+        let starts = stream.files.iter().map(|&(_, start)| start);
+        let ends = starts.clone().skip(1).chain([stream.len]);
+        let (mut places, mut lengths, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
+        let mut total = 0;
+        for (start, end) in starts.zip(ends).filter(|(start, end)| start < end) {
+            let len = (end - start).min(data.sample_bytes);
+            total += len;
+            inputs.push(len.div_ceil(buffer_size) as usize);
+            let bounds = (
+                total <= SAMPLE_BYTES_MAX,
+                inputs.iter().sum::<usize>() as u64,
+            );
+            if !bounds.0 || bounds.1 > BUFFERS_MAX {
+                return Err(NoData::TooShort(format!(
+                    "the files of data set {} have more than {SAMPLE_BYTES_MAX} bytes, or more than \
+                     {BUFFERS_MAX} buffers of {buffer_size}: take less of each (sample_bytes)",
+                    data.name
+                )));
+            }
+            for place in (0..len).step_by(buffer_size as usize) {
+                places.push(start + place);
+                lengths.push(buffer_size.min(len - place) as usize);
+            }
+        }
+        if inputs.is_empty() {
+            let reason = format!("data set {} has no file with a byte in it", data.name);
+            return Err(NoData::TooShort(reason));
+        }
+        let mut reader = Reader {
+            stream: &stream,
+            open: None,
+        };
+        let buffers = Self::filled(&lengths, |number, buffer| {
+            reader.read(places[number], buffer)
+        });
+        Ok(Self { inputs, ..buffers? })
+    }
+
     /// Lays out buffers of these lengths and lets each be filled.
     fn filled(
         lengths: &[usize],
@@ -79,6 +124,7 @@ impl Buffers {
         }
         Ok(Self {
             memory: region.share(),
+            inputs: vec![ranges.len()],
             ranges,
         })
     }
@@ -86,6 +132,11 @@ impl Buffers {
     /// How many there are; at least one.
     pub(crate) fn count(&self) -> usize {
         self.ranges.len()
+    }
+
+    /// How many each input has; one input if they are spread over all files.
+    pub(crate) fn inputs(&self) -> &[usize] {
+        &self.inputs
     }
 
     /// One of them.
@@ -200,9 +251,13 @@ impl Buffers {
             all.extend(part);
         }
         let lengths: Vec<usize> = all.iter().map(Vec::len).collect();
-        Self::filled(&lengths, |number, buffer| {
+        let compressed = Self::filled(&lengths, |number, buffer| {
             buffer.copy_from_slice(&all[number]);
             Ok(())
+        });
+        Ok(Self {
+            inputs: self.inputs.clone(),
+            ..compressed?
         })
     }
 }

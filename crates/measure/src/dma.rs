@@ -11,5 +11,6 @@ mod shape;
 mod tests;
 #[cfg(test)]
 mod tests_agent;
+mod virtual_engine;
 
 pub(crate) use run::{take, take_through};

@@ -46,7 +46,8 @@ impl Evidence {
 
     /// The same, with so many completions later than the profile says, where there is one.
     pub(crate) fn with_late(mut self, late: u64, of: u64) -> Self {
-        self.late = (self.timing != Timing::Real).then_some(LateCount { late, of });
+        let can_be_late = !matches!(self.timing, Timing::Real | Timing::Virtual);
+        self.late = can_be_late.then_some(LateCount { late, of });
         self
     }
 

@@ -37,7 +37,7 @@ pub use sample::{
 pub use tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 pub use tasks::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkTest};
 pub use test::{
-    BUFFER_SIZE_MAX, CompletionMode, DEPTH_MAX, Data, FILES_MAX, PATTERN_BYTES_MAX, PATTERNS_MAX,
-    SAMPLE_BYTES_MAX, Setting, THREADS_MAX, Test, TestError,
+    BUFFER_SIZE_MAX, CompletionMode, DEPTH_MAX, Data, FILES_MAX, Input, PATTERN_BYTES_MAX,
+    PATTERNS_MAX, SAMPLE_BYTES_MAX, Setting, THREADS_MAX, Test, TestError,
 };
 pub use worker::{Opener, Worker};

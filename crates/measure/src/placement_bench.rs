@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::{CpuTime, Device, OperationConfig, Slice};
+use overside_device::{Clock, CpuTime, Device, OperationConfig, Slice};
 use overside_model::{Initiator, Profile};
 use overside_placement::{Executor, Policy, Report, Setup, Target, TargetReport};
 use overside_probe::closed_loop::{self, LoopParams, Timeouts, Until};
@@ -16,16 +16,18 @@ use overside_probe::{Failure, FailureKind};
 
 use crate::evidence::HostClock;
 use crate::memory_budget::destinations_fit;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Plan, operations_max};
 use crate::sample::{Check, PlacementRecord, Sample, TargetRecord, Warning};
 use crate::shuffle::shuffled;
-use crate::test::{CompletionMode, Setting, Test};
+use crate::test::{CompletionMode, DEPTH_MAX, Input, Setting, Test};
 use crate::verify::{OutputChecker, ReferenceCache, TestBuffers};
 use figures::{Figures, TargetTimes};
 use queue::{Checkers, PlacementQueue};
 
 /// Jobs in flight on the CPU's target for each of its threads: one runs, one waits.
 const CPU_JOBS_A_THREAD: usize = 2;
+/// The same where it is to have work for as long as the device's context is set up.
+const CPU_JOBS_A_SET_UP: usize = 32;
 /// Events that a sample tells in words; the rest is counted.
 const EVENTS_MAX: usize = 16;
 /// Both targets.
@@ -48,6 +50,8 @@ pub(crate) struct PlacementBench<'a> {
     pub buffers: TestBuffers,
     /// What an emulated device is made from.
     pub profile: Option<Arc<Profile>>,
+    /// What time is.
+    pub clock: Clock,
     /// When the sample has failed.
     pub deadline: Instant,
 }
@@ -65,22 +69,45 @@ pub(crate) fn target_test(test: &Test, target: Target) -> Test {
             device: "cpu".into(),
             timing: None,
             variant: test.cpu_variant.clone(),
-            depth: CPU_JOBS_A_THREAD * test.threads,
+            depth: cpu_depth(test),
             ..alone
         },
         Target::Device => alone,
     }
 }
 
+/// How long a pass took.
+struct Timed {
+    elapsed: Duration,
+    /// How often the stream of all buffers was begun.
+    streams: u64,
+    /// By input.
+    inputs: Vec<Duration>,
+}
+
+/// Jobs in flight on the CPU's target.
+fn cpu_depth(test: &Test) -> usize {
+    let each = match (test.setting, test.placement) {
+        (Setting::Reconfiguration, Some(Policy::Split(_))) => CPU_JOBS_A_SET_UP,
+        _ => CPU_JOBS_A_THREAD,
+    };
+    (each * test.threads).min(DEPTH_MAX)
+}
+
 impl PlacementBench<'_> {
     /// Takes the sample.
     pub(crate) fn measure(self, cache: &RefCell<ReferenceCache>) -> Result<Sample, Failure> {
+        self.clock.set_job_cost(Duration::ZERO);
         self.fits()?;
         let sources = self.sources()?;
         let checkers = self.verified(&sources, cache)?;
         let check = summary(&checkers)?;
         let executor = self.open(self.policy)?;
-        let order = shuffled(sources.len(), self.test.seed);
+        // A file's buffers stay in its order.
+        let order = match self.test.input {
+            Input::Buffers => shuffled(sources.len(), self.test.seed),
+            Input::Files => (0..sources.len() as u32).collect(),
+        };
         let operation = self.test.operation;
         let mut queue = PlacementQueue::new(
             executor,
@@ -88,15 +115,16 @@ impl PlacementBench<'_> {
             checkers,
             self.depths(),
             operation,
+            self.clock.clone(),
         );
-        self.pass(&mut queue, self.test.warmup())?;
+        let job_cost = self.warm_up(&mut queue)?;
         queue.check_kept()?;
         queue.restart();
         let devices = self.sides().map(|side| side.device.info().name.as_str());
         let clock = HostClock::of_process(devices);
         let before = queue.executor.report();
         let begun = clock.read(cpu_time(&before));
-        let (elapsed, streams) = self.pass(&mut queue, self.test.sample())?;
+        let timed = self.pass(&mut queue, self.test.sample())?;
         let after = queue.executor.report();
         let cpu = clock.read(cpu_time(&after)).since(&begun);
         queue.check_kept()?;
@@ -116,11 +144,13 @@ impl PlacementBench<'_> {
                 busy(&after).saturating_sub(busy(&before))
             }),
             times,
-            elapsed,
+            elapsed: timed.elapsed,
+            inputs: timed.inputs,
             cpu,
             varied,
+            job_cost,
         };
-        self.sample(&figures, check, streams, &after)
+        self.sample(&figures, check, timed.streams, &after)
     }
 
     /// Whether the buffers fit into both devices and into memory.
@@ -164,6 +194,7 @@ impl PlacementBench<'_> {
         setup.source_bytes = self.buffers.source.longest() as usize;
         setup.destination_bytes = self.destination_bytes() as usize;
         [setup.cpu_depth, setup.device_depth] = self.depths();
+        setup.clock = self.clock.clone();
         setup.job_timeout = self.deadline.saturating_duration_since(Instant::now());
         if let Some(side) = self.cpu.as_ref().filter(|_| policy.uses_cpu()) {
             setup.cpu = Some(Arc::clone(&side.device));
@@ -192,7 +223,7 @@ impl PlacementBench<'_> {
 
     /// Jobs in flight on each target.
     fn depths(&self) -> [usize; 2] {
-        [CPU_JOBS_A_THREAD * self.test.threads, self.test.depth]
+        [cpu_depth(self.test), self.test.depth]
     }
 
     fn params(&self) -> LoopParams {
@@ -203,6 +234,8 @@ impl PlacementBench<'_> {
             // Results come in order, so a chunk's latency is mostly that of others.
             latencies: false,
             timeouts: Timeouts::until(self.deadline),
+            clock: self.clock.clone(),
+            operations_max: operations_max(&self.clock, self.buffers.source.longest()),
         }
     }
 
@@ -227,6 +260,7 @@ impl PlacementBench<'_> {
                 checkers,
                 [0, 0],
                 self.test.operation,
+                self.clock.clone(),
             );
             let all = Until::Count(sources.len() as u64);
             closed_loop::run(&mut queue, &self.params(), all)?;
@@ -235,33 +269,64 @@ impl PlacementBench<'_> {
         Ok(checkers)
     }
 
-    /// Runs the stream again and again for a while, in the test's setting. Returns the time and how
-    /// often a stream began.
-    fn pass(
-        &self,
-        queue: &mut PlacementQueue<'_>,
-        limit: Duration,
-    ) -> Result<(Duration, u64), Failure> {
-        let (params, count) = (self.params(), queue.sources() as u64);
-        match self.test.setting {
-            Setting::Static => {
-                let pass = closed_loop::run(queue, &params, Until::Passed(limit))?;
-                Ok((pass.elapsed(), pass.operations.div_ceil(count)))
-            }
-            Setting::Reconfiguration => {
-                let start = Instant::now();
-                let mut streams = 0;
-                while streams == 0 || start.elapsed() < limit {
-                    // Tears both contexts and all buffers down and sets them up again.
-                    queue.let_go();
-                    queue.executor.reconfigure().map_err(queue::not_opened)?;
-                    queue.renew(self.sources()?);
-                    closed_loop::run(queue, &params, Until::Count(count))?;
-                    streams += 1;
-                }
-                Ok((start.elapsed(), streams))
-            }
+    /// Does the same work before the clock starts. In virtual time, what the submitter's part in a
+    /// job has taken there is what it costs from then on; returns it.
+    fn warm_up(&self, queue: &mut PlacementQueue<'_>) -> Result<Option<Duration>, Failure> {
+        let begun = self.clock.submitter_cpu_time();
+        let pushed = queue.pushed();
+        self.pass(queue, self.test.warmup())?;
+        if !self.clock.is_virtual() {
+            return Ok(None);
         }
+        let spent = self.clock.submitter_cpu_time().saturating_sub(begun);
+        let jobs = u32::try_from(queue.pushed() - pushed).unwrap_or(u32::MAX);
+        let cost = spent / jobs.max(1);
+        self.clock.set_job_cost(cost);
+        Ok(Some(cost))
+    }
+
+    /// Runs the stream again and again for a while, in the test's setting.
+    fn pass(&self, queue: &mut PlacementQueue<'_>, limit: Duration) -> Result<Timed, Failure> {
+        let (params, inputs) = (self.params(), self.buffers.source.inputs());
+        let mut timed = Timed {
+            elapsed: Duration::ZERO,
+            streams: 0,
+            inputs: vec![Duration::ZERO; inputs.len()],
+        };
+        if (self.test.setting, self.test.input) == (Setting::Static, Input::Buffers) {
+            let pass = closed_loop::run(queue, &params, Until::Passed(limit))?;
+            timed.elapsed = pass.elapsed();
+            timed.streams = pass.operations.div_ceil(queue.sources() as u64);
+            return Ok(timed);
+        }
+        let begun = self.clock.now();
+        let mut operations = 0;
+        while timed.streams == 0
+            || (self.clock.since(begun) < limit && operations < params.operations_max)
+        {
+            for (input, &count) in inputs.iter().enumerate() {
+                let start = self.clock.now();
+                if self.test.setting == Setting::Reconfiguration {
+                    // Making buffers is a part of real time only: whose memory it is, no profile says.
+                    self.clock.aside(|| self.set_up_again(queue)).0?;
+                }
+                closed_loop::run(queue, &params, Until::Count(count as u64))?;
+                let took = self.clock.since(start);
+                timed.inputs[input] += took;
+                timed.elapsed += took;
+                operations += count as u64;
+            }
+            timed.streams += 1;
+        }
+        Ok(timed)
+    }
+
+    /// Tears both contexts and all buffers down and sets them up again.
+    fn set_up_again(&self, queue: &mut PlacementQueue<'_>) -> Result<(), Failure> {
+        queue.let_go();
+        queue.executor.reconfigure().map_err(queue::not_opened)?;
+        queue.renew(self.sources()?);
+        Ok(())
     }
 
     fn initiator(&self) -> Initiator {

@@ -1,7 +1,9 @@
 //! What a test means on its device, and whether the device can run it: found out before any data is
 //! read.
 
-use overside_device::{Capability, Device, OpenError, Operation, OperationConfig};
+use std::ops::RangeInclusive;
+
+use overside_device::{Capability, Clock, Device, OpenError, Operation, OperationConfig};
 use overside_ops::{Error as OperationError, Format, HashAlgorithm, MatchKind};
 use overside_probe::{Failure, FailureKind};
 
@@ -101,6 +103,21 @@ pub(crate) fn plan(test: &Test, device: &dyn Device) -> Result<Plan, Failure> {
         completion,
         warnings,
     })
+}
+
+/// Bytes that a pass in virtual time moves at most: it passes slower than real time where a device
+/// is fast, and shows nothing new.
+const VIRTUAL_BYTES_MAX: u64 = 2 << 30;
+/// Operations of such a pass.
+const VIRTUAL_OPERATIONS: RangeInclusive<u64> = 64..=200_000;
+
+/// Operations on buffers of up to so many bytes after which a pass is over.
+pub(crate) fn operations_max(clock: &Clock, longest_bytes: u64) -> u64 {
+    if !clock.is_virtual() {
+        return u64::MAX;
+    }
+    let (fewest, most) = VIRTUAL_OPERATIONS.into_inner();
+    (VIRTUAL_BYTES_MAX / longest_bytes.max(1)).clamp(fewest, most)
 }
 
 fn digest_bytes(algorithm: HashAlgorithm) -> u64 {

@@ -30,7 +30,7 @@ pub const SAMPLE_BYTES_MAX: u64 = 4 << 30;
 pub struct Test {
     /// The device by name, as in `cpu` or `emulated:bf2`.
     pub device: String,
-    /// How an emulated device times its completions; `replay` if absent. Devices with a clock
+    /// How an emulated device times its completions; `virtual` if absent. Devices with a clock
     /// of their own do not look at it.
     #[serde(default)]
     pub timing: Option<Timing>,
@@ -72,6 +72,9 @@ pub struct Test {
     /// The library of the CPU's target; for placements.
     #[serde(default = "auto")]
     pub cpu_variant: String,
+    /// What a stream of a placement is.
+    #[serde(default)]
+    pub input: Input,
     /// Whether contexts are reused.
     #[serde(default)]
     pub setting: Setting,
@@ -103,6 +106,17 @@ pub enum Setting {
     Reconfiguration,
 }
 
+/// What a stream of a placement is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Input {
+    /// All buffers.
+    #[default]
+    Buffers,
+    /// A file, cut into buffers. The next begins when all of it is done.
+    Files,
+}
+
 /// Where a test's buffers come from: the files in this order, as one stream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -111,7 +125,8 @@ pub struct Data {
     pub name: String,
     /// Its files.
     pub files: Vec<PathBuf>,
-    /// How many bytes are taken from it, in buffers evenly spaced over the stream.
+    /// How many bytes are taken from it, in buffers evenly spaced over the stream; of files as
+    /// inputs, how many of each at most.
     pub sample_bytes: u64,
 }
 
@@ -167,6 +182,13 @@ impl Test {
         )?;
         let longest = self.patterns.iter().map(String::len).max().unwrap_or(0);
         within("the longest pattern", longest, 0, PATTERN_BYTES_MAX)?;
+        if self.input == Input::Files && self.placement.is_none() {
+            return Err(OutOfRange::new(
+                "input",
+                "files",
+                "buffers without a placement",
+            ));
+        }
         within("the number of files", self.data.files.len(), 1, FILES_MAX)?;
         within("sample_bytes", self.data.sample_bytes, 1, SAMPLE_BYTES_MAX)?;
         times_within(self.warmup_s, self.sample_s, self.timeout_s)

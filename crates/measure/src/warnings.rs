@@ -67,7 +67,7 @@ pub(crate) fn warnings(counted: &SampleCounts) -> Vec<Warning> {
             format!(
                 "{what} came later than the profile says: the timing of this sample is invalid"
             ),
-            "leave a core idle, let timing be replay, or take larger buffers: software cannot be \
+            "let timing be virtual, leave a core idle, or take larger buffers: software cannot be \
              faster than it is",
         );
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use overside_backends::{OpenError, Options, relevant_options};
 use overside_base::panic_text;
-use overside_device::Device;
+use overside_device::{Clock, Device, Timing};
 use overside_model::Profile;
 use overside_ops::Format;
 use overside_placement::{Policy, Target};
@@ -20,7 +20,7 @@ use crate::placement_bench::{PlacementBench, Side, target_test};
 use crate::plan::{compressed_input, plan};
 use crate::sample::Sample;
 use crate::tasks::AnyTest;
-use crate::test::{Data, Test, TestError};
+use crate::test::{Data, Input, Test, TestError};
 use crate::verify::{ReferenceCache, TestBuffers};
 use overside_probe::{Failure, FailureKind};
 
@@ -40,12 +40,22 @@ pub struct Worker {
     kept_buffers: VecDeque<(BuffersKey, TestBuffers)>,
     references: RefCell<ReferenceCache>,
     profiles: HashMap<String, Arc<Profile>>,
+    /// Of all devices in virtual time.
+    virtual_clock: Clock,
+}
+
+/// Whether an emulated device takes part, and in virtual time.
+fn is_virtual(test: &Test) -> bool {
+    let takes_part = test.placement.is_none_or(Policy::uses_device);
+    let is_asked = matches!(test.timing, None | Some(Timing::Virtual));
+    takes_part && is_asked && overside_backends::profile_of(&test.device).is_some()
 }
 
 /// What a test's buffers depend on.
 #[derive(Clone, PartialEq, Eq)]
 struct BuffersKey {
     data: Data,
+    input: Input,
     buffer_size: u64,
     compressed: Option<Format>,
 }
@@ -70,6 +80,7 @@ impl Worker {
             kept_buffers: VecDeque::new(),
             references: RefCell::default(),
             profiles: HashMap::new(),
+            virtual_clock: Clock::simulated(),
         }
     }
 
@@ -144,13 +155,18 @@ impl Worker {
         &mut self,
         test: &Test,
         deadline: Instant,
-        clock: HostClock,
+        cpu_clock: HostClock,
         ready: impl FnOnce(),
     ) -> Result<Sample, Failure> {
+        // Beside other work, which goes on in real time, an emulated device does as well.
+        let clock = match cpu_clock {
+            HostClock::Process { .. } if is_virtual(test) => self.virtual_clock.clone(),
+            _ => Clock::default(),
+        };
         if let Some(policy) = test.placement {
-            return self.place(test, policy, deadline);
+            return self.place(test, policy, (deadline, clock));
         }
-        let device = self.device(test)?;
+        let device = self.device(test, &clock)?;
         let plan = plan(test, &*device)?;
         let buffers = self.buffers(test)?;
         let profile = self.profile(&test.device)?;
@@ -160,17 +176,23 @@ impl Worker {
             plan,
             buffers,
             profile,
+            cpu_clock,
             clock,
             deadline,
         };
         bench.measure(&self.references, ready)
     }
 
-    fn place(&mut self, test: &Test, policy: Policy, deadline: Instant) -> Result<Sample, Failure> {
+    fn place(
+        &mut self,
+        test: &Test,
+        policy: Policy,
+        (deadline, clock): (Instant, Clock),
+    ) -> Result<Sample, Failure> {
         let mut side = |target: Target, used: bool| {
             used.then(|| {
                 let alone = target_test(test, target);
-                let device = self.device(&alone)?;
+                let device = self.device(&alone, &clock)?;
                 let plan = plan(&alone, &*device)?;
                 Ok::<_, Failure>(Side { device, plan })
             })
@@ -183,16 +205,19 @@ impl Worker {
             device: side(Target::Device, policy.uses_device())?,
             buffers: self.buffers(test)?,
             profile: self.profile(&test.device)?,
+            clock,
             deadline,
         };
         bench.measure(&self.references)
     }
 
-    fn device(&mut self, test: &Test) -> Result<Arc<dyn Device>, Failure> {
+    fn device(&mut self, test: &Test, clock: &Clock) -> Result<Arc<dyn Device>, Failure> {
         let options = Options {
             threads: test.threads,
             cores: test.cores.clone(),
-            timing: test.timing,
+            // One that was to be virtual and cannot be here is as near to that as real time comes.
+            timing: test.timing.filter(|timing| *timing != Timing::Virtual),
+            clock: clock.clone(),
         };
         let key = (
             test.device.clone(),
@@ -229,11 +254,16 @@ impl Worker {
         let compressed = compressed_input(test.operation);
         let key = BuffersKey {
             data: test.data.clone(),
+            input: test.input,
             buffer_size: test.buffer_size,
             compressed: None,
         };
         let original = self.kept(key.clone(), || {
-            let original = match Buffers::read(&test.data, test.buffer_size) {
+            let read = match test.input {
+                Input::Buffers => Buffers::read,
+                Input::Files => Buffers::read_files,
+            };
+            let original = match read(&test.data, test.buffer_size) {
                 Ok(buffers) => Arc::new(buffers),
                 Err(NoData::TooShort(reason)) => return Err(Failure::unsupported(reason)),
                 Err(NoData::Failed(failure)) => return Err(failure),

@@ -30,6 +30,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "bf2-vpi",
     "bf3",
     "bf3-8c",
+    "bf3-doca22",
     "bf3-soc",
     "host-bitar",
     "host-bitar-partition",

@@ -128,7 +128,7 @@ pub struct Parts {
     /// Initialising the new context; in the reconfiguration setting only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_init: Option<Span>,
-    /// The doorbell, where the caller's part is asked for.
+    /// The doorbell, where an engine's is known or the caller's part is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submit: Option<Span>,
     /// From the doorbell to the engine and back.
@@ -309,9 +309,13 @@ impl<'a> Sum<'a> {
         self.value(&name, term)
     }
 
-    /// The doorbell.
+    /// The doorbell: the engine's part, or else what a caller measured.
     fn submit(&mut self) -> Option<Interval> {
-        self.callers("batch.cost", "cost of a doorbell")
+        let term = "cost of a doorbell";
+        match self.entry.per_doorbell.as_ref() {
+            None => self.callers("batch.cost", term),
+            own => self.fixed(own, term),
+        }
     }
 
     /// The cost of the job whatever its size: the engine's, or else what a caller measured.
@@ -350,19 +354,11 @@ impl<'a> Sum<'a> {
         Some(one.scale(packets))
     }
 
-    /// Ending the old context and initialising the new one, of any operation or else of this one.
-    /// The first is what is known over all paths to the card, and so the more careful.
+    /// Ending the old context and initialising the new one.
     fn contexts(&mut self) -> (Option<Interval>, Option<Interval>) {
-        let profile = self.profile;
-        let own = |stem: &str| {
-            let value = profile
-                .values
-                .get(&format!("{stem}.{}", self.work.operation));
-            value.filter(|one| one.unit.dimension() == Dimension::Time)
-        };
-        let end = (profile.reconfiguration.as_ref()).or_else(|| own("context.end"));
-        let init = (profile.device.context_init.as_ref()).or_else(|| own("context.init"));
-        let end = self.fixed(end, "end of a context");
+        let (profile, operation) = (self.profile, self.work.operation);
+        let end = self.fixed(profile.context_end(operation), "end of a context");
+        let init = profile.context_init(operation);
         (end, self.fixed(init, "initialisation of a context"))
     }
 

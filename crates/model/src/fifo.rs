@@ -34,8 +34,9 @@ impl Fifo {
     /// order waits for those admitted before it. Times saturate instead of overflowing.
     pub fn admit(&mut self, now_ns: u64, stages: &StageTimes) -> Schedule {
         let received = serve(&mut self.link_in_free_ns, now_ns, stages.link_in_ns);
+        let at_engine_ns = stages.doorbell_ns.saturating_add(stages.engine_ns);
         let first = self.engines_free_ns.iter_mut().min();
-        let processed = first.map_or(received, |engine| serve(engine, received, stages.engine_ns));
+        let processed = first.map_or(received, |engine| serve(engine, received, at_engine_ns));
         let sent = serve(&mut self.link_out_free_ns, processed, stages.link_out_ns);
         // The way to the engine and back holds nobody else up.
         let done_ns = sent.saturating_add(stages.latency_ns);

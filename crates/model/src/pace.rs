@@ -14,6 +14,7 @@ pub struct Pace {
     /// The engine counts the source's bytes, not the result's.
     counts_source: bool,
     per_job_ns: u64,
+    per_doorbell_ns: u64,
     latency_ns: u64,
 }
 
@@ -32,6 +33,8 @@ pub struct StageTimes {
     pub engine_ns: u64,
     /// Moving the result back.
     pub link_out_ns: u64,
+    /// The doorbell, for the job that came first with it.
+    pub doorbell_ns: u64,
     /// From the doorbell to the engine and back, beside the others.
     pub latency_ns: u64,
 }
@@ -55,14 +58,15 @@ impl Profile {
             engine,
             counts_source: (entry.basis == Basis::Compressed) == compressed_is_source,
             per_job_ns: fixed(entry.per_job.as_ref()),
+            per_doorbell_ns: fixed(entry.per_doorbell.as_ref()),
             latency_ns: fixed(entry.latency.as_ref()),
         })
     }
 }
 
 impl Pace {
-    /// The times for a job of these lengths.
-    pub fn stages(&self, source_bytes: u64, destination_bytes: u64) -> StageTimes {
+    /// The times for a job of these lengths. `is_first`: of those that a doorbell handed over.
+    pub fn stages(&self, source_bytes: u64, destination_bytes: u64, is_first: bool) -> StageTimes {
         let moved = |bytes: u64, per_byte: f64| (bytes as f64 * per_byte).round() as u64;
         let counted = if self.counts_source {
             source_bytes
@@ -80,6 +84,7 @@ impl Pace {
             link_in_ns: moved(source_bytes, self.to_device),
             engine_ns: engine_ns.saturating_add(self.per_job_ns),
             link_out_ns: moved(destination_bytes, self.from_device),
+            doorbell_ns: if is_first { self.per_doorbell_ns } else { 0 },
             latency_ns: self.latency_ns,
         }
     }

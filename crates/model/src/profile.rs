@@ -6,7 +6,7 @@ use overside_config::{Document, Error, Limits};
 use overside_ops::{Format, Operation};
 use serde::{Deserialize, Serialize};
 
-use crate::{CostError, Evidence, Interval, Missing, Quantity, Sweep, Table};
+use crate::{CostError, Dimension, Evidence, Interval, Missing, Quantity, Sweep, Table};
 
 /// What a profile's `schema` says.
 const PROFILE_SCHEMA: &str = "profile/1";
@@ -155,6 +155,10 @@ pub struct OperationProfile {
     /// The engine's own cost of one job, whatever its size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_job: Option<Quantity>,
+    /// What a doorbell costs the engine. The jobs that it hands over share it; rates are those of
+    /// many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_doorbell: Option<Quantity>,
     /// From the doorbell to the engine and back, whatever the size. Jobs in flight share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Quantity>,
@@ -285,6 +289,34 @@ impl Profile {
         self.operations.iter().find(|entry| entry.covers(operation))
     }
 
+    /// What ending a context of `operation` costs: seen with this operation by this initiator, else
+    /// with another one of the same engine, else over all paths to such cards.
+    pub fn context_end(&self, operation: Operation) -> Option<&Quantity> {
+        let codec =
+            |operation| matches!(operation, Operation::Compress(_) | Operation::Decompress(_));
+        let others = Operation::all().into_iter().filter(|other| codec(*other));
+        let of_engine = others
+            .filter(|_| codec(operation))
+            .map(|other| other.to_string());
+        let names = [operation.to_string(), "all".into()]
+            .into_iter()
+            .chain(of_engine);
+        let own = names.filter_map(|name| self.time(&format!("context.end.{name}")));
+        own.chain(&self.reconfiguration).next()
+    }
+
+    /// What initialising a context of `operation` costs: with this operation, else with any.
+    pub fn context_init(&self, operation: Operation) -> Option<&Quantity> {
+        let own = self.time(&format!("context.init.{operation}"));
+        own.or(self.device.context_init.as_ref())
+    }
+
+    /// A time among the other values.
+    fn time(&self, name: &str) -> Option<&Quantity> {
+        let value = self.values.get(name);
+        value.filter(|one| one.unit.dimension() == Dimension::Time)
+    }
+
     /// What it says about `operation`.
     ///
     /// # Errors
@@ -338,6 +370,7 @@ impl Profile {
                 ("max_destination", entry.max_destination.as_ref()),
                 ("rate", entry.rate.as_ref()),
                 ("per_job", entry.per_job.as_ref()),
+                ("per_doorbell", entry.per_doorbell.as_ref()),
                 ("latency", entry.latency.as_ref()),
             ]
             .map(|(name, quantity)| (format!("{key}.{name}"), quantity));

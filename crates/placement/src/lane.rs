@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_device::{
-    Completion, Context, ContextConfig, Device, DeviceId, Job, Lifecycle, Lost, MemoryError,
+    Clock, Completion, Context, ContextConfig, Device, DeviceId, Job, Lifecycle, Lost, MemoryError,
     MemoryKind, OpenError, Region, Slice, Source, SubmitError,
 };
 use overside_layers::TimeLimit;
@@ -25,6 +25,7 @@ const SILENCE: Duration = Duration::from_millis(100);
 pub(crate) struct Lane {
     target: Target,
     device: Arc<dyn Device>,
+    clock: Clock,
     pub(crate) config: ContextConfig,
     context: Option<Box<dyn Context>>,
     /// The context is to be set up again before it is used.
@@ -87,15 +88,19 @@ impl Lane {
             },
             device: match target {
                 Target::Cpu => Arc::clone(device),
-                Target::Device => TimeLimit::around(Arc::clone(device), setup.job_timeout),
+                Target::Device => {
+                    let clock = setup.clock.clone();
+                    TimeLimit::on_clock(Arc::clone(device), setup.job_timeout, clock)
+                }
             },
+            clock: setup.clock.clone(),
             target,
             context: None,
             is_stale: false,
             offered: VecDeque::with_capacity(config.depth),
             running: 0,
             outstanding_bytes: 0,
-            progress: Instant::now(),
+            progress: setup.clock.now(),
             longest_gap: Duration::ZERO,
             throughput: ThroughputEstimator::default(),
             tally: TargetReport {
@@ -146,7 +151,7 @@ impl Lane {
     /// Opens the context if it is not, or sets it up again if that is due.
     pub(crate) fn open(&mut self) -> Result<(), OpenError> {
         let config = self.config.clone();
-        let begin = Instant::now();
+        let begin = self.clock.now();
         let action = if self.is_stale {
             "reconfigured"
         } else {
@@ -164,7 +169,7 @@ impl Lane {
         };
         self.is_stale = false;
         self.set_up(&lifecycle);
-        self.progress = Instant::now();
+        self.progress = self.clock.now();
         tracing::debug!(
             device = self.name(),
             operation = %self.config.operation.operation,
@@ -225,7 +230,7 @@ impl Lane {
             (self.bounce(&source)?, Some(source))
         };
         if self.load() == 0 {
-            self.progress = Instant::now();
+            self.progress = self.clock.now();
         }
         self.outstanding_bytes += source.len() as u64;
         self.offered.push_back(Job {
@@ -280,7 +285,7 @@ impl Lane {
         let taken = context.submit(&mut self.offered)?;
         self.running += taken;
         if idle && taken > 0 {
-            self.progress = Instant::now();
+            self.progress = self.clock.now();
             self.throughput.begin(self.progress);
         }
         Ok(taken)
@@ -305,7 +310,7 @@ impl Lane {
         }
         let count = context.poll(out, self.config.depth)?;
         if count > 0 {
-            let now = Instant::now();
+            let now = self.clock.now();
             let since = now - self.progress;
             self.tally.busy_ns += since.as_nanos() as u64;
             self.progress = now;

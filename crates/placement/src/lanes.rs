@@ -51,16 +51,20 @@ impl Lanes {
             quarantined: 0,
             memory_before: Duration::ZERO,
         };
-        all.open_needed(setup)?;
+        all.open_needed(setup, true)?;
         Ok(all)
     }
 
-    fn open_needed(&mut self, setup: &Setup) -> Result<(), Error> {
+    /// `at_once`: the device as well, where the CPU has work meanwhile.
+    fn open_needed(&mut self, setup: &Setup, at_once: bool) -> Result<(), Error> {
         let [cpu, device] = &mut self.lanes;
         if setup.policy != Policy::Adaptive
             && let Some(device) = device
         {
-            device.open()?;
+            let has_rest = matches!(setup.policy, Policy::Split(_)) && setup.policy.uses_cpu();
+            if at_once || !has_rest {
+                device.open()?;
+            }
             if device.is_registered() {
                 self.sources.fill()?;
                 device.destinations.fill()?;
@@ -74,7 +78,8 @@ impl Lanes {
         Ok(())
     }
 
-    /// Tears contexts and buffers down and sets them up again. `uses_device`: the device will get
+    /// Tears contexts and buffers down and sets them up again; the device of a split when the CPU has
+    /// got its work. `uses_device`: the device will get
     /// chunks for more than to see how fast it is. Returns why the device cannot be opened, if the
     /// CPU can do its work.
     pub(crate) fn reconfigure(
@@ -91,7 +96,7 @@ impl Lanes {
             false => BufferSource::Cpu,
         };
         self.sources = share_memory(setup, &mut self.lanes, self.buffer_source)?;
-        match self.open_needed(setup) {
+        match self.open_needed(setup, false) {
             // As with any other failure of the device, the CPU does its work.
             Err(Error::Open(error))
                 if setup.policy != Policy::Adaptive

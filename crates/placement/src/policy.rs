@@ -1,4 +1,6 @@
-//! Placements as they are written: `cpu`, `device`, `split:40`, `adaptive`.
+//! Placements as they are written: `cpu`, `device`, `split:40`, `adaptive`. The names of the study of
+//! co-processing (Giouroukis et al., PVLDB 18(13), 2025) stand for the same: `fCPU`; `cDPU`, `dDPU` and
+//! `rDPU`; `cCOMP:40`, `cDECOMP:40` and `cREG:40`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -61,6 +63,9 @@ impl fmt::Display for Policy {
     }
 }
 
+/// What a split is written as: here, and in the study of co-processing.
+const SPLITS: [&str; 4] = ["split:", "cCOMP:", "cDECOMP:", "cREG:"];
+
 /// A placement that is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
@@ -77,11 +82,11 @@ impl FromStr for Policy {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
-            "cpu" => Ok(Self::Cpu),
-            "device" => Ok(Self::Device),
+            "cpu" | "fCPU" => Ok(Self::Cpu),
+            "device" | "cDPU" | "dDPU" | "rDPU" => Ok(Self::Device),
             "adaptive" => Ok(Self::Adaptive),
             _ => {
-                let percent = (text.strip_prefix("split:"))
+                let percent = (SPLITS.iter().find_map(|name| text.strip_prefix(name)))
                     .ok_or_else(|| PolicyError::Unknown(text.into()))?;
                 (percent.parse::<f64>().ok())
                     .filter(|value| (0.0..=100.0).contains(value))

@@ -1,6 +1,6 @@
 //! Who decides: which target a chunk is for.
 
-use std::time::Instant;
+use overside_device::Clock;
 
 use crate::adaptive::{AdaptiveScheduler, TargetState};
 use crate::report::DecisionRecord;
@@ -18,12 +18,12 @@ pub(crate) enum Scheduler {
 }
 
 impl Scheduler {
-    pub(crate) fn new(policy: Policy, opened: Instant) -> Self {
+    pub(crate) fn new(policy: Policy, clock: Clock) -> Self {
         match policy {
             Policy::Cpu => Self::Only(Target::Cpu),
             Policy::Device => Self::Only(Target::Device),
             Policy::Split(percent) => Self::Split(WeightedSplit::new(percent / 100.0)),
-            Policy::Adaptive => Self::Adaptive(Box::new(AdaptiveScheduler::new(opened))),
+            Policy::Adaptive => Self::Adaptive(Box::new(AdaptiveScheduler::new(clock))),
         }
     }
 

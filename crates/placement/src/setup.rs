@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use overside_device::{ContextConfig, Device, MemoryError, OpenError, Operation, OperationConfig};
+use overside_device::{
+    Clock, ContextConfig, Device, MemoryError, OpenError, Operation, OperationConfig,
+};
 
 use crate::lane::Lane;
 use crate::{Policy, Target, Verify};
@@ -48,6 +50,8 @@ pub struct Setup {
     /// wrong is not used again; if others of its results were used without being verified, the
     /// executor fails. Needs the CPU.
     pub verify: Verify,
+    /// What time is: the clock that the devices follow.
+    pub clock: Clock,
 }
 
 /// When a device that failed is tried again: after `first`, then after twice the time each time
@@ -89,6 +93,7 @@ impl Setup {
             job_timeout: Duration::from_secs(10),
             retry: Retry::default(),
             verify: Verify::None,
+            clock: Clock::default(),
         }
     }
 

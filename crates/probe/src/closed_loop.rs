@@ -8,12 +8,15 @@
 //! 4. Verify: the queue looks at each of them, and an operation that went wrong ends the run.
 //! 5. Record: the latency from before the doorbell until the completion was collected.
 //!
-//! The clock starts before the first doorbell and stops when the last completion was collected.
+//! The clock starts before the first doorbell and stops when the last completion was collected. It
+//! is a [`Clock`]: where that is virtual, waiting lets it go on to what comes next, and only the
+//! deadline is one of real time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use overside_device::Clock;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, FailureKind};
@@ -100,6 +103,10 @@ pub struct LoopParams {
     pub latencies: bool,
     /// How long it may take.
     pub timeouts: Timeouts,
+    /// What time is.
+    pub clock: Clock,
+    /// Operations after which the time counts as passed.
+    pub operations_max: u64,
 }
 
 /// How the end of operations is noticed.
@@ -186,12 +193,13 @@ pub fn run<Q: OperationQueue + ?Sized>(
 ) -> Result<Pass, Failure> {
     let mut left = match until {
         Until::Count(count) => count,
-        Until::Passed(_) => u64::MAX,
+        Until::Passed(_) => params.operations_max,
     };
     let mut filled = VecDeque::with_capacity(params.batch);
     let mut done = Vec::new();
     let (mut in_flight, mut looked, mut idle) = (0_usize, 0_u64, 0_u32);
-    let start = Instant::now();
+    let clock = &params.clock;
+    let start = clock.now();
     // By slot: when its doorbell was rung.
     let mut rung: Vec<Instant> = Vec::new();
     let mut pass = Pass {
@@ -212,7 +220,7 @@ pub fn run<Q: OperationQueue + ?Sized>(
         let whole = filled.len() >= params.batch || left == 0 || in_flight == 0;
         if whole && !filled.is_empty() {
             if params.latencies {
-                let now = Instant::now();
+                let now = clock.now();
                 for &slot in &filled {
                     if slot >= rung.len() {
                         rung.resize(slot + 1, now);
@@ -227,7 +235,7 @@ pub fn run<Q: OperationQueue + ?Sized>(
         }
         if in_flight == 0 && left == 0 && filled.is_empty() {
             if !params.latencies {
-                pass.end = Instant::now();
+                pass.end = clock.now();
             }
             return Ok(pass);
         }
@@ -240,7 +248,7 @@ pub fn run<Q: OperationQueue + ?Sized>(
         } else {
             idle = 0;
             if params.latencies {
-                let collected_at = Instant::now();
+                let collected_at = clock.now();
                 (now, pass.end) = (Some(collected_at), collected_at);
             }
             queue.take(left == 0, &mut done)?;
@@ -261,8 +269,11 @@ pub fn run<Q: OperationQueue + ?Sized>(
             || idle >= POLLS_A_LOOK;
         if now.is_some() || due {
             (looked, idle) = (pass.operations, 0);
-            let now = now.unwrap_or_else(Instant::now);
-            params.timeouts.check(now)?;
+            let now = now.unwrap_or_else(|| clock.now());
+            params.timeouts.check(match clock.is_virtual() {
+                true => Instant::now(),
+                false => now,
+            })?;
             if let Until::Passed(limit) = until
                 && pass.doorbells > 0
                 && left > 0
@@ -283,13 +294,15 @@ fn collect<Q: OperationQueue + ?Sized>(
     params: &LoopParams,
     waits_for: usize,
 ) -> Result<usize, Failure> {
+    // Nothing comes of asking a virtual clock's devices again: time has to go on first.
+    let waits = params.event || params.clock.is_virtual();
     loop {
         for _ in 0..POLLS_A_LOOK {
             let collected = queue.poll()?;
             if collected > 0 || waits_for == 0 {
                 return Ok(collected);
             }
-            if params.event {
+            if waits {
                 break;
             }
             std::hint::spin_loop();
@@ -303,7 +316,7 @@ fn collect<Q: OperationQueue + ?Sized>(
             return Err(Failure::new(FailureKind::Timeout, message));
         }
         params.timeouts.check(now)?;
-        if params.event {
+        if waits {
             let left = params.timeouts.deadline - now;
             queue.wait(left.min(WAIT_MAX))?;
         }

@@ -296,7 +296,7 @@ def _nothing(points: int) -> str:
     """Why there is no table of the emulated devices."""
     return (
         f"{formatting.plural(points, 'point')} omitted: this machine is too slow to emulate "
-        "the card in real time, or the emulation has no clock (functional)."
+        "the card in real time (use timing=virtual), or the emulation has no clock (functional)."
     )
 
 

@@ -115,7 +115,7 @@ def alerts(view: RunView) -> list[str]:
     if count["invalid"]:
         out.append(
             f"{formatting.plural(count['invalid'], 'test')} omitted, timing invalid: this machine "
-            "is too slow to emulate the card in real time."
+            "is too slow to emulate the card in real time. Virtual timing does not depend on it."
         )
     if count["tests"] and not count["ok"]:
         out.append("No test passed: there are no results to show.")

@@ -12,14 +12,16 @@ class DmaTask(MeasuredTask):
     """Reads, writes and messages between two sides."""
 
     def normal(self, parameters: Json) -> Json:
-        """Fills in defaults; a link has variants of its own or none, a batch is never larger than
-        the depth, and a read has no payload to hand over."""
+        """Fills in defaults; a link has variants of its own or none, an emulated engine has
+        virtual time unless it is paced, a batch is never larger than the depth, and a read has no payload to hand over."""
         full = super().normal(parameters)
         link = full["device"].rpartition("/")[2]
         copies = full["variant"] in _COPIERS
         if link != ("shm" if copies else "ucx"):
             full["variant"] = "engine" if link == "shm" else None
-        if full["variant"] != "engine" and not full["device"].startswith("emulated:"):
+        emulated = full["device"].startswith("emulated:")
+        full["timing"] = (full["timing"] or "virtual") if emulated else None
+        if full["variant"] != "engine" and full["timing"] != "paced":
             full["engine_core"] = None
         full["batch"] = min(full["batch"], full["depth"])
         if full["operation"] == "read":

@@ -17,7 +17,7 @@ class OffloadTask(MeasuredTask):
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; a batch is never larger than the depth, reconfiguration runs one job
-        at a time, a real device has no emulated timing, and an emulated one no threads; how an
+        at a time, whole files are for placements, a real device has no emulated timing, and an emulated one no threads; how an
         agent's device is set up is for the agent to say. A test is named after the data it really
         has, not after `corpus`."""
         full = super().normal(parameters)
@@ -26,12 +26,12 @@ class OffloadTask(MeasuredTask):
             full["patterns"] = [full["patterns"]]
         if full["placement"] is not None:
             return _placed(full)
-        full["cpu_variant"] = None
+        full["cpu_variant"], full["input"] = None, "buffers"
         if full["setting"] == "reconfiguration":
             full["depth"] = 1
         full["batch"] = min(full["batch"], full["depth"])
         emulated = full["device"].startswith("emulated:")
-        full["timing"] = (full["timing"] or "replay") if emulated else None
+        full["timing"] = (full["timing"] or "virtual") if emulated else None
         if emulated or "/" in full["device"]:
             full["threads"], full["cores"] = 1, None
         return full
@@ -51,6 +51,7 @@ class OffloadTask(MeasuredTask):
             "buffer_size": parameters["buffer_size"],
             "threads": parameters["threads"],
             "cores": parameters["cores"],
+            "input": parameters["input"],
             "setting": parameters["setting"],
             "data": {"name": parameters["data"], "sample_bytes": parameters["sample_bytes"]},
         }
@@ -103,7 +104,7 @@ def _placed(full: Json) -> Json:
     # The executor rings its doorbells and waits for completions in its own way.
     full["batch"] = full["completion"] = None
     emulated = full["device"].startswith("emulated:")
-    full["timing"] = (full["timing"] or "replay") if emulated else None
+    full["timing"] = (full["timing"] or "virtual") if emulated else None
     if full["placement"] != "device":
         full["cpu_variant"] = full["cpu_variant"] or "auto"
     else:

@@ -31,12 +31,12 @@ impl Backend for CpuBackend {
         if name != NAME {
             return Err(OpenError::unknown(name, self.known_names()));
         }
-        let options = CpuOptions {
+        let cores = CpuOptions {
             threads: options.threads,
             cores: options.cores.clone(),
         };
-        let device =
-            CpuDevice::new(options).map_err(|error| OpenError::unavailable(name, error))?;
+        let device = CpuDevice::on_clock(cores, options.clock.clone());
+        let device = device.map_err(|error| OpenError::unavailable(name, error))?;
         Ok(Arc::new(device))
     }
 

@@ -105,13 +105,9 @@ fn elapsed_ns(since: Instant) -> u64 {
 
 /// Prepares the operation once and starts a thread for each kernel.
 fn start(device: &Shared, config: &ContextConfig) -> Result<Threads, OpenError> {
-    let capability = device.capabilities.check(NAME, config)?;
+    let limits = limits(device, config)?;
     let prepared = prepare(&config.operation)?;
     let applied = Applied::of(&device.info, prepared.variant());
-    let limits = Limits {
-        gather: true,
-        ..Limits::new(device.id, capability, config)
-    };
     let mains = (0..device.options.threads)
         .map(|index| {
             let runner = Runner::new(config.operation.operation, Arc::clone(&prepared))?;
@@ -130,10 +126,20 @@ fn start(device: &Shared, config: &ContextConfig) -> Result<Threads, OpenError> 
     })
 }
 
+/// What a context takes.
+pub(crate) fn limits(device: &Shared, config: &ContextConfig) -> Result<Limits, OpenError> {
+    let capability = device.capabilities.check(NAME, config)?;
+    Ok(Limits {
+        gather: true,
+        ..Limits::new(device.id, capability, config)
+    })
+}
+
 fn worker(index: usize, mut runner: Runner) -> WorkerMain {
     WorkerMain::new(format!("cpu-{index}"), move |mut queue| {
         while let Next::Job(mut job) = queue.next(None) {
-            let result = runner.run(&mut job);
+            let (source, destination) = job.buffers();
+            let result = runner.run(source, destination);
             queue.finish_timed(job, result);
         }
     })

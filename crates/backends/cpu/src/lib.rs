@@ -11,12 +11,13 @@ mod backend;
 mod capabilities;
 mod context;
 mod error;
+mod virtual_cores;
 
 use std::sync::Arc;
 
 use overside_device::{
-    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, OpenError, Operation,
-    Provenance, Timing,
+    Capabilities, Clock, Context, ContextConfig, Device, DeviceId, DeviceInfo, OpenError,
+    Operation, Provenance, Timing,
 };
 
 pub use backend::CpuBackend;
@@ -59,6 +60,7 @@ struct Shared {
     info: DeviceInfo,
     capabilities: Capabilities,
     options: CpuOptions,
+    clock: Clock,
 }
 
 impl CpuDevice {
@@ -78,6 +80,23 @@ impl CpuDevice {
         options: CpuOptions,
         operations: impl IntoIterator<Item = Operation>,
     ) -> Result<Self, CpuError> {
+        Self::make(options, operations, Clock::default())
+    }
+
+    /// On a clock. If that is a virtual one, each chunk is run and then takes the CPU time that it
+    /// took; there are as many threads as are asked for, and none is in another's way.
+    ///
+    /// # Errors
+    /// As [`CpuDevice::new`].
+    pub fn on_clock(options: CpuOptions, clock: Clock) -> Result<Self, CpuError> {
+        Self::make(options, Operation::all(), clock)
+    }
+
+    fn make(
+        options: CpuOptions,
+        operations: impl IntoIterator<Item = Operation>,
+        clock: Clock,
+    ) -> Result<Self, CpuError> {
         error::check(&options)?;
         let info = DeviceInfo {
             name: NAME.into(),
@@ -88,13 +107,17 @@ impl CpuDevice {
                 threads => format!("{threads} threads on this machine's cores"),
             },
             provenance: Provenance::Measured,
-            timing: Timing::Real,
+            timing: match clock.is_virtual() {
+                true => Timing::Virtual,
+                false => Timing::Real,
+            },
         };
         Ok(Self(Arc::new(Shared {
             id: DeviceId::unique(),
             info,
             capabilities: capabilities::probed(operations),
             options,
+            clock,
         })))
     }
 }
@@ -117,6 +140,10 @@ impl Device for CpuDevice {
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
-        Ok(Box::new(CpuContext::open(Arc::clone(&self.0), config)?))
+        let device = Arc::clone(&self.0);
+        match device.clock.is_virtual() {
+            true => virtual_cores::open(device, &config),
+            false => Ok(Box::new(CpuContext::open(device, config)?)),
+        }
     }
 }

@@ -61,6 +61,14 @@ impl Backend for EmulatedBackend {
         let profile = found.ok_or_else(|| OpenError::unknown(name, self.known_names()))?;
         match profile.why_not_emulated() {
             Some(reason) => Err(OpenError::unavailable(name, reason)),
+            None if options.clock.is_virtual() => Ok(Arc::new(EmulatedDevice::on_clock(
+                profile,
+                options.clock.clone(),
+            ))),
+            None if options.timing == Some(Timing::Virtual) => {
+                let reason = "virtual timing needs a virtual clock, and whoever opens it has none";
+                Err(OpenError::unavailable(name, reason))
+            }
             None => Ok(Arc::new(EmulatedDevice::new(profile, mode(options.timing)))),
         }
     }
@@ -81,8 +89,14 @@ impl Backend for EmulatedBackend {
     }
 
     fn relevant(&self, options: &Options) -> Options {
+        let clock = options.clock.clone();
+        let timing = match clock.is_virtual() {
+            true => Timing::Virtual,
+            false => mode(options.timing).timing(),
+        };
         Options {
-            timing: Some(mode(options.timing).timing()),
+            timing: Some(timing),
+            clock,
             ..Options::default()
         }
     }
@@ -93,6 +107,6 @@ fn mode(timing: Option<Timing>) -> Mode {
         Some(Timing::Paced) => Mode::Paced,
         Some(Timing::Functional) => Mode::Functional,
         // An emulated device has no clock of its own.
-        None | Some(Timing::Replay | Timing::Real) => Mode::Replay,
+        None | Some(Timing::Replay | Timing::Real | Timing::Virtual) => Mode::Replay,
     }
 }

@@ -9,15 +9,17 @@ use std::time::{Duration, Instant};
 use overside_device::threads::{CpuAccounting, Limits, Runner, Threads, WorkerMain};
 use overside_device::{
     Applied, Closed, Completion, Context, ContextConfig, CpuTime, Job, Lifecycle, Lost, OpenError,
-    SubmitError,
+    OperationConfig, SubmitError,
 };
 
 use crate::State;
-use crate::engine::{Engine, tolerance};
+use crate::engine::{CardWork, Engine, tolerance};
 
 pub(crate) struct EmulatedContext {
     state: Arc<State>,
     threads: Threads,
+    /// What the card takes to initialise and to end such a context.
+    times: Lifecycle,
     lifecycle: Lifecycle,
 }
 
@@ -26,6 +28,7 @@ impl EmulatedContext {
         let begin = Instant::now();
         let threads = start(&state, &config, Arc::default())?;
         let mut context = Self {
+            times: state.times(config.operation.operation),
             state,
             threads,
             lifecycle: Lifecycle::default(),
@@ -36,10 +39,8 @@ impl EmulatedContext {
 
     /// Lets the time pass that the card takes to initialise a context, if that is known.
     fn initialise(&mut self, begin: Instant) {
-        let init = self
-            .state
-            .typical(self.state.profile.device.context_init.as_ref());
-        self.lifecycle.init_ns = init.map(|time| pass(begin, time));
+        let init = self.times.init_ns;
+        self.lifecycle.init_ns = init.map(|ns| pass(begin, Duration::from_nanos(ns)));
     }
 }
 
@@ -49,6 +50,22 @@ fn pass(begin: Instant, time: Duration) -> u64 {
     begin.elapsed().as_nanos() as u64
 }
 
+/// What the card does in an operation, and what runs it.
+pub(crate) fn work(
+    state: &Arc<State>,
+    config: &OperationConfig,
+) -> Result<(CardWork, Applied), OpenError> {
+    let prepared = overside_ops::prepare(config)?;
+    let variant = prepared.variant().clone();
+    let runner = Runner::new(config.operation, prepared)?;
+    let settled = OperationConfig {
+        variant: variant.name.into(),
+        ..config.clone()
+    };
+    let work = CardWork::new(Arc::clone(state), &settled, runner);
+    Ok((work, Applied::of(&state.info, &variant)))
+}
+
 /// The thread of a context, ready for jobs.
 fn start(
     state: &Arc<State>,
@@ -56,25 +73,13 @@ fn start(
     late_setup: Arc<AtomicU64>,
 ) -> Result<Threads, OpenError> {
     let capability = state.capabilities.check(&state.info.name, config)?;
-    let operation = config.operation.operation;
-    let prepared = overside_ops::prepare(&config.operation)?;
-    let variant = prepared.variant().clone();
-    let runner = Runner::new(operation, prepared)?;
-    let applied = Applied::of(&state.info, &variant);
+    let (work, applied) = work(state, &config.operation)?;
     let limits = Limits {
         // A completion that is held back would be late.
         gather: !state.timed(),
         ..Limits::new(state.registration.device, capability, config)
     };
-    let mut settled = config.operation.clone();
-    settled.variant = variant.name.into();
-    let engine = Engine::new(
-        Arc::clone(state),
-        &settled,
-        runner,
-        config.depth,
-        late_setup,
-    );
+    let engine = Engine::new(work, config.depth, late_setup);
     let main = WorkerMain::new(state.info.name.as_str(), move |queue| engine.run(queue));
     Threads::spawn(
         limits,
@@ -121,13 +126,13 @@ impl Context for EmulatedContext {
         let late_setup = Arc::<AtomicU64>::default();
         let next = start(&self.state, &config, Arc::clone(&late_setup))?;
         self.threads.replace(next);
-        let profile = &self.state.profile;
-        let end = self.state.typical(profile.reconfiguration.as_ref());
-        let init = self.state.typical(profile.device.context_init.as_ref());
-        self.lifecycle.end_ns = end.map(|time| pass(begin, time));
+        let ended = self.times.end_ns;
+        self.times = self.state.times(config.operation.operation);
+        self.lifecycle.end_ns = ended.map(|ns| pass(begin, Duration::from_nanos(ns)));
         self.initialise(Instant::now());
         // What the profile does not know counts as zero, which no software keeps to.
-        let modelled = end.unwrap_or_default() + init.unwrap_or_default();
+        let modelled = [ended, self.times.init_ns].into_iter().flatten().sum();
+        let modelled = Duration::from_nanos(modelled);
         let spent = begin.elapsed();
         if spent > modelled + tolerance(modelled) {
             late_setup.store((spent - modelled).as_nanos() as u64, Ordering::Relaxed);

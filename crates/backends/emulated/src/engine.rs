@@ -1,4 +1,5 @@
-//! The thread that stands for a card: computes results and releases them at the modelled time.
+//! What a card does with jobs, and the thread that stands for it in real time: it computes results
+//! and releases them at the modelled time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use overside_base::lock;
 use overside_device::threads::{Next, Runner, RunningJob, WorkerQueue};
-use overside_device::{JobError, OperationConfig, Outcome, Stages};
-use overside_model::Pace;
+use overside_device::{JobError, OperationConfig, Outcome, Source, Stages};
+use overside_model::{Pace, StageTimes};
 
 use crate::replay::Key;
 use crate::{Mode, State};
@@ -25,16 +26,86 @@ pub(crate) fn tolerance(modelled: Duration) -> Duration {
     LATE.max(modelled / LATE_SHARE)
 }
 
-/// What one thread needs to be a card.
-pub(crate) struct Engine {
+/// A card's work on one context's jobs: what comes of each, and when it is done.
+pub(crate) struct CardWork {
     state: Arc<State>,
     runner: Runner,
-    /// Absent if time does not matter.
+    /// Of an operation that the card does.
     pace: Option<Pace>,
     config: u128,
+}
+
+impl CardWork {
+    pub(crate) fn new(state: Arc<State>, config: &OperationConfig, runner: Runner) -> Self {
+        Self {
+            pace: state.profile.pace(config.operation, &config.patterns),
+            config: Key::config(config),
+            state,
+            runner,
+        }
+    }
+
+    /// What comes of a job, computed once where results are kept.
+    pub(crate) fn compute(
+        &mut self,
+        source: &Source,
+        destination: &mut [u8],
+    ) -> Result<Outcome, JobError> {
+        if self.state.mode != Mode::Replay {
+            return self.runner.run(source, destination);
+        }
+        let key = Key::new(self.config, source);
+        if let Some(kept) = self.state.replay.get(&key) {
+            return kept.deliver(destination);
+        }
+        let result = self.runner.run(source, destination);
+        if let Ok(outcome) = result {
+            self.state.replay.keep(key, outcome, destination);
+        }
+        result
+    }
+
+    /// When a job is done that was submitted then, and where its time goes. `is_first`: of those that
+    /// a doorbell handed over.
+    pub(crate) fn admit(
+        &self,
+        source_bytes: usize,
+        result: &Result<Outcome, JobError>,
+        submitted: Instant,
+        is_first: bool,
+    ) -> (Instant, Stages) {
+        let source_bytes = source_bytes as u64;
+        let result_bytes = match result {
+            Ok(Outcome::Done(output)) => output.written as u64,
+            // The engine finds out by doing it.
+            Ok(Outcome::Incompressible) => source_bytes,
+            Err(_) => 0,
+        };
+        let pace = self.pace.as_ref();
+        let times = pace.map_or_else(StageTimes::default, |pace| {
+            pace.stages(source_bytes, result_bytes, is_first)
+        });
+        let epoch = self.state.epoch;
+        let arrival_ns = submitted.saturating_duration_since(epoch).as_nanos() as u64;
+        let schedule = lock(&self.state.servers).admit(arrival_ns, &times);
+        let stages = Stages {
+            queueing_ns: Some(schedule.queueing_ns.saturating_add(times.latency_ns)),
+            transfer_ns: Some(times.link_in_ns.saturating_add(times.link_out_ns)),
+            engine_ns: Some(times.engine_ns),
+            ..Stages::default()
+        };
+        (epoch + Duration::from_nanos(schedule.done_ns), stages)
+    }
+}
+
+/// What one thread needs to be a card.
+pub(crate) struct Engine {
+    work: CardWork,
     /// By how many nanoseconds setting the context up took longer than the profile says, so that
     /// its first completion is late.
     late_setup: Arc<AtomicU64>,
+    /// When the last job was submitted: as all of its doorbell.
+    doorbell: Option<Instant>,
     /// When the last result was released.
     released: Instant,
     /// Computed and not yet due, in the order of their times: the servers keep the order.
@@ -54,23 +125,14 @@ struct Pending {
 }
 
 impl Engine {
-    pub(crate) fn new(
-        state: Arc<State>,
-        config: &OperationConfig,
-        runner: Runner,
-        depth: usize,
-        late_setup: Arc<AtomicU64>,
-    ) -> Self {
-        let pace = state.profile.pace(config.operation, &config.patterns);
+    pub(crate) fn new(work: CardWork, depth: usize, late_setup: Arc<AtomicU64>) -> Self {
         Self {
-            runner,
-            pace: pace.filter(|_| state.timed()),
-            config: Key::config(config),
+            work,
             late_setup,
+            doorbell: None,
             released: Instant::now(),
             pending: VecDeque::with_capacity(depth),
             busy: Duration::ZERO,
-            state,
         }
     }
 
@@ -120,33 +182,17 @@ impl Engine {
 
     fn take(&mut self, queue: &mut WorkerQueue, mut job: RunningJob) {
         let begin = Instant::now();
-        let result = self.compute(&mut job);
-        let Some(pace) = &self.pace else {
+        let (source, destination) = job.buffers();
+        let result = self.work.compute(source, destination);
+        if !self.work.state.timed() {
             queue.finish(job, result, Stages::default());
             return;
-        };
-        let source_len = job.source().len() as u64;
-        let result_len = match &result {
-            Ok(Outcome::Done(output)) => output.written as u64,
-            // The engine finds out by doing it.
-            Ok(Outcome::Incompressible) => source_len,
-            Err(_) => 0,
-        };
-        let times = pace.stages(source_len, result_len);
-        let (epoch, submitted) = (self.state.epoch, job.submitted());
-        let arrival_ns = submitted.saturating_duration_since(epoch).as_nanos() as u64;
-        let mut servers = lock(&self.state.servers);
-        let schedule = servers.admit(arrival_ns, &times);
-        drop(servers);
-        let due = epoch + Duration::from_nanos(schedule.done_ns);
+        }
+        let (source_len, submitted) = (job.source().len(), job.submitted());
+        let is_first = self.doorbell.replace(submitted) != Some(submitted);
+        let (due, mut stages) = self.work.admit(source_len, &result, submitted, is_first);
         let late_setup_ns = self.late_setup.swap(0, Ordering::Relaxed);
-        let stages = Stages {
-            queueing_ns: Some(schedule.queueing_ns.saturating_add(times.latency_ns)),
-            transfer_ns: Some(times.link_in_ns.saturating_add(times.link_out_ns)),
-            engine_ns: Some(times.engine_ns),
-            late: late_setup_ns > 0,
-            overdue_ns: late_setup_ns,
-        };
+        (stages.late, stages.overdue_ns) = (late_setup_ns > 0, late_setup_ns);
         let late_after = due + tolerance(due.saturating_duration_since(submitted));
         self.pending.push_back(Pending {
             job,
@@ -156,20 +202,5 @@ impl Engine {
             late_after,
         });
         self.busy = begin.elapsed();
-    }
-
-    fn compute(&mut self, job: &mut RunningJob) -> Result<Outcome, JobError> {
-        if self.state.mode != Mode::Replay {
-            return self.runner.run(job);
-        }
-        let key = Key::new(self.config, job.source());
-        if let Some(kept) = self.state.replay.get(&key) {
-            return kept.deliver(job.destination());
-        }
-        let result = self.runner.run(job);
-        if let Ok(outcome) = result {
-            self.state.replay.keep(key, outcome, job.destination());
-        }
-        result
     }
 }

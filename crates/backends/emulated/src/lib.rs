@@ -1,14 +1,17 @@
 //! A profile as a device: real results, completions at the time that the profile gives.
 //!
+//! That time passes on a virtual clock ([`Clock`]) or in real time, which is for demonstrations: a
+//! completion is then *late*, and marked so, when the software that stands for the engine was slower
+//! than it.
+//!
 //! The device does what its profile says that the card does, and refuses the rest. The bytes are
 //! computed by a library, which [`overside_device::Applied`] names; the time is the model's. One
 //! link each way and the engines (one, unless the profile knows better) serve all contexts of the
 //! device, in order of arrival.
 //!
-//! A completion is never early. It is *late*, and marked so, when the software that stands for
-//! the engine was slower than it: released more than 2 microseconds and more than 5 % of the
-//! modelled time after its time. The first completion after a reconfiguration that took so much
-//! longer than its own time is late as well.
+//! A completion is never early. Late is what is released more than 2 microseconds and more than 5 % of
+//! the modelled time after its time, and the first completion after a reconfiguration that took so
+//! much longer than its own time.
 //!
 //! What the profile has no fact for counts as zero and is listed in each capability's `missing`.
 //! Initialising a context takes time only if the profile says how much; ending one takes its time
@@ -20,13 +23,14 @@ mod capabilities;
 mod context;
 mod engine;
 mod replay;
+mod virtual_card;
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use overside_device::{
-    Capabilities, Context, ContextConfig, Device, DeviceId, DeviceInfo, MemoryError, OpenError,
-    Provenance, Region, Registration, Timing,
+    Capabilities, Clock, Context, ContextConfig, Device, DeviceId, DeviceInfo, Lifecycle,
+    MemoryError, OpenError, Operation, Provenance, Region, Registration, Timing,
 };
 use overside_model::{Fifo, Profile, Quantity};
 
@@ -70,6 +74,7 @@ struct State {
     mode: Mode,
     /// Marks memory as reachable; the card needs nothing else to reach it.
     registration: Registration,
+    clock: Clock,
     /// Time zero of the servers.
     epoch: Instant,
     servers: Mutex<Fifo>,
@@ -81,10 +86,17 @@ impl State {
         self.mode != Mode::Functional
     }
 
-    /// The typical time of something that the profile may know.
-    fn typical(&self, time: Option<&Quantity>) -> Option<Duration> {
-        let time = time.filter(|_| self.timed())?;
-        Some(Duration::from_nanos(time.interval().typ as u64))
+    /// The typical times of a context's life that the profile knows.
+    fn times(&self, operation: Operation) -> Lifecycle {
+        let typical = |time: Option<&Quantity>| {
+            let time = time.filter(|_| self.timed())?;
+            Some(time.interval().typ.round() as u64)
+        };
+        Lifecycle {
+            init_ns: typical(self.profile.context_init(operation)),
+            end_ns: typical(self.profile.context_end(operation)),
+            ..Lifecycle::default()
+        }
     }
 }
 
@@ -98,13 +110,26 @@ impl EmulatedDevice {
     /// The device of a profile. It does those of the profile's operations that a library here can
     /// stand for.
     pub fn new(profile: Profile, mode: Mode) -> Self {
+        Self::make(profile, mode, Clock::default())
+    }
+
+    /// The device of a profile on a virtual clock. Results are computed at the first sight of an
+    /// input.
+    pub fn on_clock(profile: Profile, clock: Clock) -> Self {
+        Self::make(profile, Mode::Replay, clock)
+    }
+
+    fn make(profile: Profile, mode: Mode, clock: Clock) -> Self {
         let info = DeviceInfo {
             name: format!("emulated:{}", profile.name),
             driver: format!("emulated {}", env!("CARGO_PKG_VERSION")),
             location: "this host".into(),
             description: format!("{}, {}, {}", profile.card, profile.host_link, profile.mode),
             provenance: Provenance::Emulated,
-            timing: mode.timing(),
+            timing: match clock.is_virtual() {
+                true => Timing::Virtual,
+                false => mode.timing(),
+            },
         };
         let servers = Mutex::new(Fifo::new(profile.engines()));
         Self(Arc::new(State {
@@ -116,7 +141,8 @@ impl EmulatedDevice {
                 device: DeviceId::unique(),
                 handle: Arc::new(()),
             },
-            epoch: Instant::now(),
+            epoch: clock.now(),
+            clock,
             servers,
             replay: Replay::new(REPLAY_BYTES),
         }))
@@ -150,9 +176,10 @@ impl Device for EmulatedDevice {
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
-        Ok(Box::new(EmulatedContext::open(
-            Arc::clone(&self.0),
-            config,
-        )?))
+        let state = Arc::clone(&self.0);
+        match state.clock.is_virtual() {
+            true => virtual_card::open(state, &config),
+            false => Ok(Box::new(EmulatedContext::open(state, config)?)),
+        }
     }
 }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use overside_base::panic_text;
 use overside_ops::{Error, Kernel, Operation, Output, Prepared};
 
-use super::RunningJob;
-use crate::{JobError, Outcome};
+use crate::{JobError, Outcome, Source};
 
 /// Segments up to here are gathered without allocating.
 const FEW_SEGMENTS: usize = 16;
@@ -34,11 +33,11 @@ impl Runner {
         })
     }
 
-    /// Runs the kernel on the job's source and destination.
+    /// Runs the kernel on a job's source and destination.
     ///
     /// # Errors
     /// As [`outcome`]; [`JobError::Failed`] if the kernel panics.
-    pub fn run(&mut self, job: &mut RunningJob) -> Result<Outcome, JobError> {
+    pub fn run(&mut self, source: &Source, destination: &mut [u8]) -> Result<Outcome, JobError> {
         let kernel = match &mut self.kernel {
             Some(kernel) => kernel,
             none => {
@@ -46,7 +45,6 @@ impl Runner {
                 none.insert(kernel.map_err(|error| JobError::Failed(error.to_string()))?)
             }
         };
-        let (source, destination) = job.buffers();
         let (source_len, capacity) = (source.len(), destination.len());
         let result = catch_unwind(AssertUnwindSafe(|| match source.segments() {
             [one] => kernel.run(&[one], destination),

@@ -110,6 +110,18 @@ pub enum CpuAccounting {
     Emulator,
 }
 
+impl CpuAccounting {
+    /// So much on its ledger.
+    pub(crate) fn cpu_time(self, spent_ns: u64) -> CpuTime {
+        let mut time = CpuTime::default();
+        *match self {
+            Self::Host => &mut time.host_ns,
+            Self::Emulator => &mut time.emulator_ns,
+        } = spent_ns;
+        time
+    }
+}
+
 /// The submitter's end: what a [`crate::Context`] made of threads is made of. Dropping it does
 /// not wait; the threads end after what they are doing.
 pub struct Threads {
@@ -316,16 +328,7 @@ impl Threads {
     pub fn cpu_time(&self) -> CpuTime {
         let live = [&self.shared].into_iter().chain(&self.retired);
         let spent_ns = live.map(|shared| shared.spent_ns()).sum::<u64>() + self.retired_ns;
-        match self.accounting {
-            CpuAccounting::Host => CpuTime {
-                host_ns: spent_ns,
-                ..CpuTime::default()
-            },
-            CpuAccounting::Emulator => CpuTime {
-                emulator_ns: spent_ns,
-                ..CpuTime::default()
-            },
-        }
+        self.accounting.cpu_time(spent_ns)
     }
 
     /// Exchanges the threads for other ones when nothing is in flight: `next` takes this one's

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::context_queue::{self, is_lost, not_submitted};
 use overside_device::{
-    Applied, Completion, Context, ContextConfig, Device, Job, Operation, OperationConfig, Region,
-    Slice,
+    Applied, Clock, Completion, Context, ContextConfig, Device, Job, Operation, OperationConfig,
+    Region, Slice,
 };
 use overside_probe::closed_loop::{self, Done, LoopParams, OperationQueue, Pass, Until};
 use overside_probe::dma::{FreeSlots, Lane, PayloadPattern};
@@ -22,6 +22,7 @@ const LINE: usize = 64;
 /// One context's copies.
 pub(crate) struct Copying {
     device: Arc<dyn Device>,
+    clock: Clock,
     context: Box<dyn Context>,
     pattern: PayloadPattern,
     from: Vec<Slice>,
@@ -33,7 +34,11 @@ pub(crate) struct Copying {
 }
 
 impl Copying {
-    pub(crate) fn new(device: Arc<dyn Device>, pattern: PayloadPattern) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        clock: Clock,
+        pattern: PayloadPattern,
+    ) -> Result<Self, Failure> {
         let plan = pattern.plan;
         let config = ContextConfig {
             operation: OperationConfig {
@@ -55,6 +60,7 @@ impl Copying {
             .map_err(|error| Failure::new(FailureKind::Job, error.to_string()))?;
         Ok(Self {
             device,
+            clock,
             context,
             pattern,
             from: Vec::new(),
@@ -127,7 +133,7 @@ impl OperationQueue for Copying {
     }
 
     fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
-        context_queue::wait(&mut *self.context, timeout)
+        context_queue::wait(&mut *self.context, &self.clock, timeout)
     }
 
     fn withdraw(&mut self) {
@@ -164,6 +170,10 @@ impl Lane for Copying {
         self.pattern.check_source(slot, &self.from[slot])?;
         let missing = "the payload is not where it was to be copied";
         (self.pattern).check_destination(slot, self.to[slot].as_deref(), missing)
+    }
+
+    fn emulator_ns(&self) -> u64 {
+        self.context.cpu_time().emulator_ns
     }
 
     fn applied(&self) -> Applied {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use overside_backends::{OpenError, Options};
-use overside_device::Device;
+use overside_device::{Device, Timing};
 use overside_link::shm::{self, EngineOptions, ShmOptions};
 use overside_link::ucx::{self, UcxOptions};
 use overside_link::verbs::{ConnectError, Endpoint, Side};
@@ -33,6 +33,8 @@ pub(crate) enum Path {
     Agent(String, Link),
     /// A device that copies within this machine's memory.
     Device(Arc<dyn Device>),
+    /// A card's engine in virtual time.
+    Virtual(Box<Emulated>),
 }
 
 /// The agent's name and the link, if a device's name is of an agent's link.
@@ -86,6 +88,9 @@ impl Path {
         }
         if let Some(profile) = overside_backends::profile_of(name) {
             let emulated = shape::of(profile, test)?;
+            if test.timing != Some(Timing::Paced) {
+                return Ok(Self::Virtual(Box::new(emulated)));
+            }
             let engine = EngineOptions {
                 core: test.engine_core,
                 shape: Some(emulated.shape.clone()),

@@ -3,20 +3,23 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::Device;
+use overside_device::{Clock, Device};
 use overside_link::verbs::{Endpoint, Side};
 use overside_probe::Failure;
 use overside_probe::closed_loop::Timeouts;
 use overside_probe::dma::{
-    Initiator, Lane, PayloadPattern, Peer, Plan, TestResult, Times, run_test,
+    DEPTH_MAX, Initiator, Lane, PayloadPattern, Peer, Plan, TestResult, Times, run_test,
 };
 
 use super::agent;
 use super::copying::Copying;
 use super::path::{Ends, Path};
+use super::shape::Emulated;
+use super::virtual_engine::DmaEngine;
 use crate::evidence::Evidence;
 use crate::memory_budget::memory_fits;
 use crate::metrics::Metrics;
+use crate::plan::operations_max;
 use crate::sample::{Check, Done, Sample, Work};
 use crate::tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 use crate::test::CompletionMode;
@@ -42,6 +45,7 @@ pub(crate) fn take_through(
         Path::Link(ends) => over_link(test, ends.through(through), deadline),
         Path::Agent(node, link) => agent::take(test, &node, link, (deadline, through)),
         Path::Device(device) => on_device(test, &device, deadline),
+        Path::Virtual(emulated) => in_virtual_time(test, &emulated, deadline),
     }
 }
 
@@ -101,7 +105,11 @@ fn on_device(
 ) -> Result<Sample, Failure> {
     let plan = plan(test);
     let lanes = (0..test.threads).map(|index| {
-        let lane = Copying::new(Arc::clone(device), PayloadPattern::new(plan, index))?;
+        let lane = Copying::new(
+            Arc::clone(device),
+            Clock::default(),
+            PayloadPattern::new(plan, index),
+        )?;
         Ok::<Box<dyn Lane>, Failure>(Box::new(lane))
     });
     let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
@@ -109,6 +117,37 @@ fn on_device(
     let mut initiator = Initiator::alone(lanes, what, cores, Timeouts::until(deadline));
     let taken = run_test(&plan, &times(test), &mut initiator, None)?;
     Ok(sample(test, taken, Evidence::of_device(device.info())))
+}
+
+/// On a card's engine in virtual time. What the initiator's threads have in flight together is one
+/// queue's: they share the engine, and nothing that they do takes time.
+fn in_virtual_time(
+    test: &DmaTest,
+    emulated: &Emulated,
+    deadline: Instant,
+) -> Result<Sample, Failure> {
+    let clock = Clock::simulated();
+    let device: Arc<dyn Device> = Arc::new(DmaEngine::new(&test.device, emulated, clock.clone()));
+    let depth = (test.depth * test.threads).min(DEPTH_MAX as usize);
+    let plan = Plan {
+        threads: 1,
+        depth,
+        ..plan(test)
+    };
+    let pattern = PayloadPattern::new(plan, 0);
+    let lane = Copying::new(Arc::clone(&device), clock.clone(), pattern)?;
+    let timeouts = Timeouts::until(deadline);
+    let most = operations_max(&clock, test.buffer_size);
+    let mut initiator =
+        Initiator::alone(vec![Box::new(lane)], (plan, test.initiator), None, timeouts)
+            .on_clock(clock, most);
+    let taken = run_test(&plan, &times(test), &mut initiator, None)?;
+    let mut sample = sample(test, taken, Evidence::of_device(device.info()));
+    // How busy cores are while bytes move in virtual time, nobody has seen.
+    (sample.metrics).retain(|name, _| !name.ends_with("_utilisation"));
+    sample.model = Some(emulated.model.clone());
+    sample.warnings.extend(emulated.warnings.iter().cloned());
+    Ok(sample)
 }
 
 /// The figures of what was taken. `over` is what the bytes went over.

@@ -57,6 +57,7 @@ fn reach(agent: &Agent, secure: bool) -> RemoteProbe {
 
 fn test(link: Link, operation: DmaOperation, initiator: Side) -> DmaTest {
     DmaTest {
+        timing: None,
         device: format!("dpu0/{}", link.name()),
         initiator,
         timeout_s: 20.0,

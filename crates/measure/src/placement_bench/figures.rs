@@ -14,6 +14,7 @@ use crate::lifecycle_times::{LifecycleTimes, mean_stages};
 use crate::metrics::Metrics;
 use crate::prediction::predict;
 use crate::sample::{Check, Done, Sample, Warning, Work, nanoseconds};
+use crate::test::Input;
 use crate::warnings::{Late, SampleCounts, warnings};
 
 /// What the timed part came to.
@@ -25,8 +26,12 @@ pub(super) struct Figures {
     pub busy_ns: [u64; 2],
     pub times: TargetTimes,
     pub elapsed: Duration,
+    /// By input, where each has a time of its own.
+    pub inputs: Vec<Duration>,
     pub cpu: CpuTime,
     pub varied: u64,
+    /// The submitter's CPU time for a job, where it is a part of the time: on a virtual clock.
+    pub job_cost: Option<Duration>,
 }
 
 /// Times of setting contexts up, by target, and of making buffers.
@@ -101,7 +106,9 @@ impl Figures {
     /// Mean times of the leading target's stages, a job or a context each.
     fn means(&self) -> impl Iterator<Item = (&'static str, f64)> + Clone {
         let lead = self.lead();
-        mean_stages(self.target(lead), &self.times.targets[lead as usize].0)
+        let submit = self.job_cost.map(|cost| ("submit", cost.as_nanos() as f64));
+        let stages = mean_stages(self.target(lead), &self.times.targets[lead as usize].0);
+        stages.chain(submit)
     }
 
     /// Mean nanoseconds of the leading target's stages, and both targets' totals.
@@ -169,6 +176,17 @@ impl Figures {
 }
 
 impl PlacementBench<'_> {
+    /// The arithmetic mean over the files of size over time, in MB/s of the uncompressed side.
+    fn mean_of_files(&self, times: &[Duration], streams: u64) -> f64 {
+        let original = &self.buffers.original;
+        let mut lengths = original.iter().map(<[u8]>::len);
+        let rates = original.inputs().iter().zip(times).map(|(&count, time)| {
+            let bytes: usize = lengths.by_ref().take(count).sum();
+            bytes as f64 * streams as f64 / 1e6 / time.as_secs_f64()
+        });
+        rates.sum::<f64>() / times.len() as f64
+    }
+
     pub(super) fn sample(
         &self,
         figures: &Figures,
@@ -197,6 +215,10 @@ impl PlacementBench<'_> {
         };
         let mut sample = Sample::ok(evidence, done);
         sample.metrics = figures.metrics();
+        if self.test.input == Input::Files {
+            let mean = self.mean_of_files(&figures.inputs, streams);
+            sample.metrics.insert("file_throughput".into(), mean);
+        }
         sample.stages = figures.stages();
         if let (Some(profile), Target::Device) = (&self.profile, lead) {
             let (source_bytes, destination_bytes) = figures.target(lead).mean_sizes();

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use overside_device::{Operation, Outcome, Slice};
+use overside_device::{Clock, Operation, Outcome, Slice};
 use overside_placement::{Chunk, ChunkResult, Error, Executor, Report};
 use overside_probe::closed_loop::{Done, OperationQueue};
 use overside_probe::{Failure, FailureKind};
@@ -20,6 +20,7 @@ pub(super) type Checkers<'a> = [Option<OutputChecker<'a>>; 2];
 /// A stream of chunks through an executor.
 pub(super) struct PlacementQueue<'a> {
     pub executor: Executor,
+    clock: Clock,
     sources: Vec<Slice>,
     /// In which order the sources are taken, again and again.
     order: Vec<u32>,
@@ -47,9 +48,11 @@ impl<'a> PlacementQueue<'a> {
         checkers: Checkers<'a>,
         keeps: [usize; 2],
         operation: Operation,
+        clock: Clock,
     ) -> Self {
         Self {
             executor,
+            clock,
             sources,
             order,
             checkers,
@@ -86,6 +89,11 @@ impl<'a> PlacementQueue<'a> {
         checkers.map(|checker| checker.varied).sum()
     }
 
+    /// Chunks pushed so far.
+    pub(super) fn pushed(&self) -> u64 {
+        self.pushed
+    }
+
     /// Which source a chunk was.
     fn number(&self, label: u64) -> usize {
         self.order[(label % self.order.len() as u64) as usize] as usize
@@ -112,6 +120,45 @@ impl<'a> PlacementQueue<'a> {
                 checker.check_whole(number, &outcome, &piece.destination)?;
                 checker.poison(number, &mut piece.destination);
             }
+        }
+        Ok(())
+    }
+
+    /// Looks at a piece: it is the next one, it was run by a device that was asked, and its output
+    /// is what verification saw, or else stands the full test.
+    fn look_at_piece(&mut self, draining: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
+        let Some(mut piece) = self.piece.take() else {
+            return Ok(());
+        };
+        let wrong = |message: String| Failure::new(FailureKind::Verification, message);
+        if piece.label != self.pulled {
+            let (came, due) = (piece.label, self.pulled);
+            return Err(wrong(format!("chunk {came} came where {due} was due")));
+        }
+        self.pulled += 1;
+        let (number, target) = (self.number(piece.label), piece.target as usize);
+        let outcome = outcome(&piece, number)?;
+        let Some(applied) = &piece.applied else {
+            return Err(wrong("a piece does not say what ran it".into()));
+        };
+        let Some(checker) = &mut self.checkers[target] else {
+            let target = piece.target;
+            return Err(wrong(format!(
+                "the {target} target ran a chunk, which it was not to"
+            )));
+        };
+        let source_bytes = self.sources[number].len();
+        checker.check(number, source_bytes, &outcome, applied, &piece.destination)?;
+        self.totals[target].add(applied, &outcome, piece.stages, source_bytes as u64)?;
+        done.push(Done {
+            slot: 0,
+            late: piece.stages.late,
+        });
+        if draining {
+            self.keep(piece);
+        } else {
+            // The buffer is used again: what is in it must not pass for the next output.
+            checker.poison(number, &mut piece.destination);
         }
         Ok(())
     }
@@ -171,43 +218,9 @@ impl OperationQueue for PlacementQueue<'_> {
         Ok(usize::from(self.piece.is_some()))
     }
 
-    /// Looks at a piece: it is the next one, it was run by a device that was asked, and its output
-    /// is what verification saw, or else stands the full test.
     fn take(&mut self, draining: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
-        let Some(mut piece) = self.piece.take() else {
-            return Ok(());
-        };
-        let wrong = |message: String| Failure::new(FailureKind::Verification, message);
-        if piece.label != self.pulled {
-            let (came, due) = (piece.label, self.pulled);
-            return Err(wrong(format!("chunk {came} came where {due} was due")));
-        }
-        self.pulled += 1;
-        let (number, target) = (self.number(piece.label), piece.target as usize);
-        let outcome = outcome(&piece, number)?;
-        let Some(applied) = &piece.applied else {
-            return Err(wrong("a piece does not say what ran it".into()));
-        };
-        let Some(checker) = &mut self.checkers[target] else {
-            let target = piece.target;
-            return Err(wrong(format!(
-                "the {target} target ran a chunk, which it was not to"
-            )));
-        };
-        let source_bytes = self.sources[number].len();
-        checker.check(number, source_bytes, &outcome, applied, &piece.destination)?;
-        self.totals[target].add(applied, &outcome, piece.stages, source_bytes as u64)?;
-        done.push(Done {
-            slot: 0,
-            late: piece.stages.late,
-        });
-        if draining {
-            self.keep(piece);
-        } else {
-            // The buffer is used again: what is in it must not pass for the next output.
-            checker.poison(number, &mut piece.destination);
-        }
-        Ok(())
+        let clock = self.clock.clone();
+        clock.aside(|| self.look_at_piece(draining, done)).0
     }
 
     fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {

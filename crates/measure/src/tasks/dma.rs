@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use overside_device::Timing;
 use overside_link::ucx::Transport;
 use overside_link::verbs::{LinkConfig, Side};
 use overside_probe::Failure;
@@ -40,6 +41,8 @@ pub(super) fn spec() -> TaskSpec {
         Parameter::choice("variant", "of shm: a thread that copies in place of a DMA engine \
             (engine), or whoever posts copies itself (caller); of ucx: the transport that it is \
             to take, as in tcp; without one UCX chooses", &variants),
+        Parameter::choice("timing", "how an emulated engine times its completions: on a virtual clock, \
+            or in real time (paced)", &["virtual", "paced"]),
         Parameter::choice("initiator", "who starts operations", &["host", "dpu"]).default("host"),
         Parameter::titled("operation", "bring the peer's bytes here (read), put ours there \
             (write), send a message that the peer's program confirms (send)", operations)
@@ -89,6 +92,7 @@ pub(super) fn spec() -> TaskSpec {
         "depth",
         "batch",
         "completion",
+        "timing",
         "initiator",
         "engine_core",
     ];
@@ -124,6 +128,10 @@ pub struct DmaTest {
     /// `ucx`: one of its transports, as in `tcp`; `auto` is what UCX takes.
     #[serde(default = "auto")]
     pub variant: String,
+    /// How an emulated engine times completions: `virtual` or `paced`, in real time; `virtual` if
+    /// absent. Nothing else looks at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
     /// Who starts operations.
     pub initiator: Side,
     /// What they do.
@@ -215,6 +223,10 @@ impl Measured for DmaTest {
             let transports = Transport::ALL.map(Transport::name).join(", ");
             let allowed = format!("auto, engine, caller, or one of UCX's: {transports}");
             return Err(bound("variant", &self.variant, allowed));
+        }
+        if let Some(timing @ (Timing::Real | Timing::Replay | Timing::Functional)) = self.timing {
+            let value = format!("{timing:?}").to_lowercase();
+            return Err(bound("timing", &value, "virtual or paced".into()));
         }
         if self.inline && self.operation == DmaOperation::Read {
             let allowed = "false for reads: they have no payload to hand over".into();

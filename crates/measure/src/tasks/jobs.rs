@@ -86,13 +86,17 @@ fn common() -> Vec<Parameter> {
             without one the device has all, a job at a time")).names(Reference::Placement),
         Parameter::text("cpu_variant", "with a placement: the library of the CPU target")
             .names(Reference::Variant),
+        Parameter::choice("input", "a stream of a placement: all buffers, or each file of the data \
+            set, cut into buffers and joined when all are done", &["buffers", "files"])
+            .default("buffers"),
         Parameter::choice("setting", "reuse contexts and buffers, or set them up again for each \
             job (with a placement: for each stream)", &["static", "reconfiguration"])
             .default("static"),
         Parameter::choice("completion", "wait for completions, or ask for them", &["event", "poll"])
             .default("event"),
-        Parameter::choice("timing", "how an emulated device times its completions", &["replay",
-            "paced", "functional"]),
+        Parameter::choice("timing", "how an emulated device times its completions: on a virtual \
+            clock, in real time (computed beforehand, or as they come), or not",
+            &["virtual", "replay", "paced", "functional"]),
         data("corpus"),
         Parameter::integer("sample_bytes", "how much of the data set is used, in buffers evenly \
             spaced over it", 1, SAMPLE_BYTES_MAX).default(8 << 20).unit("bytes"),
@@ -105,6 +109,8 @@ pub(super) fn metrics(of_sides: Vec<Metric>) -> Vec<Metric> {
     let throughput = [
         higher("throughput", "MB/s", "bytes of the uncompressed side in the elapsed time; MB is \
             10^6 bytes"),
+        higher("file_throughput", "MB/s", "input=files: mean over the files of size over time; \
+            `throughput` is the ratio of totals"),
         higher("engine_throughput", "MB/s", "bytes of the uncompressed side in the engine's own \
             time"),
         higher("rate", "jobs/s", "jobs in the elapsed time"),
@@ -114,6 +120,7 @@ pub(super) fn metrics(of_sides: Vec<Metric>) -> Vec<Metric> {
         lower("cpu_seconds", "s", "host CPU seconds of the sample"),
     ];
     let stages = [
+        ("submit", "CPU time of the submitter for a job, a part of virtual time; placements"),
         ("queueing", "mean time of a job in the device's queue"),
         ("transfer", "mean time of a job on the link"),
         ("engine", "mean time of a job in the engine"),

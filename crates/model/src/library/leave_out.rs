@@ -234,6 +234,7 @@ impl LeftOut {
         keep(&mut entry.max_destination);
         keep(&mut entry.rate);
         keep(&mut entry.per_job);
+        keep(&mut entry.per_doorbell);
         keep(&mut entry.latency);
         entry.one_at_a_time =
             (entry.one_at_a_time.take()).and_then(|sweep| self.sweep(profile, &sweep));

@@ -420,6 +420,7 @@ fn stages(link_in_ns: u64, engine_ns: u64, link_out_ns: u64) -> StageTimes {
         link_in_ns,
         engine_ns,
         link_out_ns,
+        doorbell_ns: 0,
         latency_ns: 0,
     }
 }
@@ -468,7 +469,7 @@ proptest! {
         work.setting = Static;
         let one = cost(&profile(device).unwrap(), &work).unwrap();
         let pace = profile(device).unwrap().pace(work.operation, &work.patterns).unwrap();
-        let stages = pace.stages(work.source_bytes, work.destination_bytes);
+        let stages = pace.stages(work.source_bytes, work.destination_bytes, true);
         let seen = Fifo::new(1).admit(now, &stages);
         // Each rounds on its own.
         prop_assert!((seen.done_ns - now).abs_diff(one.typ_ns) <= 3, "{seen:?} {one:?}");

@@ -18,6 +18,7 @@ fn the_built_in_profiles_are_there() {
         "bf2-vpi",
         "bf3",
         "bf3-8c",
+        "bf3-doca22",
         "bf3-soc",
         "host-bitar",
         "host-bitar-partition",

@@ -14,6 +14,8 @@ pub(crate) mod throughput;
 
 use std::time::{Duration, Instant};
 
+use overside_device::Clock;
+
 use crate::Target;
 use crate::report::DecisionRecord;
 use controller::{Controller, Decision, Epoch, Settings, SideSample, Work};
@@ -54,6 +56,7 @@ pub(crate) struct TargetState {
 /// Follows the controller.
 #[derive(Debug)]
 pub(crate) struct AdaptiveScheduler {
+    clock: Clock,
     opened: Instant,
     controller: Controller,
     /// By the last decision that was not there to learn something.
@@ -107,9 +110,10 @@ impl RunningEpoch {
 }
 
 impl AdaptiveScheduler {
-    pub(crate) fn new(opened: Instant) -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
         Self {
-            opened,
+            opened: clock.now(),
+            clock,
             controller: Controller::new(Settings::default()),
             uses_device: false,
             epoch: None,
@@ -152,7 +156,7 @@ impl AdaptiveScheduler {
     /// Nothing was in flight since then.
     pub(crate) fn idled(&mut self, since: Instant) {
         let begun = self.epoch.as_ref().map_or(since, |epoch| epoch.begun);
-        self.idle += since.max(begun).elapsed();
+        self.idle += self.clock.since(since.max(begun));
     }
 
     /// Begins an epoch if none is under way, and says what was decided for it.
@@ -168,7 +172,7 @@ impl AdaptiveScheduler {
             bytes,
             chunk_bytes: part_bytes,
         };
-        let now = Instant::now();
+        let now = self.clock.now();
         let since = now.saturating_duration_since(self.opened);
         let decision = self.controller.decide(since, work);
         if !decision.probe {
@@ -246,7 +250,7 @@ impl AdaptiveScheduler {
         if done(Target::Cpu) + done(Target::Device) < EPOCH_CHUNKS {
             return;
         }
-        let now = Instant::now();
+        let now = self.clock.now();
         let wall = now.saturating_duration_since(epoch.begun);
         let learned = (epoch.lesser())
             .is_none_or(|target| epoch.quota <= 0.0 && done(target) >= epoch.probed);

@@ -1,7 +1,7 @@
 //! Keeping both targets at work: chunks from the queues into the contexts, completions out of them.
 
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use overside_device::{JobError, SubmitError};
 use overside_ops::Direction;
@@ -11,7 +11,7 @@ use super::Executor;
 use crate::in_flight::Queue;
 use crate::lane::Lane;
 use crate::report::EventKind;
-use crate::{Error, Target};
+use crate::{Error, Policy, Target};
 
 /// The pause between two polls of a device that has no event.
 const PAUSE: Duration = Duration::from_micros(20);
@@ -89,7 +89,7 @@ impl Executor {
         let breaker = &self.lanes.breaker;
         let waiting = self.in_flight.waiting(Target::Device) + device.load();
         match breaker.retry_at() {
-            Some(until) => waiting == 0 && Instant::now() >= until,
+            Some(until) => waiting == 0 && self.setup.clock.now() >= until,
             None => breaker.limit(device.depth()) == device.depth() || waiting == 0,
         }
     }
@@ -125,23 +125,42 @@ impl Executor {
 
     /// Fills both targets, and hands over what is offered when it is due, or at once if `kick`.
     pub(super) fn pump(&mut self, kick: bool) {
-        // The device first: what it fails at goes to the CPU in the same round.
-        for target in [Target::Device, Target::Cpu] {
-            self.fill(target);
-            if target == Target::Cpu {
-                self.run_silent_chunks_twice();
-            }
-            if (self.lanes.get(target)).is_some_and(|lane| kick || lane.is_kick_due()) {
-                self.kick(target);
+        // Setting the device up again blocks, and the CPU works meanwhile on what it was given.
+        if self.is_set_up_due() {
+            let is_now = kick || self.in_flight.is_full();
+            self.serve(Target::Cpu, is_now);
+            if !is_now {
+                return;
             }
         }
+        // The device first: what it fails at goes to the CPU in the same round.
+        for target in [Target::Device, Target::Cpu] {
+            self.serve(target, kick);
+        }
+    }
+
+    fn serve(&mut self, target: Target, kick: bool) {
+        self.fill(target);
+        if target == Target::Cpu {
+            self.run_silent_chunks_twice();
+        }
+        if (self.lanes.get(target)).is_some_and(|lane| kick || lane.is_kick_due()) {
+            self.kick(target);
+        }
+    }
+
+    /// Whether the device's part of a fixed split waits for its context to be set up again.
+    fn is_set_up_due(&self) -> bool {
+        matches!(self.setup.policy, Policy::Split(_))
+            && self.in_flight.waiting(Target::Device) > 0
+            && (self.lanes.get(Target::Device)).is_some_and(|lane| !lane.is_open())
     }
 
     /// Whether the device has been silent for longer than is to be expected, so that under adaptive
     /// placement the CPU goes on without it.
     fn is_device_silent(&self) -> bool {
         self.scheduler.is_adaptive()
-            && (self.lanes.device_silent_at()).is_some_and(|at| Instant::now() >= at)
+            && (self.lanes.device_silent_at()).is_some_and(|at| self.setup.clock.now() >= at)
     }
 
     /// Has the CPU, which has nothing else to do, run what a silent device has as well, the chunk
@@ -202,7 +221,7 @@ impl Executor {
         let is_wanted = self.in_flight.waiting(Target::Device) > 0 || self.in_flight.has_shared();
         if let Some(until) = self.lanes.breaker.retry_at()
             && is_wanted
-            && Instant::now() >= until
+            && self.setup.clock.now() >= until
         {
             self.try_again();
         }
@@ -238,10 +257,10 @@ impl Executor {
         let Some(lane) = self.lanes.get_mut(target).filter(|lane| !lane.is_open()) else {
             return true;
         };
-        let begin = Instant::now();
+        let begin = self.setup.clock.now();
         let result = lane.open();
         if let (Target::Device, Some(adaptive)) = (target, self.scheduler.adaptive()) {
-            adaptive.opened(begin.elapsed());
+            adaptive.opened(self.setup.clock.since(begin));
         }
         let Err(error) = result else { return true };
         self.in_flight.put_back(place, target);
@@ -311,7 +330,7 @@ impl Executor {
         timeout: Duration,
         input: Option<BorrowedFd<'_>>,
     ) -> Result<(), Error> {
-        let now = Instant::now();
+        let now = self.setup.clock.now();
         let mut timeout = timeout.min(LONGEST);
         if (self.lanes.get(Target::Device)).is_some_and(|lane| lane.load() > 0) {
             timeout = timeout.min(SILENCE_CHECK.max(self.setup.job_timeout / 8));
@@ -327,10 +346,14 @@ impl Executor {
         {
             timeout = timeout.min(until.saturating_duration_since(now));
         }
+        if (self.lanes.iter().chain(self.verifier.lane())).any(Lane::is_stuck) {
+            timeout = timeout.min(STUCK);
+        }
+        if self.setup.clock.is_virtual() {
+            self.setup.clock.wait(now + timeout);
+            return Ok(());
+        }
         for lane in (self.lanes.iter_mut()).chain(self.verifier.lane_mut()) {
-            if lane.is_stuck() {
-                timeout = timeout.min(STUCK);
-            }
             if lane.running() == 0 {
                 continue;
             }

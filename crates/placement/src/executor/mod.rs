@@ -90,7 +90,8 @@ impl Executor {
     /// [`Error`]: a target that the policy needs is missing or cannot be opened. Under
     /// [`Policy::Adaptive`] a device that cannot do the operation is an event, not an error.
     pub fn open(setup: Setup) -> Result<Self, Error> {
-        let opened = Instant::now();
+        let clock = setup.clock.clone();
+        let opened = clock.now();
         if let Policy::Split(percent) = setup.policy
             && !(0.0..=100.0).contains(&percent)
         {
@@ -99,7 +100,7 @@ impl Executor {
         let mut log = Log::default();
         Ok(Self {
             lanes: Lanes::open(&setup, &mut log)?,
-            scheduler: Scheduler::new(setup.policy, opened),
+            scheduler: Scheduler::new(setup.policy, clock),
             verifier: Verifier::new(&setup)?,
             in_flight: InFlight::new(setup.window()),
             log,
@@ -156,7 +157,7 @@ impl Executor {
             return Err(chunk);
         }
         if self.first_push.is_none() {
-            self.first_push = Some(Instant::now());
+            self.first_push = Some(self.setup.clock.now());
         }
         let source_bytes = chunk.source.len();
         let destination_bytes = chunk.destination_bytes.min(self.setup.destination_bytes);
@@ -185,13 +186,13 @@ impl Executor {
     /// # Errors
     /// As [`Executor::pull`]; [`Error::Wait`].
     pub fn wait(&mut self, timeout: Duration) -> Result<(), Error> {
-        let begin = Instant::now();
+        let begin = self.setup.clock.now();
         while !self.in_flight.is_ready() && self.in_flight.len() > 0 {
             self.drive(true)?;
             if self.in_flight.is_ready() {
                 return Ok(());
             }
-            let left = timeout.saturating_sub(begin.elapsed());
+            let left = timeout.saturating_sub(self.setup.clock.since(begin));
             if left.is_zero() {
                 return Ok(());
             }
@@ -286,7 +287,7 @@ impl Executor {
 
     /// Notes what went wrong.
     fn event(&mut self, target: Target, kind: EventKind, message: String) {
-        let at_ns = self.opened.elapsed().as_nanos() as u64;
+        let at_ns = self.setup.clock.since(self.opened).as_nanos() as u64;
         let device = self.lanes.get(target).map_or("", Lane::name);
         match kind.is_failure() {
             true => tracing::warn!(device, %kind, "{message}"),
@@ -298,6 +299,6 @@ impl Executor {
     /// Ends a chunk that nothing ran.
     fn fail_chunk(&mut self, place: u64, target: Target, error: JobError) {
         self.in_flight.fail(place, target, error);
-        self.last_done = Some(Instant::now());
+        self.last_done = Some(self.setup.clock.now());
     }
 }

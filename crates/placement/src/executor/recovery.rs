@@ -11,8 +11,6 @@
 //!
 //! Without a CPU the error is the chunk's result.
 
-use std::time::Instant;
-
 use overside_device::{Completion, JobError, Lost, OpenError, Operation, Outcome, Refusal, Stages};
 use overside_layers::is_silence;
 
@@ -394,7 +392,7 @@ impl Executor {
             self.event(Target::Device, kind, message + &consequence);
             return;
         }
-        let pause = self.lanes.breaker.open(Instant::now());
+        let pause = self.lanes.breaker.open(self.setup.clock.now());
         let message = format!("{message}{consequence}; it is tried again after {pause:?}");
         self.event(Target::Device, kind, message);
         self.withdraw_offers();

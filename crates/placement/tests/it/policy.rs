@@ -19,6 +19,23 @@ fn placements_are_written_and_read_alike() {
 }
 
 #[test]
+fn the_studys_names_are_accepted() {
+    for (text, same) in [
+        ("fCPU", "cpu"),
+        ("cDPU", "device"),
+        ("dDPU", "device"),
+        ("rDPU", "device"),
+        ("cCOMP:40", "split:40"),
+        ("cDECOMP:12.5", "split:12.5"),
+        ("cREG:90", "split:90"),
+    ] {
+        let policy: Policy = text.parse().unwrap();
+        assert_eq!(policy.to_string(), same);
+    }
+    assert!("cCOMP".parse::<Policy>().is_err());
+}
+
+#[test]
 fn what_is_no_placement_is_an_error_that_says_why() {
     for text in ["", "CPU", "split", "split40", "dpu", " cpu"] {
         let error = text.parse::<Policy>();

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use overside_device::CpuTime;
 use overside_device::threads::process_cpu_ns;
+use overside_device::{Clock, CpuTime};
 use overside_link::verbs::{Endpoint, Side};
 
 use super::command::{Answer, Command, RunReport, TestSide, out_of_turn};
@@ -36,6 +36,10 @@ pub struct Initiator {
     timeouts: Timeouts,
     path: Option<TransferPath>,
     workers: Option<Workers>,
+    clock: Clock,
+    operations_max: u64,
+    /// CPU time of all lanes that stood for an engine, so far.
+    emulator_ns: u64,
 }
 
 impl Initiator {
@@ -76,6 +80,19 @@ impl Initiator {
             timeouts,
             path: Some(path),
             workers: None,
+            clock: Clock::default(),
+            operations_max: u64::MAX,
+            emulator_ns: 0,
+        }
+    }
+
+    /// The same by a clock that its only lane's engine follows; a pass is over after so many
+    /// operations.
+    pub fn on_clock(self, clock: Clock, operations_max: u64) -> Self {
+        Self {
+            clock,
+            operations_max,
+            ..self
         }
     }
 
@@ -96,6 +113,8 @@ impl Initiator {
             operations_a_look: OPERATIONS_A_LOOK,
             latencies: plan.each,
             timeouts: self.timeouts.clone(),
+            clock: self.clock.clone(),
+            operations_max: self.operations_max,
         };
         self.workers = Some(Workers::start(lanes, &params, self.cores.as_deref())?);
         Ok(())
@@ -118,7 +137,15 @@ impl Initiator {
     fn run(&mut self, until: Until) -> Result<RunReport, Failure> {
         let before = self.spent();
         let reports = self.told(|_| WorkerCommand::Run(until))?;
-        let cpu = self.spent().since(before);
+        let mut cpu = self.spent().since(before);
+        let emulator_ns = reports.iter().map(|one| one.emulator_ns).sum();
+        let stood_in_ns = emulator_ns - std::mem::replace(&mut self.emulator_ns, emulator_ns);
+        let own_ns = match self.side {
+            Side::Host => &mut cpu.host_ns,
+            Side::Dpu => &mut cpu.dpu_ns,
+        };
+        *own_ns = own_ns.saturating_sub(stood_in_ns);
+        cpu.emulator_ns += stood_in_ns;
         let applied = reports.first().map(|one| one.applied.clone());
         let passes: Vec<Pass> = (reports.into_iter()).filter_map(|one| one.pass).collect();
         let start = passes.iter().map(|one| one.start).min();

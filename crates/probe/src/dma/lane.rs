@@ -45,6 +45,11 @@ pub trait Lane: Send {
 
     /// What really moves the bytes.
     fn applied(&self) -> Applied;
+
+    /// CPU time of the calling thread that stood for an engine, in nanoseconds so far.
+    fn emulator_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// The free places of a lane, taken in turn from the first on in each run, so that whatever has run

@@ -27,6 +27,8 @@ pub(super) struct Report {
     /// If it ran.
     pub pass: Option<Pass>,
     pub applied: Applied,
+    /// See [`Lane::emulator_ns`].
+    pub emulator_ns: u64,
 }
 
 /// One thread.
@@ -175,5 +177,6 @@ fn execute(
     Ok(Report {
         pass,
         applied: lane.applied(),
+        emulator_ns: lane.emulator_ns(),
     })
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use overside_device::Clock;
 use overside_probe::closed_loop::{Done, LoopParams, OperationQueue, Timeouts, Until, run};
 use overside_probe::{Failure, FailureKind};
 
@@ -118,6 +119,8 @@ fn params(batch: usize, event: bool, latencies: bool) -> LoopParams {
         operations_a_look: 1,
         latencies,
         timeouts: Timeouts::until(Instant::now() + Duration::from_secs(20)),
+        clock: Clock::default(),
+        operations_max: u64::MAX,
     }
 }
 

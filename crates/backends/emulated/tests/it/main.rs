@@ -4,3 +4,4 @@ mod card;
 mod common;
 mod conformance;
 mod timing;
+mod virtual_time;

@@ -216,10 +216,36 @@ fn bounds_are_refused_by_name() {
 }
 
 #[test]
+fn an_emulated_engine_takes_the_profiles_time_on_a_virtual_clock() {
+    // The same with whatever the threads have in flight.
+    for (threads, depth) in [(1, 8), (2, 4), (4, 64)] {
+        for (card, gib_per_s) in [("bf2", 13.0), ("bf3", 48.0)] {
+            let size = 1 << 18;
+            let sample = measured(json!({
+                "device": format!("emulated:{card}"), "measure": "throughput",
+                "operation": "read", "buffer_size": size, "depth": depth, "threads": threads,
+                "sample_s": 0.01,
+            }));
+            assert_eq!(sample.timing, Some(Timing::Virtual));
+            assert_eq!(
+                (sample.late, sample.provenance),
+                (None, Some(Provenance::Emulated))
+            );
+            let found = sample.metrics["throughput"] / 1e3 / 1.0737418;
+            assert!(
+                (found / gib_per_s - 1.0).abs() < 0.02,
+                "{card} {threads}: {found}"
+            );
+            assert!(sample.cpu.unwrap().emulator_s > 0.0);
+        }
+    }
+}
+
+#[test]
 fn an_emulated_engine_takes_the_profiles_time() {
     let size = 1 << 20;
     let sample = measured(json!({
-        "device": "emulated:bf2", "measure": "throughput", "operation": "read",
+        "device": "emulated:bf2", "measure": "throughput", "operation": "read", "timing": "paced",
         "buffer_size": size, "depth": 8, "batch": 4, "sample_s": 0.05,
     }));
     assert_eq!(sample.provenance, Some(Provenance::Emulated));

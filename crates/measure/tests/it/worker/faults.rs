@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::worker::inputs::{DataSet, text};
+use overside_device::Timing;
 use overside_measure::audit::{Fault, Times, worker};
 use overside_measure::{FailureKind, Sample, Setting, Status, Test, Worker};
 
@@ -214,6 +215,7 @@ fn a_test_out_of_time_leaves_its_device_to_nobody() {
     }));
     let test = Test {
         device: "emulated:bf2".into(),
+        timing: Some(Timing::Replay),
         ..data.test("compress-deflate")
     };
     let late = Test {

@@ -11,3 +11,4 @@ mod network_nodes;
 mod placements;
 mod samples;
 mod tasks;
+mod virtual_time;

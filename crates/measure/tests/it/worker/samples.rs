@@ -310,7 +310,8 @@ fn each_timing_of_an_emulated_device_says_what_it_is() {
     let data = DataSet::new(&text(1 << 16));
     let mut worker = Worker::new();
     for (timing, said) in [
-        (None, Timing::Replay),
+        (None, Timing::Virtual),
+        (Some(Timing::Virtual), Timing::Virtual),
         (Some(Timing::Replay), Timing::Replay),
         (Some(Timing::Functional), Timing::Functional),
         (Some(Timing::Paced), Timing::Paced),
@@ -324,7 +325,7 @@ fn each_timing_of_an_emulated_device_says_what_it_is() {
         let sample = measured(&mut worker, &test);
         assert_eq!(sample.provenance, Some(Provenance::Emulated));
         assert_eq!(sample.timing, Some(said));
-        assert!(sample.late.is_some());
+        assert_eq!(sample.late.is_some(), said != Timing::Virtual);
         let model = sample.model.as_ref().unwrap();
         assert!(model.low_ns > 0 && model.low_ns <= model.high_ns && !model.facts.is_empty());
         assert!(sample.cpu.unwrap().emulator_s > 0.0);

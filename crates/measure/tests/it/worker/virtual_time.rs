@@ -1,0 +1,314 @@
+//! Samples in virtual time: the same on any machine, however busy it is.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::worker::inputs::{DataSet, measured, text};
+use overside_device::{
+    Context, ContextConfig, Device, Job, OpenError, Provenance, SubmitError, Timing,
+};
+use overside_layers::{ContextLayer, DeviceLayer, Layered, LayeredContext};
+use overside_measure::{Input, Sample, Setting, Test, Worker};
+use overside_model::split::Split;
+use overside_placement::Policy;
+
+/// A device on which everything that is computed takes four times as long.
+struct Slow(Arc<dyn Device>);
+
+impl DeviceLayer for Slow {
+    fn inner(&self) -> &dyn Device {
+        &*self.0
+    }
+
+    fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
+        Ok(LayeredContext::around(self.0.open(config)?, SlowContext))
+    }
+}
+
+struct SlowContext;
+
+impl ContextLayer for SlowContext {
+    fn submit(
+        &mut self,
+        inner: &mut dyn Context,
+        jobs: &mut VecDeque<Job>,
+    ) -> Result<usize, SubmitError> {
+        let begun = Instant::now();
+        let taken = inner.submit(jobs);
+        let end = begun + 4 * begun.elapsed();
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+        taken
+    }
+}
+
+fn slow_worker() -> Worker {
+    Worker::with_devices(Box::new(|name, options| {
+        let device = overside_backends::open(name, options)?;
+        Ok(Arc::new(Layered(Slow(device))))
+    }))
+}
+
+/// Keeps two cores busy meanwhile.
+fn beside_load<T>(work: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let done = work();
+        stop.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+/// Tests at rates that no software of this machine keeps up with.
+fn fast(data: &DataSet) -> Vec<Test> {
+    let of = |device: &str, operation: &str, buffer_size: u64, patterns: &[&str]| Test {
+        device: device.into(),
+        buffer_size,
+        patterns: patterns.iter().map(|&one| one.to_owned()).collect(),
+        sample_s: 0.02,
+        ..data.test(operation)
+    };
+    let regex = ["Ramp to (.+)"];
+    vec![
+        of("emulated:bf3", "decompress-lz4-block", 65536, &[]),
+        of("emulated:bf3-doca22", "match-count", 4096, &regex),
+        of("emulated:bf2", "match-count", 64, &regex),
+        of("emulated:bf2", "compress-deflate", 65536, &[]),
+        Test {
+            setting: Setting::Reconfiguration,
+            ..of("emulated:bf2", "compress-deflate", 65536, &[])
+        },
+    ]
+}
+
+fn figures(sample: &Sample) -> (u64, u64, Vec<(String, f64)>) {
+    // What the host's cores spend is measured.
+    let of_model = |name: &str| !name.starts_with("cpu_");
+    let metrics = sample.metrics.iter().filter(|(name, _)| of_model(name));
+    (
+        sample.elapsed_ns.unwrap(),
+        sample.work.unwrap().jobs,
+        metrics
+            .map(|(name, value)| (name.clone(), *value))
+            .collect(),
+    )
+}
+
+#[test]
+fn a_slower_and_a_busy_machine_give_the_same_figures() {
+    let data = DataSet::new(&text(1 << 19));
+    for test in fast(&data) {
+        let sample = measured(&mut Worker::new(), &test);
+        assert_eq!(
+            (sample.provenance, sample.timing, sample.late),
+            (Some(Provenance::Emulated), Some(Timing::Virtual), None)
+        );
+        assert!(sample.warnings.iter().all(|one| one.kind != "late"));
+        let slower = measured(&mut slow_worker(), &test);
+        assert_eq!(figures(&slower), figures(&sample), "{test:?}");
+        let busy = beside_load(|| measured(&mut Worker::new(), &test));
+        assert_eq!(figures(&busy), figures(&sample), "{test:?}");
+    }
+}
+
+#[test]
+fn one_job_at_a_time_takes_what_the_model_says() {
+    let data = DataSet::new(&text(1 << 19));
+    for mut test in fast(&data) {
+        (test.depth, test.batch) = (1, 1);
+        let sample = measured(&mut Worker::new(), &test);
+        let each = sample.elapsed_ns.unwrap() as f64 / sample.work.unwrap().jobs as f64;
+        let model = sample.model.unwrap().typ_ns as f64;
+        assert!((each / model - 1.0).abs() < 0.02, "{each} {model} {test:?}");
+    }
+}
+
+#[test]
+fn with_a_placement_a_job_also_costs_its_submitter_something() {
+    let data = DataSet::new(&text(1 << 19));
+    let alone = Test {
+        device: "emulated:bf2".into(),
+        buffer_size: 65536,
+        depth: 1,
+        batch: 1,
+        sample_s: 0.05,
+        ..data.test("compress-deflate")
+    };
+    let placed = Test {
+        placement: Some("device".parse().unwrap()),
+        ..alone.clone()
+    };
+    let each = |sample: &Sample| {
+        let jobs = sample.work.unwrap().jobs;
+        sample.elapsed_ns.unwrap() as f64 / jobs as f64
+    };
+    let alone = measured(&mut Worker::new(), &alone);
+    let placed = measured(&mut Worker::new(), &placed);
+    assert_eq!(placed.timing, Some(Timing::Virtual));
+    let submit = placed.stages["submit_ns"];
+    assert!(submit > 0.0);
+    let expected = each(&alone) + submit;
+    let found = each(&placed);
+    assert!((found / expected - 1.0).abs() < 0.02, "{found} {expected}");
+}
+
+#[test]
+fn a_split_takes_as_long_as_the_longer_of_its_targets() {
+    let data = DataSet::new(&text(1 << 19));
+    let split = Test {
+        device: "emulated:bf2".into(),
+        buffer_size: 16384,
+        sample_s: 0.1,
+        threads: 4,
+        placement: Some("split:50".parse().unwrap()),
+        ..data.test("compress-deflate")
+    };
+    let sample = measured(&mut Worker::new(), &split);
+    let placed = sample.placement.as_ref().unwrap();
+    let (cpu, device) = (
+        placed.cpu.as_ref().unwrap(),
+        placed.device.as_ref().unwrap(),
+    );
+    assert!(cpu.jobs > 0 && device.jobs > 0 && device.late == 0);
+    // Chunks ran here, one after the other, on four threads that have all of their time.
+    let spent_s = sample.stages["cpu_engine_total_ns"] / 1e9;
+    let seconds = sample.elapsed_ns.unwrap() as f64 / 1e9;
+    assert!(seconds >= 0.95 * spent_s / 4.0, "{seconds} {spent_s}");
+    assert!(seconds <= 1.5 * spent_s / 4.0, "{seconds} {spent_s}");
+    // What the submitter and the chunks took is this machine's, what the card took is nobody's.
+    let host_s = sample.cpu.unwrap().host_s;
+    assert!(host_s >= 0.9 * spent_s, "{host_s} {spent_s}");
+}
+
+/// The study's split of 2 MiB inputs between a host core and a BlueField-2, with this machine's core
+/// in place of its host's: the model with that core's rate.
+#[test]
+fn a_split_gives_the_studys_points_inside_the_models_interval() {
+    let data = DataSet::new(&text(2 << 20));
+    let mut worker = Worker::new();
+    for setting in [Setting::Static, Setting::Reconfiguration] {
+        for percent in [50.0, 90.0, 100.0] {
+            let mut test = Test {
+                device: "emulated:bf2".into(),
+                placement: Some(Policy::Split(percent)),
+                cpu_variant: "zlib".into(),
+                level: None,
+                // Ten chunks an input.
+                buffer_size: 209_715,
+                setting,
+                warmup_s: 0.05,
+                sample_s: 0.3,
+                ..data.test("compress-deflate")
+            };
+            test.data.sample_bytes = 2 << 20;
+            let sample = measured(&mut worker, &test);
+            let cpu_bytes = sample.placement.as_ref().unwrap().cpu.as_ref();
+            let cpu_bytes = cpu_bytes.map_or(0, |cpu| cpu.bytes) as f64;
+            let cpu_s = sample
+                .stages
+                .get("cpu_engine_total_ns")
+                .map_or(1.0, |ns| ns / 1e9);
+            let split = |device_gib_per_s: f64| Split {
+                bytes: 10.0 * 209_715.0,
+                cpu_rate: if cpu_bytes > 0.0 {
+                    cpu_bytes / cpu_s
+                } else {
+                    1e9
+                },
+                device_rate: device_gib_per_s * f64::from(1 << 30),
+                context_ns: match setting {
+                    Setting::Static => 0.0,
+                    Setting::Reconfiguration => 13.5e6,
+                },
+                largest_job_bytes: 209_715.0,
+            };
+            // The profile's interval.
+            let [low, high] =
+                [1.03, 2.95].map(|rate| split(rate).throughput(percent / 100.0) / 1e6);
+            let found = sample.metrics["throughput"];
+            assert!(
+                (0.9 * low..=1.1 * high).contains(&found),
+                "{setting:?} {percent} %: {found} MB/s, {low} to {high}"
+            );
+        }
+    }
+}
+
+/// Files of these lengths, as one data set.
+fn files(lengths: &[usize]) -> (tempfile::TempDir, Vec<std::path::PathBuf>) {
+    let dir = tempfile::tempdir().unwrap();
+    let all = (lengths.iter().enumerate()).map(|(number, &len)| {
+        let path = dir.path().join(number.to_string());
+        std::fs::write(&path, &text(1 << 20)[..len]).unwrap();
+        path
+    });
+    let all = all.collect();
+    (dir, all)
+}
+
+#[test]
+fn whole_files_are_joined_one_after_the_other() {
+    let (_dir, paths) = files(&[100_000, 0, 40_000, 7]);
+    let data = DataSet::new(&text(1 << 16));
+    let mut test = Test {
+        device: "emulated:bf2".into(),
+        placement: Some("device".parse().unwrap()),
+        input: Input::Files,
+        buffer_size: 30_000,
+        setting: Setting::Reconfiguration,
+        sample_s: 0.5,
+        ..data.test("decompress-deflate")
+    };
+    test.data.files = paths;
+    test.data.sample_bytes = 80_000;
+    let sample = measured(&mut Worker::new(), &test);
+    let placed = sample.placement.as_ref().unwrap();
+    // Three files with a byte in them, of 3, 2 and 1 buffers.
+    let bytes = [80_000, 40_000, 7];
+    assert_eq!(
+        sample.work.unwrap().bytes,
+        placed.streams * bytes.iter().sum::<u64>()
+    );
+    assert_eq!(sample.work.unwrap().jobs, placed.streams * 6);
+    assert_eq!(placed.device.as_ref().unwrap().setups, placed.streams * 3);
+    // Each takes the 13.5 ms of its context, and next to nothing else.
+    let seconds = sample.elapsed_ns.unwrap() as f64 / 1e9 / placed.streams as f64;
+    assert!((0.0405..0.0425).contains(&seconds), "{seconds}");
+    let mean = bytes
+        .iter()
+        .map(|&bytes| bytes as f64 / 0.0137 / 1e6)
+        .sum::<f64>()
+        / 3.0;
+    let found = sample.metrics["file_throughput"];
+    assert!((found / mean - 1.0).abs() < 0.05, "{found} {mean}");
+
+    test.placement = None;
+    assert!(test.check().is_err());
+}
+
+#[test]
+fn virtual_time_needs_little_real_time() {
+    let data = DataSet::new(&text(1 << 19));
+    let test = Test {
+        device: "emulated:bf2".into(),
+        setting: Setting::Reconfiguration,
+        buffer_size: 65536,
+        sample_s: 60.0,
+        ..data.test("compress-deflate")
+    };
+    let sample = measured(&mut Worker::new(), &test);
+    // 13.5 ms a job.
+    assert!(sample.elapsed_ns.unwrap() >= 60_000_000_000);
+    assert!(sample.work.unwrap().jobs > 4000);
+    assert!(Duration::from_secs_f64(sample.cpu.unwrap().emulator_s) < Duration::from_secs(30));
+}
