@@ -7,6 +7,7 @@ pub mod enlarge;
 mod error;
 pub mod files;
 pub mod generate;
+mod memory;
 pub mod object_store;
 pub mod operators;
 pub mod pack;
@@ -15,6 +16,7 @@ mod repartition;
 pub mod tree;
 
 pub use error::Error;
+pub use memory::BufferPool;
 pub use repartition::{Repartition, Repartitioned};
 
 use arrow_schema::Schema;

@@ -55,7 +55,8 @@ impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Repartition
     ) -> Result<Self, Error> {
         let schema = SchemaRef::clone(schema);
         let partitioning = PartitionOptions::default();
-        let partitioner = Partitioner::new(SchemaRef::clone(&schema), key, partitioning)?;
+        let partitioner =
+            Partitioner::with_memory(SchemaRef::clone(&schema), key, partitioning, &pool.memory)?;
         Ok(Self {
             tables: Tables {
                 writers: (0..=partitioner.partitions()).map(|_| None).collect(),

@@ -1,9 +1,11 @@
 //! What is compared.
 
 use std::hint::black_box;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
+use overside_flow::BufferPool;
 use overside_flow::operators::{
     PartitionKey, PartitionOptions, Partitioner, partition, partition_by_filters,
 };
@@ -23,6 +25,11 @@ pub const SIDES: &[Side] = &[
         name: "overside, kept",
         is_ours: true,
         run: keep,
+    },
+    Side {
+        name: "overside, new memory",
+        is_ours: true,
+        run: keep_in_new_memory,
     },
     Side {
         name: "overside, streaming",
@@ -52,6 +59,18 @@ pub const SIDES: &[Side] = &[
 ];
 
 fn keep(table: &Table, key: &PartitionKey) {
+    let options = PartitionOptions::default();
+    let schema = table.schema.clone();
+    // The tables of the turn before have been dropped, and these take their memory, as with the
+    // allocator of polars.
+    static MEMORY: OnceLock<Arc<BufferPool>> = OnceLock::new();
+    let memory = MEMORY.get_or_init(|| Arc::new(BufferPool::new(1 << 30)));
+    let partitioner = Partitioner::with_memory(schema, key, options, memory).expect("a key");
+    black_box(partitioner.keep(&table.batches).expect("tables"));
+}
+
+/// In memory that is new to the process.
+fn keep_in_new_memory(table: &Table, key: &PartitionKey) {
     let options = PartitionOptions::default();
     black_box(partition(&table.schema, &table.batches, key, options).expect("tables"));
 }

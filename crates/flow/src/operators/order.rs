@@ -18,6 +18,16 @@ pub(super) struct Segment<'a> {
     pub capacity: usize,
 }
 
+impl Segment<'_> {
+    /// Rows to make room for: those of the segment, and of the whole batch where it begins.
+    pub(super) fn room(&self, len: usize) -> usize {
+        match len {
+            0 => self.capacity.max(self.rows.len()),
+            _ => self.rows.len(),
+        }
+    }
+}
+
 /// The rows of a block in the order of their partitions, and within one in the order of the input.
 #[derive(Default)]
 pub(super) struct Order {

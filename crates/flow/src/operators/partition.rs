@@ -20,6 +20,7 @@ use super::key::PartitionKey;
 use super::order::{MAX_BLOCK_ROWS, Order};
 use super::skew::SkewReport;
 use crate::Error;
+use crate::memory::BufferPool;
 
 /// Rows that are partitioned at a time where none are collected.
 const PIECE_ROWS: usize = MAX_BLOCK_ROWS;
@@ -28,8 +29,6 @@ const PIECE_ROWS: usize = MAX_BLOCK_ROWS;
 pub(super) const BLOCK_ROWS: usize = 8 << 10;
 /// With more partitions a block has too few rows of each.
 const SMALL_BLOCK_PARTITIONS: usize = 128;
-/// Most rows that all partitions together make room for.
-const ROOM_ROWS: usize = 8 << 20;
 
 /// Rows of a partition, and which it is: the one of null keys comes after all others.
 pub type Piece = (usize, RecordBatch);
@@ -37,7 +36,8 @@ pub type Piece = (usize, RecordBatch);
 /// How batches are partitioned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionOptions {
-    /// Most rows that are collected for a batch of the output; with very many partitions it is fewer.
+    /// Most rows that are collected for a batch of the output; fewer where those of all partitions
+    /// would be more than `buffer_bytes`.
     /// 0: none are collected; each push gives a batch of at most 65,536 rows for each partition that
     /// it has rows of.
     pub batch_rows: usize,
@@ -89,16 +89,31 @@ impl Partitioner {
         key: &PartitionKey,
         options: PartitionOptions,
     ) -> Result<Self, Error> {
+        Self::with_memory(schema, key, options, &Arc::default())
+    }
+
+    /// With memory that others use too. Refuses what [`Partitioner::new`] refuses.
+    pub fn with_memory(
+        schema: SchemaRef,
+        key: &PartitionKey,
+        options: PartitionOptions,
+        memory: &Arc<BufferPool>,
+    ) -> Result<Self, Error> {
         let assigner = Assigner::new(&schema, key)?;
         let partitions = assigner.partitions();
         let kinds = || schema.fields().iter().map(|field| field.data_type());
-        let columns = kinds().map(|kind| columns::column(kind, partitions + 1));
+        let columns = kinds().map(|kind| columns::column(kind, partitions + 1, memory));
         let block_rows = if partitions > SMALL_BLOCK_PARTITIONS || kinds().any(columns::is_taken) {
             MAX_BLOCK_ROWS
         } else {
             BLOCK_ROWS
         };
-        let batch_rows = options.batch_rows.min(ROOM_ROWS / partitions);
+        let row_bytes: usize = kinds()
+            .map(|kind| kind.primitive_width().unwrap_or(16))
+            .sum();
+        // No more room is made than what may wait.
+        let room_rows = options.buffer_bytes / row_bytes.max(1) / partitions;
+        let batch_rows = options.batch_rows.min(room_rows.max(1));
         Ok(Self {
             columns: columns.collect(),
             block_rows: match batch_rows {
@@ -144,6 +159,24 @@ impl Partitioner {
         let mut out = Vec::new();
         self.flush_all(&mut out)?;
         Ok((out, self.report))
+    }
+
+    /// Partitions all batches and keeps the output.
+    pub fn keep<'a>(
+        mut self,
+        batches: impl IntoIterator<Item = &'a RecordBatch>,
+    ) -> Result<Tables, Error> {
+        let mut tables = vec![Vec::new(); self.partitions() + 1];
+        for batch in batches {
+            for (partition, piece) in self.push(batch)? {
+                tables[partition].push(piece);
+            }
+        }
+        let (rest, report) = self.finish()?;
+        for (partition, piece) in rest {
+            tables[partition].push(piece);
+        }
+        Ok(Tables { tables, report })
     }
 
     fn push_piece(
@@ -297,16 +330,5 @@ pub fn partition<'a>(
     key: &PartitionKey,
     options: PartitionOptions,
 ) -> Result<Tables, Error> {
-    let mut partitioner = Partitioner::new(schema.clone(), key, options)?;
-    let mut tables = vec![Vec::new(); partitioner.partitions() + 1];
-    for batch in batches {
-        for (partition, piece) in partitioner.push(batch)? {
-            tables[partition].push(piece);
-        }
-    }
-    let (rest, report) = partitioner.finish()?;
-    for (partition, piece) in rest {
-        tables[partition].push(piece);
-    }
-    Ok(Tables { tables, report })
+    Partitioner::new(schema.clone(), key, options)?.keep(batches)
 }

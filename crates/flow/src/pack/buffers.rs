@@ -12,9 +12,9 @@ use overside_ops::lz4_frame::{Header, STORED};
 use overside_ops::{Error as OpsError, Format, Operation};
 
 use super::codec::Codec;
-use super::memory::Recycler;
 use super::threads::Kernels;
 use crate::Error;
+use crate::memory::BufferPool;
 
 /// Bytes of the length before each buffer.
 pub(super) const PREFIX_BYTES: usize = 8;
@@ -43,7 +43,7 @@ pub(super) fn lz4_header(len: usize) -> Header {
 /// Compresses a buffer that is not empty.
 pub(super) fn compress(
     kernels: &mut Kernels,
-    memory: &Arc<Recycler>,
+    memory: &Arc<BufferPool>,
     codec: Codec,
     source: Buffer,
 ) -> Result<Encoded, Error> {
@@ -168,7 +168,7 @@ pub(super) struct Frame {
 /// Decompresses a frame into as many bytes as are said to be in it: no more, no fewer.
 pub(super) fn decompress(
     kernels: &mut Kernels,
-    memory: &Arc<Recycler>,
+    memory: &Arc<BufferPool>,
     frame: &Frame,
 ) -> Result<Buffer, Error> {
     let (bytes, len) = (&frame.bytes, frame.len);

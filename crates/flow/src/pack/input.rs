@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use arrow_buffer::Buffer;
 
-use super::memory::Recycler;
 use crate::Error;
+use crate::memory::BufferPool;
 
 /// What memory is taken for at once, of a reader that has given less so far.
 const TRUSTED_BYTES: usize = 1 << 20;
@@ -28,13 +28,13 @@ pub(super) enum Source {
 pub(super) struct Input {
     source: Source,
     position: u64,
-    memory: Arc<Recycler>,
+    memory: Arc<BufferPool>,
     /// The most bytes that a reader gave at once.
     most: usize,
 }
 
 impl Input {
-    pub(super) fn new(source: Source, memory: &Arc<Recycler>) -> Self {
+    pub(super) fn new(source: Source, memory: &Arc<BufferPool>) -> Self {
         Self {
             source,
             position: 0,
@@ -116,7 +116,7 @@ fn read(
     reader: &mut dyn Read,
     len: usize,
     trusted: usize,
-    memory: &Arc<Recycler>,
+    memory: &Arc<BufferPool>,
 ) -> Result<Buffer, Error> {
     let mut capacity = len.min(trusted);
     let mut region = memory.take(capacity)?;

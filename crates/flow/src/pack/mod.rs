@@ -23,7 +23,6 @@ mod executors;
 mod flight;
 mod footer;
 mod input;
-mod memory;
 mod message;
 mod messages;
 mod outer;

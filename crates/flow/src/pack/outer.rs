@@ -24,12 +24,12 @@ use arrow_schema::{Schema, SchemaRef};
 use overside_ops::{Error as OpsError, Format, Operation};
 
 use super::executors::{Executors, Job};
-use super::memory::Recycler;
 use super::message::Compression;
 use super::placed;
 use super::pool::CodecPool;
 use super::threads::{Kernels, Pending};
 use crate::Error;
+use crate::memory::BufferPool;
 
 /// The key of the schema's metadata.
 pub const OUTER_FORMAT_KEY: &str = "overside.outer.format";
@@ -115,7 +115,7 @@ impl Outer {
     fn compress(
         self,
         kernels: &mut Kernels,
-        memory: &Arc<Recycler>,
+        memory: &Arc<BufferPool>,
         source: Buffer,
     ) -> Result<Chunk, Error> {
         let kernel = kernels.get(Operation::Compress(self.format), self.level)?;
@@ -295,7 +295,7 @@ pub(super) fn decompress(
 
 fn decompress_placed(
     executors: &Executors,
-    memory: &Arc<Recycler>,
+    memory: &Arc<BufferPool>,
     operation: Operation,
     jobs: Vec<Job>,
 ) -> Result<Vec<Buffer>, Error> {

@@ -11,10 +11,10 @@ use super::buffers::{
     self, Encoded, Frame, Lz4Block, Lz4FrameWriter, PREFIX_BYTES, lz4_blocks, lz4_header,
 };
 use super::executors::{Executors, Job};
-use super::memory::Recycler;
 use super::pool::CodecPool;
 use super::threads::{Kernels, Pending};
 use crate::Error;
+use crate::memory::BufferPool;
 
 pub(super) const COMPRESS: Operation = Operation::Compress(Format::Lz4Block);
 pub(super) const DECOMPRESS: Operation = Operation::Decompress(Format::Lz4Block);
@@ -34,7 +34,7 @@ pub(super) fn start_compressing(
 
 fn compress(
     executors: &Executors,
-    memory: &Arc<Recycler>,
+    memory: &Arc<BufferPool>,
     sources: &[Buffer],
 ) -> Result<Vec<Encoded>, Error> {
     let blocks = |source: &Buffer| {
@@ -94,7 +94,7 @@ pub(super) fn start_decompressing(
 fn decompress(
     kernels: &mut Kernels,
     executors: &Executors,
-    memory: &Arc<Recycler>,
+    memory: &Arc<BufferPool>,
     frames: &[Frame],
 ) -> Result<Vec<Buffer>, Error> {
     let blocks: Vec<Option<Vec<Lz4Block>>> = (frames.iter())

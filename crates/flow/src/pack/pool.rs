@@ -9,9 +9,9 @@ use overside_device::Operation;
 use overside_placement::{ChunkResult, Policy, Report, Target};
 
 use super::executors::{Executors, Job, Placement};
-use super::memory::Recycler;
 use super::threads::{Kernels, Pending, Threads};
 use crate::Error;
+use crate::memory::BufferPool;
 
 /// What packers and unpackers work with; one for as many of them as there are, so that together
 /// they keep to one thread budget.
@@ -20,7 +20,7 @@ use crate::Error;
 /// The threads submit that, each through a context of its own, and do everything else.
 pub struct CodecPool {
     pub(super) threads: Threads,
-    pub(super) memory: Arc<Recycler>,
+    pub(crate) memory: Arc<BufferPool>,
     /// What waits for the writers of packers.
     pub(super) waiting_bytes: Arc<AtomicUsize>,
     executors: Option<Arc<Executors>>,

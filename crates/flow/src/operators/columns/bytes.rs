@@ -1,66 +1,84 @@
 //! Text and binary with offsets.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
-use arrow_buffer::ArrowNativeType;
+use arrow_buffer::{OffsetBuffer, ScalarBuffer, ToByteSlice};
 
 use super::bits::Validity;
-use super::copy::append_values;
+use super::copy::{PIECE, copy_values};
 use super::unchecked;
 use super::{Column, ROOM_BYTES_MAX};
 use crate::Error;
+use crate::memory::{BufferPool, Growing};
 use crate::operators::order::{Order, Segment};
 
 /// One partition's values.
-#[derive(Default)]
-struct Part<O> {
+struct Part {
     /// Empty, or one more than values.
-    offsets: Vec<O>,
-    values: Vec<u8>,
+    offsets: Growing,
+    values: Growing,
 }
 
 /// A column of text or binary.
-pub(super) struct Bytes<T: ByteArrayType> {
-    parts: Vec<Part<T::Offset>>,
+pub(super) struct Bytes<T> {
+    parts: Vec<Part>,
     validity: Validity,
+    kind: PhantomData<fn() -> T>,
 }
 
 impl<T: ByteArrayType> Bytes<T> {
-    pub(super) fn new(partitions: usize) -> Self {
+    pub(super) fn new(partitions: usize, memory: &Arc<BufferPool>) -> Self {
+        let part = |_| Part {
+            offsets: Growing::new(memory),
+            values: Growing::new(memory),
+        };
         Self {
-            parts: (0..partitions).map(|_| Part::default()).collect(),
+            parts: (0..partitions).map(part).collect(),
             validity: Validity::new(partitions),
+            kind: PhantomData,
         }
     }
 }
 
-impl<O: OffsetSizeTrait> Part<O> {
-    fn append(&mut self, offsets: &[O], values: &[u8], segment: &Segment) -> Result<(), Error> {
-        if self.offsets.is_empty() {
-            self.offsets
-                .reserve_exact(1 + segment.capacity.max(segment.rows.len()));
-            self.offsets.push(O::usize_as(0));
+impl Part {
+    fn append<O: OffsetSizeTrait>(
+        &mut self,
+        offsets: &[O],
+        values: &[u8],
+        segment: &Segment,
+    ) -> Result<(), Error> {
+        let (width, rows) = (size_of::<O>(), segment.rows.len());
+        let room = 1 + segment.room(self.offsets.len());
+        self.offsets.reserve(width * room)?;
+        if self.offsets.len() == 0 {
+            self.offsets.room()[..width].copy_from_slice(O::usize_as(0).to_byte_slice());
+            self.offsets.advance(width);
         }
         let begin = self.values.len();
         let mut end = begin;
-        self.offsets.extend(segment.rows.iter().map(|row| {
+        let room = self.offsets.room().chunks_exact_mut(width);
+        for (row, room) in segment.rows.iter().zip(room) {
             let row = usize::from(*row);
             end += offsets[row + 1].as_usize() - offsets[row].as_usize();
-            O::usize_as(end)
-        }));
+            room.copy_from_slice(O::usize_as(end).to_byte_slice());
+        }
+        self.offsets.advance(width * rows);
         if end > O::MAX_OFFSET {
             return Err(Error::BatchBytes { bytes: end as u64 });
         }
-        if begin == 0 {
-            // As if what is still to come were as long as this.
-            let rows = segment.rows.len().max(1);
-            let room = (end / rows).saturating_mul(segment.capacity);
-            self.values.reserve(end.max(room.min(ROOM_BYTES_MAX)));
-        }
-        append_values(values, offsets, segment.rows, end - begin, &mut self.values);
+        let total = end - begin;
+        let room = match begin {
+            // As if what is still to come were as long as this, and a little longer.
+            0 => (total / rows.max(1)).saturating_mul(segment.capacity) / 8 * 9,
+            _ => 0,
+        };
+        (self.values).reserve(total.max(room.min(ROOM_BYTES_MAX)) + PIECE)?;
+        copy_values(values, offsets, segment.rows, total, self.values.room());
+        self.values.advance(total);
         Ok(())
     }
 }
@@ -78,23 +96,19 @@ impl<T: ByteArrayType> Column for Bytes<T> {
 
     #[allow(unsafe_code)]
     fn flush(&mut self, partition: usize) -> Result<(ArrayRef, u64), Error> {
-        let (_, nulls, bytes) = self.validity.flush(partition);
-        let Part {
-            mut offsets,
-            mut values,
-        } = std::mem::take(&mut self.parts[partition]);
-        if offsets.is_empty() {
-            offsets.push(T::Offset::usize_as(0));
-        }
-        if offsets.len() < offsets.capacity() / 2 {
-            offsets.shrink_to_fit();
-        }
-        if values.len() < values.capacity() / 2 {
-            values.shrink_to_fit();
-        }
-        let bytes = bytes + (size_of_val(&offsets[..]) + values.len()) as u64;
-        // SAFETY: offsets begin with 0, and each is the one before and the length of the value that
-        // was appended with it, which came from an array of this type.
+        let (rows, nulls, bytes) = self.validity.flush(partition);
+        let part = &mut self.parts[partition];
+        let (offsets, values) = (part.offsets.finish()?, part.values.finish()?);
+        let bytes = bytes + (offsets.len() + values.len()) as u64;
+        let offsets = match offsets.is_empty() {
+            true => OffsetBuffer::new_empty(),
+            // SAFETY: offsets begin with 0, and each is the one before and the length of the value
+            // that was appended with it.
+            false => unsafe {
+                OffsetBuffer::new_unchecked(ScalarBuffer::new(offsets, 0, rows + 1))
+            },
+        };
+        // SAFETY: what lies between two offsets came from an array of this type.
         let array = unsafe { unchecked::bytes::<T>(offsets, values, nulls) };
         Ok((Arc::new(array), bytes))
     }

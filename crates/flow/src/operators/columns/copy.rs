@@ -3,24 +3,24 @@
 
 use arrow_buffer::ArrowNativeType;
 
-/// Bytes that one instruction moves.
-const PIECE: usize = 16;
+/// Bytes that one instruction moves, which are written beyond the last value.
+pub(super) const PIECE: usize = 16;
 
-/// Appends `values[offsets[row]..offsets[row + 1]]` of each row, which are `total` bytes together.
+/// Copies `values[offsets[row]..offsets[row + 1]]` of each row to `out`, one behind the other.
+/// They are `total` bytes together; `out` has `PIECE` bytes more.
 ///
 /// # Panics
 ///
 /// If the rows are not in `offsets`, or offsets descend or lie outside of `values`, or the values
-/// are more than `total`.
-pub(super) fn append_values<O: ArrowNativeType>(
+/// are more than `total`, or `out` is too short.
+pub(super) fn copy_values<O: ArrowNativeType>(
     values: &[u8],
     offsets: &[O],
     rows: &[u16],
     total: usize,
-    out: &mut Vec<u8>,
+    out: &mut [u8],
 ) {
-    out.reserve(total + PIECE);
-    let begin = out.len();
+    assert!(out.len() >= total + PIECE);
     let mut written = 0;
     for row in rows {
         let row = usize::from(*row);
@@ -28,12 +28,12 @@ pub(super) fn append_values<O: ArrowNativeType>(
         assert!(from <= to && to <= values.len() && to - from <= total - written);
         let len = to - from;
         // SAFETY: `from + len` is within `values`, and a whole piece is read only where it is too.
-        // `begin + written + len` is at most `begin + total`, and a piece more than that is
-        // reserved, so that a piece that begins at `begin + written` ends within the capacity.
-        // `out` is borrowed mutably, so `values` is no part of it.
+        // `written + len` is at most `total`, and `out` has a piece more than that, so that a piece
+        // that begins at `written` ends within it. `out` is borrowed mutably, so `values` is no
+        // part of it.
         unsafe {
             let source = values.as_ptr().add(from);
-            let target = out.as_mut_ptr().add(begin + written);
+            let target = out.as_mut_ptr().add(written);
             if len <= PIECE && from + PIECE <= values.len() {
                 std::ptr::copy_nonoverlapping(source, target, PIECE);
             } else {
@@ -42,13 +42,11 @@ pub(super) fn append_values<O: ArrowNativeType>(
         }
         written += len;
     }
-    // SAFETY: `written` bytes after `begin` were written above, and are at most `total`.
-    unsafe { out.set_len(begin + written) };
 }
 
 #[cfg(test)]
 mod tests {
-    use super::append_values;
+    use super::{PIECE, copy_values};
 
     #[test]
     fn values_of_all_lengths_are_copied() {
@@ -61,19 +59,19 @@ mod tests {
             offsets.push(offsets[offsets.len() - 1] + len as i32);
         }
         let rows = [8, 0, 3, 5, 7, 2, 1, 4, 6];
-        let mut expected = b"before".to_vec();
+        let mut expected: Vec<u8> = Vec::new();
         for row in rows {
             let row = usize::from(row);
             expected.extend(&values[offsets[row] as usize..offsets[row + 1] as usize]);
         }
-        let mut out = b"before".to_vec();
-        append_values(&values, &offsets, &rows, values.len(), &mut out);
-        assert_eq!(out, expected);
+        let mut out = vec![0; values.len() + PIECE];
+        copy_values(&values, &offsets, &rows, values.len(), &mut out);
+        assert_eq!(out[..values.len()], expected);
     }
 
     #[test]
     #[should_panic(expected = "to <= values.len()")]
     fn offsets_outside_are_refused() {
-        append_values(&[1, 2, 3], &[0_i64, 4], &[0], 9, &mut Vec::new());
+        copy_values(&[1, 2, 3], &[0_i64, 4], &[0], 9, &mut [0; 64]);
     }
 }

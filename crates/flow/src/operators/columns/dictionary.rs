@@ -10,6 +10,7 @@ use arrow_schema::DataType;
 use super::unchecked;
 use super::{Column, column};
 use crate::Error;
+use crate::memory::BufferPool;
 use crate::operators::order::Order;
 
 /// Most values that are compared one by one to learn whether two dictionaries are the same.
@@ -25,13 +26,13 @@ pub(super) struct Dictionary {
 }
 
 impl Dictionary {
-    pub(super) fn new(kind: &DataType, partitions: usize) -> Self {
+    pub(super) fn new(kind: &DataType, partitions: usize, memory: &Arc<BufferPool>) -> Self {
         let (keys, values) = match kind {
             DataType::Dictionary(keys, values) => (&**keys, &**values),
             other => (other, other),
         };
         Self {
-            keys: column(keys, partitions),
+            keys: column(keys, partitions, memory),
             kind: keys.clone(),
             values: new_empty_array(values),
             is_used: false,

@@ -12,15 +12,17 @@ mod taken;
 mod unchecked;
 mod views;
 
+use std::sync::Arc;
+
 use arrow_array::types::{
     BinaryType, BinaryViewType, LargeBinaryType, LargeUtf8Type, StringViewType, Utf8Type,
 };
 use arrow_array::{Array, ArrayRef};
-use arrow_buffer::{IntervalDayTime, IntervalMonthDayNano, i256};
-use arrow_schema::{DataType, IntervalUnit};
+use arrow_schema::DataType;
 
 use super::order::Order;
 use crate::Error;
+use crate::memory::BufferPool;
 
 /// The most bytes that room is made for before they come: a few long values say nothing of those
 /// that follow.
@@ -40,34 +42,32 @@ pub(super) trait Column: Send {
     fn flush(&mut self, partition: usize) -> Result<(ArrayRef, u64), Error>;
 }
 
-/// A column of so many partitions.
-pub(super) fn column(kind: &DataType, partitions: usize) -> Box<dyn Column> {
+/// A column of so many partitions, whose values are collected in that memory.
+pub(super) fn column(
+    kind: &DataType,
+    partitions: usize,
+    memory: &Arc<BufferPool>,
+) -> Box<dyn Column> {
     use DataType as Kind;
-    let kind = kind.clone();
+    let (kind, width) = (kind.clone(), kind.primitive_width());
     match &kind {
         Kind::Boolean => Box::new(bits::Booleans::new(partitions)),
-        Kind::Utf8 => Box::new(bytes::Bytes::<Utf8Type>::new(partitions)),
-        Kind::LargeUtf8 => Box::new(bytes::Bytes::<LargeUtf8Type>::new(partitions)),
-        Kind::Binary => Box::new(bytes::Bytes::<BinaryType>::new(partitions)),
-        Kind::LargeBinary => Box::new(bytes::Bytes::<LargeBinaryType>::new(partitions)),
-        Kind::Utf8View => Box::new(views::Views::<StringViewType>::new(partitions)),
-        Kind::BinaryView => Box::new(views::Views::<BinaryViewType>::new(partitions)),
-        Kind::FixedSizeBinary(_) => Box::new(fixed::FixedBytes::new(kind, partitions)),
-        Kind::Dictionary(_, _) => Box::new(dictionary::Dictionary::new(&kind, partitions)),
-        Kind::Struct(_) => Box::new(nested::Struct::new(kind, partitions)),
-        Kind::Interval(IntervalUnit::DayTime) => {
-            Box::new(fixed::Fixed::<IntervalDayTime>::new(kind, partitions))
-        }
-        Kind::Interval(IntervalUnit::MonthDayNano) => {
-            Box::new(fixed::Fixed::<IntervalMonthDayNano>::new(kind, partitions))
-        }
-        other => match other.primitive_width() {
-            Some(1) => Box::new(fixed::Fixed::<u8>::new(kind, partitions)),
-            Some(2) => Box::new(fixed::Fixed::<u16>::new(kind, partitions)),
-            Some(4) => Box::new(fixed::Fixed::<u32>::new(kind, partitions)),
-            Some(8) => Box::new(fixed::Fixed::<u64>::new(kind, partitions)),
-            Some(16) => Box::new(fixed::Fixed::<i128>::new(kind, partitions)),
-            Some(32) => Box::new(fixed::Fixed::<i256>::new(kind, partitions)),
+        Kind::Utf8 => Box::new(bytes::Bytes::<Utf8Type>::new(partitions, memory)),
+        Kind::LargeUtf8 => Box::new(bytes::Bytes::<LargeUtf8Type>::new(partitions, memory)),
+        Kind::Binary => Box::new(bytes::Bytes::<BinaryType>::new(partitions, memory)),
+        Kind::LargeBinary => Box::new(bytes::Bytes::<LargeBinaryType>::new(partitions, memory)),
+        Kind::Utf8View => Box::new(views::Views::<StringViewType>::new(partitions, memory)),
+        Kind::BinaryView => Box::new(views::Views::<BinaryViewType>::new(partitions, memory)),
+        Kind::FixedSizeBinary(_) => Box::new(fixed::FixedBytes::new(kind, partitions, memory)),
+        Kind::Dictionary(_, _) => Box::new(dictionary::Dictionary::new(&kind, partitions, memory)),
+        Kind::Struct(_) => Box::new(nested::Struct::new(kind, partitions, memory)),
+        _ => match width {
+            Some(1) => Box::new(fixed::Fixed::<1>::new(kind, partitions, memory)),
+            Some(2) => Box::new(fixed::Fixed::<2>::new(kind, partitions, memory)),
+            Some(4) => Box::new(fixed::Fixed::<4>::new(kind, partitions, memory)),
+            Some(8) => Box::new(fixed::Fixed::<8>::new(kind, partitions, memory)),
+            Some(16) => Box::new(fixed::Fixed::<16>::new(kind, partitions, memory)),
+            Some(32) => Box::new(fixed::Fixed::<32>::new(kind, partitions, memory)),
             _ => Box::new(taken::Taken::new(kind, partitions)),
         },
     }

@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Fields};
 use super::bits::Validity;
 use super::{Column, column};
 use crate::Error;
+use crate::memory::BufferPool;
 use crate::operators::order::Order;
 
 /// A column of fields.
@@ -19,14 +20,14 @@ pub(super) struct Struct {
 }
 
 impl Struct {
-    pub(super) fn new(kind: DataType, partitions: usize) -> Self {
+    pub(super) fn new(kind: DataType, partitions: usize, memory: &Arc<BufferPool>) -> Self {
         let fields = match kind {
             DataType::Struct(fields) => fields,
             _ => Fields::empty(),
         };
         let columns = fields
             .iter()
-            .map(|field| column(field.data_type(), partitions));
+            .map(|field| column(field.data_type(), partitions, memory));
         Self {
             columns: columns.collect(),
             fields,

@@ -11,18 +11,14 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 ///
 /// # Safety
 ///
-/// `offsets` begin with 0, ascend and end at the length of `values`; what lies between two of them
-/// is a value of an array of that type.
+/// `offsets` end within `values`; what lies between two of them is a value of an array of that type.
 pub(super) unsafe fn bytes<T: ByteArrayType>(
-    offsets: Vec<T::Offset>,
-    values: Vec<u8>,
+    offsets: OffsetBuffer<T::Offset>,
+    values: Buffer,
     nulls: Option<NullBuffer>,
 ) -> GenericByteArray<T> {
     // SAFETY: as the caller promises.
-    unsafe {
-        let offsets = OffsetBuffer::new_unchecked(ScalarBuffer::from(offsets));
-        GenericByteArray::new_unchecked(offsets, Buffer::from_vec(values), nulls)
-    }
+    unsafe { GenericByteArray::new_unchecked(offsets, values, nulls) }
 }
 
 /// Text or binary by views.
@@ -32,12 +28,12 @@ pub(super) unsafe fn bytes<T: ByteArrayType>(
 /// Each view is either short, as a view of an array of that type, or has the length, first four
 /// bytes, buffer and offset of a value of such an array.
 pub(super) unsafe fn views<T: ByteViewType>(
-    views: Vec<u128>,
+    views: ScalarBuffer<u128>,
     buffers: Vec<Buffer>,
     nulls: Option<NullBuffer>,
 ) -> GenericByteViewArray<T> {
     // SAFETY: as the caller promises.
-    unsafe { GenericByteViewArray::new_unchecked(ScalarBuffer::from(views), buffers, nulls) }
+    unsafe { GenericByteViewArray::new_unchecked(views, buffers, nulls) }
 }
 
 /// A dictionary.

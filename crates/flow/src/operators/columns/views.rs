@@ -7,24 +7,25 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteViewType;
 use arrow_array::{Array, ArrayRef};
-use arrow_buffer::Buffer;
+use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_data::{ByteView, MAX_INLINE_VIEW_LEN};
 
 use super::Column;
 use super::bits::Validity;
 use super::unchecked;
 use crate::Error;
+use crate::memory::{BufferPool, Growing};
 use crate::operators::order::Order;
 
 /// Most bytes of a buffer that views point into.
 const BUFFER_BYTES: usize = 1 << 30;
+const VIEW_BYTES: usize = size_of::<u128>();
 
 /// One partition's values.
-#[derive(Default)]
 struct Part {
-    views: Vec<u128>,
+    views: Growing,
     full: Vec<Buffer>,
-    values: Vec<u8>,
+    values: Growing,
 }
 
 /// A column of text or binary by views.
@@ -35,9 +36,14 @@ pub(super) struct Views<T> {
 }
 
 impl<T: ByteViewType> Views<T> {
-    pub(super) fn new(partitions: usize) -> Self {
+    pub(super) fn new(partitions: usize, memory: &Arc<BufferPool>) -> Self {
+        let part = |_| Part {
+            views: Growing::new(memory),
+            full: Vec::new(),
+            values: Growing::new(memory),
+        };
         Self {
-            parts: (0..partitions).map(|_| Part::default()).collect(),
+            parts: (0..partitions).map(part).collect(),
             validity: Validity::new(partitions),
             kind: PhantomData,
         }
@@ -45,25 +51,26 @@ impl<T: ByteViewType> Views<T> {
 }
 
 impl Part {
-    fn append(&mut self, view: u128, buffers: &[Buffer]) {
+    /// A view of the same value, which is copied if it is long.
+    fn moved(&mut self, view: u128, buffers: &[Buffer]) -> Result<u128, Error> {
         let long = ByteView::from(view);
         if long.length <= MAX_INLINE_VIEW_LEN {
-            self.views.push(view);
-            return;
+            return Ok(view);
         }
         let source = &buffers[long.buffer_index as usize];
         let value = &source[long.offset as usize..][..long.length as usize];
-        if !self.values.is_empty() && self.values.len() + value.len() > BUFFER_BYTES {
-            self.full
-                .push(Buffer::from_vec(std::mem::take(&mut self.values)));
+        if self.values.len() > 0 && self.values.len() + value.len() > BUFFER_BYTES {
+            self.full.push(self.values.finish()?);
         }
         let moved = ByteView {
             buffer_index: self.full.len() as u32,
             offset: self.values.len() as u32,
             ..long
         };
-        self.values.extend_from_slice(value);
-        self.views.push(moved.as_u128());
+        self.values.reserve(value.len())?;
+        self.values.room()[..value.len()].copy_from_slice(value);
+        self.values.advance(value.len());
+        Ok(moved.as_u128())
     }
 }
 
@@ -78,16 +85,16 @@ impl<T: ByteViewType> Column for Views<T> {
         let views = block.views();
         for segment in order.segments() {
             let part = &mut self.parts[segment.partition];
-            if part.views.is_empty() {
-                part.views
-                    .reserve_exact(segment.capacity.max(segment.rows.len()));
-            }
-            for row in segment.rows {
+            let room = segment.room(part.views.len());
+            part.views.reserve(VIEW_BYTES * room)?;
+            for (number, row) in segment.rows.iter().enumerate() {
                 let row = usize::from(*row);
                 // Below a null there may be anything.
                 let view = if block.is_valid(row) { views[row] } else { 0 };
-                part.append(view, block.data_buffers());
+                let view = part.moved(view, block.data_buffers())?;
+                part.views.room().as_chunks_mut().0[number] = view.to_ne_bytes();
             }
+            part.views.advance(VIEW_BYTES * segment.rows.len());
         }
         self.validity.append(block.nulls(), order);
         Ok(())
@@ -95,20 +102,15 @@ impl<T: ByteViewType> Column for Views<T> {
 
     #[allow(unsafe_code)]
     fn flush(&mut self, partition: usize) -> Result<(ArrayRef, u64), Error> {
-        let (_, nulls, bytes) = self.validity.flush(partition);
-        let Part {
-            mut views,
-            mut full,
-            values,
-        } = std::mem::take(&mut self.parts[partition]);
-        if !values.is_empty() {
-            full.push(Buffer::from_vec(values));
-        }
-        if views.len() < views.capacity() / 2 {
-            views.shrink_to_fit();
+        let (rows, nulls, bytes) = self.validity.flush(partition);
+        let part = &mut self.parts[partition];
+        let (views, mut full) = (part.views.finish()?, std::mem::take(&mut part.full));
+        if part.values.len() > 0 {
+            full.push(part.values.finish()?);
         }
         let long: usize = full.iter().map(Buffer::len).sum();
-        let bytes = bytes + (size_of_val(&views[..]) + long) as u64;
+        let bytes = bytes + (views.len() + long) as u64;
+        let views = ScalarBuffer::new(views, 0, rows);
         // SAFETY: short views are those of an array of this type, or empty; long ones have the
         // length and first bytes of such a view, and point at where its value was copied to.
         let array = unsafe { unchecked::views::<T>(views, full, nulls) };
