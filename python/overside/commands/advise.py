@@ -13,6 +13,7 @@ from overside import advise, screen, verdict
 from overside.advise import Query
 from overside.bench import store
 from overside.bench.statistics import RunView, load_run
+from overside.commands import output
 from overside.errors import Exit, UserError
 from overside.report import formatting, terminal
 from overside.report.advice import in_words
@@ -49,7 +50,7 @@ def main(args: argparse.Namespace) -> int:
         about: dict[str, Any] = {"run": str(path)}
         if args.placement_out is not None:
             about["placement_file"] = str(args.placement_out)
-        print(json.dumps({"verdict": found.json()} | advice | about, ensure_ascii=False))
+        output.document("advice/1", **{"verdict": found.json()} | advice | about)
     else:
         _print(view, found, advice, explain=args.explain)
         _say(f"`overside report {path}` shows this as a page")
