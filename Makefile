@@ -6,13 +6,15 @@ PYTHON ?= python3
 CARGO ?= cargo
 # As pip's build has it, so that the module's binding is compiled once.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
+# What runs say that they were measured with.
+export OVERSIDE_COMMIT := $(shell git describe --always --dirty --abbrev=12 '--exclude=*' 2>/dev/null)
 
 # Debian packages: what the build links, and what the tests drive. DPDK (`libdpdk-dev` and the
 # `librte-` packages) and UCX (`libucx-dev`) may be left out: then there are no devices of theirs.
 BUILD_PACKAGES := g++ pkg-config python3-venv zlib1g-dev libisal-dev libhyperscan-dev libre2-dev \
 	libdpdk-dev librte-meta-compress librte-meta-dma libucx-dev
 TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal ripgrep sysbench tabix iproute2 iperf3 perftest \
-	bubblewrap redis-server redis-tools memcached libmemcached-tools etcd-server
+	bubblewrap redis-server redis-tools memcached libmemcached-tools etcd-server openssh-server
 
 SOURCES := $(shell find crates python profiles boxes facts scenarios -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null) \
 	Cargo.toml Cargo.lock pyproject.toml
@@ -112,6 +114,10 @@ model-figures: ## compute the widths of the model's intervals and what it gets w
 shim: ## compile the DPDK shim against this DPDK, and against Debian 13's, which has LZ4
 	@sh tools/check-shim
 	@sh tools/check-shim trixie
+
+.PHONY: dist
+dist: setup ## build and try what is given away: wheel, Debian packages, native commands for x86-64 and Arm
+	@tools/dist
 
 .PHONY: docs
 docs: setup ## build the documents as a site, build/site/index.html, which needs no network

@@ -34,6 +34,7 @@ def main(argv: list[str] | None = None) -> int:
         sub = verbs.add_parser(name, help=text, description=text + ".")
         if name == verb:
             add(sub)
+            sub.show_examples(name)
             log.arguments(sub)
     args, unknown = parser.parse_known_args(argv)
     if unknown:
@@ -45,9 +46,8 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        if error.details is not None and args.json:
-            print(json.dumps(error.details))
-            return error.code
+        if arguments.is_for_programs(argv):
+            print(json.dumps(error.json()))
         print(f"overside {verb}: {printable(str(error))}", file=sys.stderr)
         return error.code
     except KeyboardInterrupt:

@@ -371,6 +371,9 @@ def log_event(level: int, logger: str, message: str) -> None:
 def version() -> str:
     """The version of Overside."""
 
+def commit() -> str:
+    """The commit that it was built from, `-dirty` behind it if files differed; empty if unknown."""
+
 def parse_box(text: str) -> str:
     """A box in its parsed form, as JSON: axes as lists, defaults filled in. Raises `BoxError`."""
 

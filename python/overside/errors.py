@@ -33,11 +33,25 @@ class UserError(Exception):
         self.message = message
         self.remedy = remedy
         self.code = code
-        #: The same for programs, where there is more to say; printed with `--json`.
+        #: What else there is to say to programs; printed with `--json`.
         self.details: dict[str, Any] | None = None
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.remedy}" if self.remedy else self.message
+
+    def json(self) -> dict[str, Any]:
+        """For programs."""
+        return error_json(self.message, self.remedy, self.code) | (self.details or {})
+
+
+def error_json(message: str, remedy: str, code: int) -> dict[str, Any]:
+    """What `--json` prints of an error, whatever went wrong."""
+    return {
+        "schema": "error/1",
+        "message": message,
+        "remedy": remedy or None,
+        "exit_code": int(code),
+    }
 
 
 def require_utf8(name: object) -> None:

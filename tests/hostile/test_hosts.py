@@ -115,7 +115,7 @@ def test_a_crowd_that_says_nothing_keeps_nobody_out(agent: Agent, trials: Trials
                 crowd.enter_context(agent.connect(rng.choice(["127.0.0.1", "127.0.0.2"])))
             for _ in range(3):
                 listed = agent.host("agents", "list", "--json")
-                (one,) = json.loads(listed.stdout)
+                (one,) = json.loads(listed.stdout)["agents"]
                 assert one["unavailable"] is None
             agent.assert_serves(WORDS * 1000)
     agent.assert_settles()

@@ -91,3 +91,29 @@ def test_measuring_is_set_by_times_and_shares(tmp_path: Path) -> None:
     assert "2 min" in text
     refused = overside("run", "tiny.json", "--timeout", "5 parsecs", cwd=tmp_path, code=2)
     assert "as in 90s" in refused.stderr
+
+
+def test_a_box_may_write_times_and_shares_with_units(tmp_path: Path) -> None:
+    box = tiny_box(tmp_path)
+    form = json.loads(box.read_text())
+    form["measure"] = {"max_s": "10min", "warmup_s": "1 ms", "sample_s": 1, "target_interval": "5%"}
+    box.write_text(json.dumps(form))
+    measure = json.loads(overside("plan", box, "--json", cwd=tmp_path, code=0).stdout)["box"][
+        "measure"
+    ]
+    assert measure["max_s"] == 600
+    assert measure["warmup_s"] == 0.001
+    assert measure["sample_s"] == 1
+    assert measure["target_interval"] == 0.05
+    for key, value, told in (
+        ("max_s", "10 parsecs", 'expected a time like "10s"'),
+        ("max_s", "200h", "too large, the most is 604800"),
+        ("sample_s", "0s", "too small, it must be above 0"),
+        ("target_interval", "5s", 'expected a share like "5%"'),
+        ("rounds", "6s", "expected a whole number"),
+    ):
+        form["measure"] = {key: value}
+        box.write_text(json.dumps(form))
+        refused = overside("validate", box, cwd=tmp_path, code=2).stderr
+        assert f"/measure/{key}: " in refused
+        assert told in refused

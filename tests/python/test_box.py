@@ -50,8 +50,9 @@ def test_everything_that_is_wrong_is_said_at_once(
 def test_problems_as_json_have_pointers_and_suggestions(tmp_path: Path, verb: str) -> None:
     write_box(tmp_path, WRONG, "wrong.json")
     done = overside(verb, "wrong.json", "--json", cwd=tmp_path, code=2)
-    assert done.stderr == ""
+    assert "wrong.json: 14 problems" in done.stderr
     answer = json.loads(done.stdout)
+    assert answer["schema"] == "error/1"
     assert answer["valid"] is False
     found = {problem["pointer"]: problem["suggestion"] for problem in answer["problems"]}
     assert found["/tasks/0/task"] == "compress"
@@ -95,9 +96,8 @@ def test_a_box_that_is_not_there(tmp_path: Path, name: str, hint: str) -> None:
 
 
 def test_ready_made_boxes_are_valid_and_found_by_name(tmp_path: Path) -> None:
-    names = [
-        b["name"] for b in json.loads(overside("list", "boxes", "--json", cwd=tmp_path).stdout)
-    ]
+    listed = json.loads(overside("list", "boxes", "--json", cwd=tmp_path).stdout)
+    names = [box["name"] for box in listed["boxes"]]
     assert "quick" in names
     for name in names:
         overside("validate", name, cwd=tmp_path, code=0)

@@ -26,6 +26,11 @@ def test_the_boxes_that_are_shipped_keep_to_it(path: Path) -> None:
     validator().validate(json.loads(path.read_text()))
 
 
+def test_times_and_shares_may_have_units() -> None:
+    measure = {"max_s": "10min", "warmup_s": "50 ms", "sample_s": 0.1, "target_interval": "5%"}
+    validator().validate(LEAST | {"measure": measure})
+
+
 def test_the_smallest_box_keeps_to_it() -> None:
     validator().validate(LEAST)
 
@@ -47,6 +52,8 @@ def test_the_smallest_box_keeps_to_it() -> None:
         {"nodes": []},
         {"measure": {"rounds": 0}},
         {"measure": {"sample_s": 0}},
+        {"measure": {"sample_s": "5%"}},
+        {"measure": {"target_interval": "5s"}},
     ],
 )
 def test_what_overside_refuses_it_refuses_too(change: dict[str, Any]) -> None:

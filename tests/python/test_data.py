@@ -407,7 +407,7 @@ def test_the_command_lists_makes_and_verifies(
 
     assert run("verify")[:2] == (0, "")
     code, out, _ = run("list", "--json")
-    states = {row["name"]: row["state"] for row in json.loads(out)}
+    states = {row["name"]: row["state"] for row in json.loads(out)["data"]}
     assert code == 0
     assert states == {
         "accidents": "not made",
@@ -419,7 +419,7 @@ def test_the_command_lists_makes_and_verifies(
     }
     code, out, _ = run("make", "noise", "--json")
     assert code == 0
-    assert json.loads(out)[0]["digest"] == DIGESTS["noise"]
+    assert json.loads(out)["data"][0]["digest"] == DIGESTS["noise"]
     code, out, _ = run("list")
     assert re.search(r"noise +made +16 MiB", out)
     assert "get it   overside data make logs" in out
@@ -428,7 +428,7 @@ def test_the_command_lists_makes_and_verifies(
     assert re.search(r"noise +broken", run("list")[1])
     code, out, _ = run("verify", "--json")
     assert code == 101
-    assert json.loads(out)[0]["ok"] is False
+    assert json.loads(out)["data"][0]["ok"] is False
     assert run("make", "noise")[0] == 0
     code, out, _ = run("verify")
     assert (code, out) == (0, f"{'noise':<20} ok      {DIGESTS['noise']}\n")

@@ -320,7 +320,8 @@ def test_the_command_fetches_and_shows_no_progress_where_nobody_looks(
     site = serve(Site(packed(FILES)))
     assert main(["data", "fetch", "silesia", "--url", site.url, "--json"]) == 0
     out, err = capsys.readouterr()
-    assert [file["name"] for file in json.loads(out)[0]["files"]] == list(FILES)
+    (corpus,) = json.loads(out)["data"]
+    assert [file["name"] for file in corpus["files"]] == list(FILES)
     assert err == ""
 
 

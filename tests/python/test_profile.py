@@ -28,7 +28,7 @@ mode = "m"
 def test_all_profiles_are_listed_with_whether_they_can_be_emulated(tmp_path: Path) -> None:
     text = overside("profile", "list", cwd=tmp_path, code=0).stdout
     listed = json.loads(overside("profile", "list", "--json", cwd=tmp_path, code=0).stdout)
-    names = {one["name"]: one for one in listed}
+    names = {one["name"]: one for one in listed["profiles"]}
     assert {"bf1", "bf2", "bf2-200g", "bf3", "bf3-8c", "octeon-tx2", "host-idio"} <= set(names)
     assert names["bf2"]["emulated"]
     assert not names["host-idio"]["emulated"]
@@ -56,7 +56,8 @@ def test_a_profile_that_is_not_there_is_told_what_was_meant(tmp_path: Path) -> N
 
 
 def test_two_profiles_are_compared_value_by_value(tmp_path: Path) -> None:
-    rows = json.loads(overside("profile", "diff", "bf2", "bf3", "--json", cwd=tmp_path).stdout)
+    shown = json.loads(overside("profile", "diff", "bf2", "bf3", "--json", cwd=tmp_path).stdout)
+    rows = shown["values"]
     cores = next(row for row in rows if row["key"] == "values.cpu.cores")
     assert (cores["a"], cores["b"], cores["ratio"]) == ("8", "16", 2)
     text = overside("profile", "diff", "bf2", "bf3", cwd=tmp_path, code=0).stdout
@@ -74,7 +75,8 @@ def test_check_names_every_problem_with_key_and_remedy(tmp_path: Path) -> None:
     assert 'did you mean "cpu.cores"?' in done.stdout
     assert "values.cpu.cores: 0 is not a positive number; allowed: 1 to 10000" in done.stdout
     assert "profile bf2 is right" in done.stdout
-    answers = json.loads(overside("profile", "check", "bad.toml", "--json", cwd=tmp_path).stdout)
+    shown = json.loads(overside("profile", "check", "bad.toml", "--json", cwd=tmp_path).stdout)
+    answers = shown["profiles"]
     assert {one["key"] for one in answers[0]["problems"]} == {
         "values.cpu.croes",
         "values.cpu.cores",
@@ -89,7 +91,7 @@ def test_check_names_every_problem_with_key_and_remedy(tmp_path: Path) -> None:
 def test_parameters_are_explained(tmp_path: Path) -> None:
     known = json.loads(overside("profile", "parameters", "--json", cwd=tmp_path).stdout)
     text = overside("profile", "parameters", cwd=tmp_path, code=0).stdout
-    assert all(one["about"] and one["name"] in text for one in known)
+    assert all(one["about"] and one["name"] in text for one in known["parameters"])
 
 
 def test_a_profile_from_a_run_has_the_costs_that_made_its_figures(tmp_path: Path) -> None:

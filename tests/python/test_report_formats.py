@@ -9,11 +9,12 @@ import re
 from pathlib import Path
 
 import pytest
-from command import overside
+from command import overside, tiny_box
 from make_run import Scenario, make
 from overside import report, screen, verdict
 from overside.bench.statistics import RunView, load_run
 from overside.errors import UserError
+from overside.report import images
 from syrupy.assertion import SnapshotAssertion
 
 HOSTILE = "</script><b onclick=x>|*`=cmd\x1b[31m\n# head"
@@ -268,3 +269,33 @@ def test_markdown_in_the_run_shows_a_picture_of_each_operation(tmp_path: Path) -
     assert len(pictures) == 2
     assert all((path / name).read_text().startswith("<svg") for name in pictures)
     assert "![" not in report.render(load_run(path), "md")
+
+
+def test_single_samples_are_drawn_for_who_asks(tmp_path: Path) -> None:
+    overside("run", tiny_box(tmp_path, rounds=2), "--name", "tiny", cwd=tmp_path, code=0)
+    path = tmp_path / "results" / "tiny"
+    view = load_run(path)
+    usual = {picture.name for picture in images.of_run(view)}
+    for kind, title in (("rounds", "of each round"), ("histogram", "Latencies")):
+        done = overside("report", path, "--format", "svg", "--chart", kind, code=0)
+        files = [Path(line) for line in done.stdout.split()]
+        assert files
+        for file in files:
+            assert file.stem not in usual
+            assert f"-{kind}-measured" in file.stem
+            assert title in file.read_text()
+    for chart in (picture.chart for picture in images.on_demand(view)):
+        points = chart.spec["data"]["values"]
+        labels = {point["label"] for point in points}
+        if chart.id == "rounds-measured":
+            assert {row[1] for row in chart.rows} == {"1", "2"}
+            assert len(chart.rows) == 2 * len(labels), "each test has one figure a round"
+        else:
+            shares = sum(point["value"] for point in points)
+            assert 95 * len(labels) <= shares <= 100.001 * len(labels), "nearly all jobs are in it"
+
+
+def test_a_run_without_latencies_has_no_histogram(tmp_path: Path) -> None:
+    path = make(tmp_path / "run", Scenario(sizes=(4096,), tasks=("copy",), emulated=False))
+    done = overside("report", path, "--format", "svg", "--chart", "histogram", code=2)
+    assert "has no samples for that" in done.stderr

@@ -51,7 +51,7 @@ def test_a_file_and_a_profile_of_ones_own(tmp_path: Path) -> None:
         '[parameters]\nplacement = "device"\nbytes = "64 MiB"\n'
     )
     profiles = json.loads(overside("list", "profiles", "--json", cwd=tmp_path, code=0).stdout)
-    assert "bf3" in [profile["name"] for profile in profiles]
+    assert "bf3" in [profile["name"] for profile in profiles["profiles"]]
     done = overside("simulate", question, "--profile", "bf3", "--json", cwd=tmp_path, code=0)
     report = json.loads(done.stdout)
     assert report["about"] == "mine"

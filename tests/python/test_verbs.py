@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command import PATIENCE_S, native, overside, tiny_box
+from overside.commands import table
 from syrupy.assertion import SnapshotAssertion
 
 
@@ -40,8 +41,9 @@ def test_what_cannot_be_read_of_the_machine_is_null_with_a_reason(tmp_path: Path
 def test_list_tasks(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     assert overside("list", "tasks", cwd=tmp_path, code=0).stdout == snapshot
     assert overside("list", "tasks", "hash", cwd=tmp_path, code=0).stdout == snapshot
-    tasks = json.loads(overside("list", "tasks", "--json", cwd=tmp_path, code=0).stdout)
-    for task in tasks:
+    listed = json.loads(overside("list", "tasks", "--json", cwd=tmp_path, code=0).stdout)
+    assert listed["schema"] == "tasks/1"
+    for task in listed["tasks"]:
         for metric in task["metrics"].values():
             assert metric["unit"]
             assert metric["better"] in ("higher", "lower")
@@ -52,13 +54,16 @@ def test_list_tasks(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
 def test_lists_are_there_for_people_and_programs(tmp_path: Path, what: str) -> None:
     assert overside("list", what, cwd=tmp_path, code=0).stdout
     answer = json.loads(overside("list", what, "--json", cwd=tmp_path, code=0).stdout)
-    assert answer
+    assert answer["schema"] == f"{what}/1"
+    assert answer[what]
 
 
 def test_one_of_a_list_can_be_shown_and_a_wrong_name_is_said(tmp_path: Path) -> None:
-    (row,) = json.loads(overside("list", "data", "noise", "--json", cwd=tmp_path, code=0).stdout)
+    answer = json.loads(overside("list", "data", "noise", "--json", cwd=tmp_path, code=0).stdout)
+    (row,) = answer["data"]
     assert row["name"] == "noise"
-    (row,) = json.loads(overside("list", "profiles", "bf2", "--json", cwd=tmp_path, code=0).stdout)
+    answer = json.loads(overside("list", "profiles", "bf2", "--json", cwd=tmp_path, code=0).stdout)
+    (row,) = answer["profiles"]
     assert row["name"] == "bf2"
     assert "no data set nose" in overside("list", "data", "nose", cwd=tmp_path, code=2).stderr
     assert "no profile bf9" in overside("list", "profiles", "bf9", cwd=tmp_path, code=2).stderr
@@ -200,3 +205,17 @@ def test_names_do_nothing_to_the_terminal(tmp_path: Path) -> None:
     for words in (("validate",), ("report",), ("run",), ("data", "make")):
         said = overside(*words, "no\x1b[31m\u202ebox", cwd=tmp_path, code=2).stderr
         assert "no\\x1b[31m\\u202ebox" in said
+
+
+def test_a_table_follows_the_terminal() -> None:
+    rows = [["copy", "copy buffers and compare what arrived with what was sent"]]
+    text = table.text(["task", "what"], rows, width=40)
+    assert text.splitlines() == [
+        "task  what",
+        "copy  copy buffers and compare what",
+        "      arrived with what was sent",
+    ]
+    narrow = table.text(["task", "what"], rows, width=28).splitlines()
+    assert narrow[1] == "copy"
+    assert narrow[2:4] == ["    copy buffers and compare", "    what arrived with what"]
+    assert len(table.text(["task", "what"], rows).splitlines()) == 2, "no terminal, no wrapping"

@@ -36,4 +36,4 @@ pub use interval::{Interval, Number, Rate, Size};
 pub use locked_file::LockedFile;
 pub use node::{Key, Node, Value};
 pub use suggest::suggest;
-pub use unit::{Dimension, Unit, parse_amount};
+pub use unit::{Dimension, Unit, parse_amount, parse_seconds};

@@ -119,3 +119,31 @@ pub fn parse_amount(
         .filter(|unit| !unit.symbol().is_empty())
         .find_map(|unit| Some((finite(text.trim().strip_suffix(unit.symbol())?)?, unit)))
 }
+
+/// The seconds in a time as people write it: `90s`, `50 ms`, `10min`, `2h`. `None` if it is none, or has
+/// no unit.
+pub fn parse_seconds(text: &str) -> Option<f64> {
+    let text = text.trim();
+    for (symbol, seconds) in [("min", 60.0), ("h", 3600.0)] {
+        if let Some(number) = text.strip_suffix(symbol) {
+            let number: f64 = number.trim().parse().ok()?;
+            return number.is_finite().then_some(number * seconds);
+        }
+    }
+    let (number, unit) = parse_amount(text, Dimension::Time, None)?;
+    Some(number * unit.in_base() / Unit::S.in_base())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_seconds;
+
+    #[test]
+    fn times_have_units() {
+        let read = ["90s", "50 ms", "10min", "2h", "0.5 s"].map(parse_seconds);
+        assert_eq!(read, [90.0, 0.05, 600.0, 7200.0, 0.5].map(Some));
+        for wrong in ["90", "", "s", "nanh", "inf s", "5 KiB", "5 mins"] {
+            assert_eq!(parse_seconds(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::value_parser;
 use overside_agent::{Agent, Limits, Settings, default_memory_bytes, keys};
 use overside_backends::{BACKENDS, Options, open};
 use overside_link::agent::{PORT, Probe};
@@ -17,7 +16,7 @@ use overside_probe::{dma, network};
 use serde_json::json;
 
 use crate::logging::Verbosity;
-use crate::options::{Threads, size_within};
+use crate::options::{Threads, size_within, time_within};
 use crate::{exit, system};
 
 /// Offer this machine's devices to a host
@@ -26,7 +25,12 @@ use crate::{exit, system};
     args_conflicts_with_subcommands = true,
     after_help = "\
 A host uses these devices as NODE/DEVICE after `overside agents add NODE ADDRESS`. The agent runs \
-until SIGTERM or SIGINT, and then finishes the jobs it has."
+until SIGTERM or SIGINT, and then finishes the jobs it has.
+
+Examples:
+  overside agent keys keys                           once: an authority and certificates
+  overside agent --keys keys --listen 192.168.100.2  on a DPU
+  overside agent --insecure --device cpu             on this machine, to try it"
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -59,9 +63,9 @@ pub struct Arguments {
     #[arg(long)]
     no_probes: bool,
     /// On shutdown, wait this long for hosts to fetch their results
-    #[arg(long, value_name = "SECONDS", default_value_t = 30,
-          value_parser = value_parser!(u64).range(..=DRAIN_MAX_SECONDS))]
-    drain: u64,
+    #[arg(long, value_name = "TIME", default_value = "30s",
+          value_parser = time_within(0.0..=DRAIN_MAX_SECONDS))]
+    drain: Duration,
     /// Print address and devices as JSON
     #[arg(long)]
     json: bool,
@@ -90,7 +94,7 @@ enum CoreOwner {
 
 /// What can be asked for: less serves nobody.
 const MEMORY: RangeInclusive<usize> = 64 << 20..=1 << 46;
-const DRAIN_MAX_SECONDS: u64 = 3600;
+const DRAIN_MAX_SECONDS: f64 = 3600.0;
 
 pub fn run(arguments: &Arguments) -> ExitCode {
     let verbosity = arguments.verbosity.clone();
@@ -110,7 +114,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// An address, with the usual port if it has none.
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub fn address(text: &str) -> Result<SocketAddr, String> {
     let ip = || text.parse().map(|ip| SocketAddr::new(ip, PORT));
     (text.parse().or_else(|_| ip()))
         .map_err(|_| format!("not an IP address; write it as 192.168.100.2:{PORT}"))
@@ -173,14 +177,14 @@ fn serve(all: &Arguments) -> ExitCode {
     let announcement = match all.json {
         true => format!(
             "{}\n",
-            json!({"address": address.to_string(), "devices": names, "probes": !all.no_probes})
+            json!({"schema": "agent/1", "address": address.to_string(), "devices": names, "probes": !all.no_probes})
         ),
         false => format!("listening at {address}, offering {}\n", names.join(", ")),
     };
     // A closed stdout is no reason to end.
     let _ = crate::print(&announcement);
     system::wait_for_shutdown();
-    match agent.drain(Instant::now() + Duration::from_secs(all.drain)) {
+    match agent.drain(Instant::now() + all.drain) {
         true => ExitCode::SUCCESS,
         false => {
             complain!("overside agent: some hosts did not fetch their results in time");

@@ -1,7 +1,10 @@
 //! `overside agents`.
 
-use std::path::PathBuf;
+mod deploy;
+
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use overside_backends::agents::{Entry, Found, Inventory, ask};
 use overside_config::{Error, LockedFile};
@@ -15,7 +18,13 @@ use crate::logging::Verbosity;
 #[derive(clap::Args)]
 #[command(
     arg_required_else_help = true,
-    after_help = "The devices of an agent are named NAME/DEVICE, as in `--device dpu0/cpu`."
+    after_help = "\
+The devices of an agent are named NAME/DEVICE, as in `--device dpu0/cpu`.
+
+Examples:
+  overside agents deploy ubuntu@dpu0                  copies this command and keys, starts a service
+  overside agents add dpu0 192.168.100.2 --keys keys  an agent that runs already
+  overside agents list"
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -30,7 +39,7 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Add an agent, or change one
+    /// Add an agent, or change one, and try the connection
     Add {
         /// Name of the agent here, such as dpu0
         name: String,
@@ -41,6 +50,16 @@ enum Action {
         #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
         keys: Option<PathBuf>,
     },
+    /// Install an agent on another machine over ssh, start it, add it here and try the connection
+    #[command(after_help = "\
+Copies the command, keys and a systemd unit; root there is needed, or sudo without a password. \
+What is there already is replaced, but for the options in /etc/overside/agent.env.
+
+Examples:
+  overside agents deploy ubuntu@dpu0
+  overside agents deploy root@192.168.100.2 --name dpu0 --binary dist/overside-aarch64
+  overside agents deploy dpu0 --user --listen 192.168.100.2   without root, as a process")]
+    Deploy(deploy::Arguments),
     /// List agents and their devices
     List {
         /// Print everything as JSON
@@ -53,6 +72,10 @@ enum Action {
         name: String,
     },
 }
+
+/// How long an agent that was installed has to answer, and the pause between two questions.
+const STARTING: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// What went wrong, and the exit code.
 type Failure = (String, u8);
@@ -81,18 +104,8 @@ fn answer(arguments: &Arguments) -> Result<String, Failure> {
     if let Action::List { json } = arguments.action {
         return Ok(list(&Inventory::read(&path).map_err(failed)?, json));
     }
-    // Others may be adding agents at the same time.
-    let file = LockedFile::lock(&path).map_err(failed)?;
-    let mut inventory = Inventory::read(file.path()).map_err(failed)?;
-    change(&mut inventory, &arguments.action)?;
-    inventory.write(&file).map_err(failed)?;
-    Ok(String::new())
-}
-
-fn change(inventory: &mut Inventory, action: &Action) -> Result<(), Failure> {
-    let usage = |message: String| (message, exit::USAGE);
-    match action {
-        Action::List { .. } => {}
+    match &arguments.action {
+        Action::List { json } => Ok(list(&Inventory::read(&path).map_err(failed)?, *json)),
         Action::Add {
             name,
             address,
@@ -101,21 +114,89 @@ fn change(inventory: &mut Inventory, action: &Action) -> Result<(), Failure> {
             let keys = (keys.as_ref().map(std::path::absolute).transpose())
                 .map_err(|error| usage(format!("--keys: {error}")))?;
             let address = address.clone();
-            (inventory.add(name, Entry { address, keys })).map_err(usage)?;
-        }
-        Action::Remove { name } => {
-            if !inventory.remove(name) {
-                let known: Vec<&str> = inventory.iter().map(|(name, _)| name).collect();
-                let known = match known.is_empty() {
-                    true => "there is none".into(),
-                    false => format!("there are: {}", known.join(", ")),
-                };
-                let message = format!("no agent is called {name:?}; {known}");
-                return Err((message, exit::ABSENT));
+            let entry = add(&path, name, Entry { address, keys })?;
+            // An agent may be added before it runs.
+            let (line, is_there) = described(name, &entry, &try_connection(name, &entry)?);
+            match is_there {
+                true => Ok(line),
+                false => {
+                    complain!("added {line}");
+                    Ok(String::new())
+                }
             }
         }
+        Action::Deploy(arguments) => deploy(arguments, &path),
+        Action::Remove { name } => change(&path, |inventory| remove(inventory, name)),
     }
-    Ok(())
+}
+
+/// Changes the inventory.
+fn change<T>(
+    path: &Path,
+    change: impl FnOnce(&mut Inventory) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let failed = |error: Error| (error.to_string(), exit::USAGE);
+    // Others may be adding agents at the same time.
+    let file = LockedFile::lock(path).map_err(failed)?;
+    let mut inventory = Inventory::read(file.path()).map_err(failed)?;
+    let changed = change(&mut inventory)?;
+    inventory.write(&file).map_err(failed)?;
+    Ok(changed)
+}
+
+/// Adds an agent; its entry as it stands in the inventory.
+fn add(path: &Path, name: &str, entry: Entry) -> Result<Entry, Failure> {
+    change(path, |inventory| {
+        (inventory.add(name, entry)).map_err(|message| (message, exit::USAGE))?;
+        let added = inventory.get(name).cloned();
+        added.ok_or_else(|| (format!("{name} was not added"), exit::INTERNAL))
+    })
+}
+
+fn remove(inventory: &mut Inventory, name: &str) -> Result<String, Failure> {
+    if inventory.remove(name) {
+        return Ok(String::new());
+    }
+    let known: Vec<&str> = inventory.iter().map(|(name, _)| name).collect();
+    let known = match known.is_empty() {
+        true => "there is none".into(),
+        false => format!("there are: {}", known.join(", ")),
+    };
+    let message = format!("no agent is called {name:?}; {known}");
+    Err((message, exit::ABSENT))
+}
+
+/// Asks one agent what it offers.
+fn try_connection(name: &str, entry: &Entry) -> Result<Result<Found, String>, Failure> {
+    let mut one = Inventory::default();
+    (one.add(name, entry.clone())).map_err(|message| (message, exit::USAGE))?;
+    let mut answers = ask(&one).into_iter();
+    Ok(answers
+        .next()
+        .map_or_else(|| Err("nobody was asked".into()), |(_, _, found)| found))
+}
+
+fn deploy(arguments: &deploy::Arguments, path: &Path) -> Result<String, Failure> {
+    let deployed = (arguments.deploy(path)).map_err(|message| (message, exit::ABSENT))?;
+    complain!("{}: {}", arguments.host, deployed.started);
+    let name = &deployed.name;
+    let entry = Entry {
+        address: deployed.address,
+        keys: Some(deployed.keys),
+    };
+    let entry = add(path, name, entry)?;
+    let deadline = Instant::now() + STARTING;
+    loop {
+        let (line, is_there) = described(name, &entry, &try_connection(name, &entry)?);
+        if is_there {
+            return Ok(line);
+        }
+        if Instant::now() >= deadline {
+            let message = format!("installed, but {line}  what it says: {}", deployed.log);
+            return Err((message, exit::ABSENT));
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 fn list(inventory: &Inventory, json: bool) -> String {
@@ -125,22 +206,24 @@ fn list(inventory: &Inventory, json: bool) -> String {
             .iter()
             .map(|(name, entry, found)| to_json(name, entry, found))
             .collect();
-        return format!("{:#}\n", Json::from(all));
+        return format!("{:#}\n", json!({"schema": "agents/1", "agents": all}));
     }
-    let mut text = String::new();
-    for (name, entry, found) in agents {
-        let found = match found {
-            Ok(found) => format!("release {}, {}", found.release, names(&found).join(", ")),
-            Err(reason) => format!("not available: {reason}"),
-        };
-        let keys = if entry.keys.is_some() {
-            ""
-        } else {
-            " (not encrypted)"
-        };
-        text.push_str(&format!("{name}: {}{keys}: {found}\n", entry.address));
-    }
-    text
+    let described = |(name, entry, found)| described(name, entry, &found).0;
+    agents.into_iter().map(described).collect()
+}
+
+/// A line about an agent, and whether it answers.
+fn described(name: &str, entry: &Entry, found: &Result<Found, String>) -> (String, bool) {
+    let keys = match entry.keys {
+        Some(_) => "",
+        None => " (not encrypted)",
+    };
+    let answer = match found {
+        Ok(found) => format!("release {}, {}", found.release, names(found).join(", ")),
+        Err(reason) => format!("not available: {reason}"),
+    };
+    let line = format!("{name}: {}{keys}: {answer}\n", entry.address);
+    (line, found.is_ok())
 }
 
 fn to_json(name: &str, entry: &Entry, found: &Result<Found, String>) -> Json {

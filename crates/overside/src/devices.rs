@@ -16,7 +16,11 @@ use crate::logging::Verbosity;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Devices are this machine's, emulated ones, and those of agents that `overside agents` knows. Links \
-are devices of the task `dma`.")]
+are devices of the task `dma`.
+
+Examples:
+  overside devices
+  overside devices --json")]
 pub struct Arguments {
     /// Print everything as JSON
     #[arg(long)]
@@ -40,7 +44,11 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         link,
         capabilities: [],
     });
-    match serde_json::to_string_pretty(&devices.chain(links).collect::<Vec<_>>()) {
+    let all = Listing {
+        schema: "devices/1",
+        devices: devices.chain(links).collect(),
+    };
+    match serde_json::to_string_pretty(&all) {
         Ok(text) => crate::print(&(text + "\n")),
         Err(error) => {
             complain!("overside devices: {error}");
@@ -49,7 +57,13 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// An element of the JSON list.
+#[derive(Serialize)]
+struct Listing {
+    schema: &'static str,
+    devices: Vec<Entry>,
+}
+
+/// An element of the list.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Entry {

@@ -68,10 +68,24 @@ fn run() -> ExitCode {
             asked.push("--help".into());
             python::hand_over(verb, &asked)
         }
-        _ => match verbs::parse(&arguments) {
-            Ok(verb) => verb.run(),
-            Err(error) => refuse(words.first().copied(), &error),
-        },
+        _ => {
+            let code = match verbs::parse(&arguments) {
+                Ok(verb) => verb.run(),
+                Err(error) => refuse(words.first().copied(), &error),
+            };
+            if code != ExitCode::SUCCESS && words.contains(&"--json") {
+                tell_programs();
+            }
+            code
+        }
+    }
+}
+
+/// An error is an object too where the answer is to be one.
+fn tell_programs() {
+    if let Some(error) = messages::last_error() {
+        // A closed stdout is no reason to end otherwise.
+        let _ = print(&format!("{error}\n"));
     }
 }
 

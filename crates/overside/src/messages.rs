@@ -3,11 +3,31 @@
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+
+/// What users were told last.
+static LAST: Mutex<Option<String>> = Mutex::new(None);
 
 /// Writes lines to stderr. A closed stderr is ignored, where `eprintln!` would panic.
 pub fn complain(text: fmt::Arguments<'_>) {
     let text = escaped(&text.to_string(), |letter| letter == '\n');
     let _ = writeln!(std::io::stderr(), "{text}");
+    if let Ok(mut last) = LAST.lock() {
+        *last = Some(text);
+    }
+}
+
+/// What users were told last, as `--json` prints an error: what went wrong, and the remedy, which stands
+/// on lines of its own.
+pub fn last_error() -> Option<Value> {
+    let text = LAST.lock().ok()?.take()?;
+    let (message, remedy) = match text.split_once('\n') {
+        Some((message, remedy)) => (message, Some(remedy.trim())),
+        None => (text.as_str(), None),
+    };
+    Some(json!({"schema": "error/1", "message": message, "remedy": remedy}))
 }
 
 /// A name as it stands in a message, on one line.

@@ -3,13 +3,15 @@
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
-use overside_config::{Dimension, parse_amount};
+use overside_config::{Dimension, parse_amount, parse_seconds};
 use overside_placement::{Policy, Verify};
 
 const THREADS_MAX: u64 = 1024;
 const SIZE_LIKE: &str = "sizes are written like 65536, 64KiB or 1MiB";
+const TIME_LIKE: &str = "times are written like 90, 90s, 50ms or 10min";
 
 /// A number of threads.
 pub fn thread_count() -> impl TypedValueParser<Value = NonZeroUsize> {
@@ -86,6 +88,21 @@ pub fn size_within(
             return Err(format!("it is from {least} to {most} bytes"));
         }
         Ok(bytes as usize)
+    }
+}
+
+/// Parses a time within these bounds of seconds: `90`, `90s`, `50ms`, `10min`.
+pub fn time_within(
+    allowed: RangeInclusive<f64>,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let plain = || text.trim().parse().ok();
+        let seconds = parse_seconds(text).or_else(plain).ok_or(TIME_LIKE)?;
+        if !allowed.contains(&seconds) {
+            let (least, most) = (allowed.start(), allowed.end());
+            return Err(format!("it is from {least} to {most} seconds"));
+        }
+        Ok(Duration::from_secs_f64(seconds))
     }
 }
 

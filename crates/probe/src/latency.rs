@@ -229,21 +229,24 @@ pub fn merge_histograms<T: AsRef<str>>(all: &[T]) -> Result<Merged, HistogramErr
     })
 }
 
-/// Quantiles that halve their distance to 1 each four points, while there are latencies to tell
-/// them apart.
+/// Each half percent, and above 99.5 % quantiles that halve their distance to 1 each four points, while
+/// there are latencies to tell them apart.
 fn curve(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
+    const STEPS: u32 = 200;
     if histogram.is_empty() {
         return Vec::new();
     }
     let finest = (1.0 / histogram.len() as f64).max(1e-6);
+    let last = 1.0 / f64::from(STEPS);
+    let tail = (1..).map(|step| last * 0.5_f64.powf(f64::from(step) / 4.0));
+    let shares = (1..STEPS)
+        .map(|step| f64::from(step) / f64::from(STEPS))
+        .chain(
+            tail.take_while(|rest| *rest >= finest)
+                .map(|rest| 1.0 - rest),
+        );
     let mut points = vec![(0.0, histogram.min())];
-    for step in 1.. {
-        let rest = 0.5_f64.powf(f64::from(step) / 4.0);
-        if rest < finest {
-            break;
-        }
-        points.push((1.0 - rest, histogram.value_at_quantile(1.0 - rest)));
-    }
+    points.extend(shares.map(|share| (share, histogram.value_at_quantile(share))));
     points.push((1.0, histogram.max()));
     points
 }

@@ -19,6 +19,12 @@ pub(crate) fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
+/// The commit that it was built from, `-dirty` behind it if files differed; empty if nobody knows.
+#[pyfunction]
+pub(crate) fn commit() -> &'static str {
+    env!("OVERSIDE_COMMIT")
+}
+
 /// A box in its parsed form. Raises `BoxError`.
 #[pyfunction]
 pub(crate) fn parse_box(text: &str) -> PyResult<String> {

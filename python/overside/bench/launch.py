@@ -45,6 +45,7 @@ def start(
         "schema": store.SCHEMA,
         "id": name or store.new_id(box.name),
         "version": _core.version(),
+        "commit": _core.commit() or None,
         "command": list(command),
         "box": box.form,
         "box_path": box.path,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from overside import _core, amounts
 from overside.errors import UserError
 from overside.tasks import find
-from overside.tasks.common import ExternalTask, Json
+from overside.tasks.common import ExternalTask, Json, MeasuredTask
 
 if TYPE_CHECKING:
     from overside.bench.box import Box, BoxTask, Measure
@@ -33,9 +33,8 @@ COMPARED = (
 _COMPARED_PLACEMENTS = (*COMPARED, "depth", "cpu_variant")
 #: Bytes a second assumed for the untimed pass over all inputs that comes before each sample.
 _VERIFY_RATE = 100e6
-#: Seconds assumed for starting a worker process, and for a sample beside its timed parts.
+#: Seconds assumed for starting a worker process.
 _WORKER_START_S = 0.15
-_SAMPLE_EXTRA_S = 0.01
 
 
 @dataclass
@@ -247,5 +246,6 @@ def estimated_s(tests: Sequence[Test], measure: Measure) -> float:
         verify = max((size for size in sizes if isinstance(size, int)), default=0) / _VERIFY_RATE
         # A placement verifies what each of its targets makes.
         verify *= 2 if test.parameters.get("placement") else 1
-        one_round += measure.warmup_s + measure.sample_s + _SAMPLE_EXTRA_S + verify
+        extra_s = task.extra_s if isinstance(task, MeasuredTask) else 0.0
+        one_round += measure.warmup_s + measure.sample_s + extra_s + verify
     return one_round * measure.rounds

@@ -47,12 +47,13 @@ class Runner:
         begun: Launch,
         *,
         quiet: bool,
+        as_json_lines: bool = False,
         max_s: float | None = None,
         consent: Consent = lambda _: False,
         strict: bool = False,
     ) -> None:
-        """`max_s` overrides the box's; `strict`: a test whose emulated timing is invalid
-        decides about the exit code."""
+        """`as_json_lines`: what happens goes to stdout, for programs. `max_s` overrides the box's;
+        `strict`: a test whose emulated timing is invalid decides about the exit code."""
         self._begun = begun
         self._run = begun.run
         self._measure = begun.measure
@@ -66,7 +67,14 @@ class Runner:
         for sample in store.read_samples(begun.run.path):
             self.schedule.note(sample)
         taken, missing = self.schedule.taken(), self.schedule.missing()
-        self._progress = Progress(taken + missing, taken, quiet)
+        self._progress = Progress(taken + missing, taken, quiet, as_json_lines=as_json_lines)
+        self._progress.event(
+            "started",
+            path=str(begun.run.path),
+            tests=len(self._tests),
+            done=taken,
+            total=taken + missing,
+        )
         self._prepared: list[ExternalTask] = []
         self._guard = RunGuard(begun.run)
         self._deadline = 0.0
@@ -94,6 +102,9 @@ class Runner:
             self._progress.close()
         code = self._conclude(reason, planned_done)
         launch.conclude(self._run)
+        manifest = self._run.manifest
+        ended = {key: manifest[key] for key in ("state", "counts", "rounds", "exit_code")}
+        self._progress.event("ended", path=str(self._run.path), **ended)
         return code
 
     def _conclude(self, reason: str, planned_done: bool) -> Exit:
@@ -147,11 +158,10 @@ class Runner:
             tests, reason = self.schedule.further(self._deadline - time.monotonic())
             if not tests:
                 return reason
-            self._progress.more(len(tests))
             self._round(self.schedule.next_round, tests, interrupts)
 
     def _round(self, number: int, tests: Sequence[Test], interrupts: Interrupts) -> None:
-        self._progress.round(number)
+        self._progress.round(number, len(tests))
         order = 0
         for block in plan.blocks(tests):
             task = self._begun.tasks[block[0].task]
@@ -182,6 +192,7 @@ class Runner:
                 if worker is None:
                     worker = self._start(log, prefix)
                 head, begin = _head(test, number, place), time.monotonic()
+                self._progress.begin(test)
                 request = self._request(task, test)
                 reply = worker.measure(request, request["timeout_s"], self._deadline, interrupts.fd)
                 if isinstance(reply, WorkerFailure):
@@ -240,6 +251,7 @@ class Runner:
         for place, test in enumerate(block, order):
             self._check_time(interrupts)
             head, begin = _head(test, number, place), time.monotonic()
+            self._progress.begin(test)
             left = self._deadline - begin
             timeout_s = min(task.timeout_s, left)
             try:
@@ -329,12 +341,11 @@ class Runner:
         except OSError as error:
             raise self._disk(error) from None
         self.schedule.note(sample, time.monotonic() - begin)
-        self._progress.step()
+        is_repeated = sample["status"] == "ok"
+        left = 0 if is_repeated else max(0, self._measure.rounds - sample["round"] - 1)
+        self._progress.step(test, sample, left)
         if sample["status"] == "failed":
             self._progress.failed(test, sample["error"]["message"])
-        if sample["status"] != "ok":
-            # It is not repeated.
-            self._progress.fewer(max(0, self._measure.rounds - sample["round"] - 1))
 
     def _disk(self, error: OSError) -> _StopError:
         self.disk_error = f"cannot write {self._run.path}: {error.strerror}"

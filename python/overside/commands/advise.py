@@ -14,6 +14,7 @@ from overside import advise, screen, verdict
 from overside.advise import Query
 from overside.bench import store
 from overside.bench.statistics import RunView, load_run
+from overside.commands import output
 from overside.errors import Exit, UserError
 from overside.report import formatting, terminal, view_model
 from overside.report.advice import in_words
@@ -54,7 +55,7 @@ def main(args: argparse.Namespace) -> int:
         about: dict[str, Any] = {"run": None if path is None else str(path)}
         if args.placement_out is not None:
             about["placement_file"] = str(args.placement_out)
-        print(json.dumps({"verdict": found.json()} | advice | about, ensure_ascii=False))
+        output.document("advice/1", **{"verdict": found.json()} | advice | about)
     else:
         _print(_source(view, question), found, advice, explain=args.explain)
         if path is not None:

@@ -6,14 +6,17 @@ from __future__ import annotations
 import argparse
 import difflib
 import ipaddress
+import json
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from overside import amounts, runs
-from overside.errors import UserError
+from overside.commands import examples
+from overside.errors import Exit, UserError, error_json
 
 #: Where runs are kept.
 RESULTS = Path("results")
@@ -22,8 +25,26 @@ _BOX = "a path, or the name of a ready-made box"
 _RUN = "a run's directory or name; @ is the newest, @1 the one before"
 
 
+class _Help(argparse.HelpFormatter):
+    """Leaves texts as they are that have lines of their own."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+
 class Parser(argparse.ArgumentParser):
     """Says what is wrong in two lines, and names the option that was meant."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": _Help} | options)
+
+    def show_examples(self, verb: str) -> None:
+        """Adds the examples of a verb, and those of its own verbs, to their help."""
+        self.epilog = examples.text(verb) or None
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for name, parser in action.choices.items():
+                    parser.show_examples(f"{verb} {name}")
 
     def error(self, message: str) -> NoReturn:
         """Ends the process with code 2."""
@@ -33,7 +54,15 @@ class Parser(argparse.ArgumentParser):
             message = f"unexpected argument {unknown[1]!r}" + _meant(unknown[1], _options(self))
         elif choice is not None:
             message += _meant(choice[1], re.findall(r"'([^']*)'", choice[2]))
+        if is_for_programs(sys.argv):
+            remedy = f"`{self.prog} --help` lists what it takes"
+            print(json.dumps(error_json(message, remedy, Exit.USAGE)))
         self.exit(2, f"{self.prog}: {message}\n  `{self.prog} --help` lists what it takes\n")
+
+
+def is_for_programs(argv: Sequence[str]) -> bool:
+    """Whether a command line asks for JSON, whatever else is right about it."""
+    return not {"--json", "--json-lines"}.isdisjoint(argv)
 
 
 def _meant(word: str, known: Sequence[str]) -> str:
@@ -189,7 +218,10 @@ def _run(parser: Parser) -> None:
     _path(parser, "--out", "DIR", text, default=RESULTS)
     text = "call the run NAME, for other verbs too (default: the time and the box's name)"
     _word(parser, "--name", "NAME", text, type=_run_name)
-    _json(parser, "print the run as JSON to stdout")
+    shown = parser.add_mutually_exclusive_group()
+    _flag(shown, "--json", "print the run as JSON to stdout")
+    text = "print what happens as it happens to stdout, a JSON object a line"
+    _flag(shown, "--json-lines", text)
     _word(parser, "--seed", "N", "override the box's seed", type=_seed)
     text = "measure for at most S seconds, overriding the box's max_s"
     # A week is the most.
@@ -212,7 +244,11 @@ def _report(parser: Parser) -> None:
         help="what to write into RUN: html (the default), md, csv, json, or each chart as svg or "
         "png into RUN/charts; may be repeated",
     )
-    _word(parser, "--chart", "NAME", "of --format svg or png only that chart, by its file's name")
+    text = (
+        "of --format svg or png only that chart, by its file's name; `rounds` draws what each "
+        "round measured, `histogram` how latencies are spread"
+    )
+    _word(parser, "--chart", "NAME", text)
     _path(parser, "--out", "FILE", "write one format there instead; - for stdout")
     _json(parser, "the same as --format json --out -")
     _flag(parser, "--open", "show the page in a browser")
@@ -268,7 +304,6 @@ def _audit(parser: Parser) -> None:
 
 
 def _facts(parser: Parser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = (
         "Search published figures, and compare the model with them.\n\n"
         "  overside facts [WORD ...]      facts and orderings that hold all words\n"

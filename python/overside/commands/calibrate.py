@@ -16,6 +16,7 @@ from overside.bench.launch import Launch
 from overside.bench.runner import Runner
 from overside.calibration import figures, memory, writing
 from overside.calibration import plan as calibration
+from overside.commands import output
 from overside.errors import Exit, UserError
 from overside.tasks.common import Json, Machine
 
@@ -185,7 +186,7 @@ def _print_result(args: argparse.Namespace, run: Path, out: Path, form: Json, co
             "may_be_shared": not emulated,
             "complete": code == Exit.OK,
         }
-        print(json.dumps(answer, ensure_ascii=False))
+        output.document("calibrated/1", **answer)
         return
     _say(args, f"profile {form['name']} ({form['provenance']}): {out}")
     if emulated:

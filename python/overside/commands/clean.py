@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from overside import _core
 from overside.bench import store
-from overside.commands import prompt
+from overside.commands import output, prompt
 from overside.data import cache
 from overside.errors import Exit, UserError
 
@@ -59,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
                 raise UserError(f"cannot remove {leftover.path}: {error.strerror}") from None
     if args.json:
         entries = [{"kind": x.kind, "path": str(x.path), "size_bytes": x.size_bytes} for x in found]
-        print(json.dumps({"removed": removed, "found": entries}))
+        output.document("clean/1", removed=removed, found=entries)
     elif not found:
         print("there is nothing to remove")
     elif removed:

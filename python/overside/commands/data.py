@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
 from overside import _core
+from overside.commands import output
 from overside.data import DataSet, catalog, fetch, silesia
 from overside.errors import Exit, UserError
 
@@ -34,7 +34,7 @@ def show(*, name: str | None = None, seed: int = 0, as_json: bool = False) -> No
         if not rows or name not in {rows[0]["name"], *catalog.names()}:
             raise UserError(f"there is no data set {name}", "`overside data list` shows all")
     if as_json:
-        _print_json(rows)
+        output.document("data/1", data=rows)
         return
     for row in rows:
         size = _size(row["size_bytes"])
@@ -91,7 +91,7 @@ def _verify(args: argparse.Namespace) -> Exit:
         if data:
             rows[-1] |= {"digest": data.digest, "size_bytes": data.size_bytes}
     if args.json:
-        _print_json(rows)
+        output.document("data/1", data=rows)
     for row in [] if args.json else rows:
         print(f"{row['name']:<20} {'ok      ' + row['digest'] if row['ok'] else row['problem']}")
     if not rows:
@@ -101,7 +101,9 @@ def _verify(args: argparse.Namespace) -> Exit:
 
 def _show(sets: list[DataSet], *, as_json: bool) -> None:
     if as_json:
-        _print_json([data.json() | {"where": [str(path) for path in data.files]} for data in sets])
+        where = [{"where": [str(path) for path in data.files]} for data in sets]
+        shown = [data.json() | there for data, there in zip(sets, where, strict=True)]
+        output.document("data/1", data=shown)
         return
     for data in sets:
         print(f"{data.name:<10} {_size(data.size_bytes):>8}  {data.digest}")
@@ -112,7 +114,3 @@ def _show(sets: list[DataSet], *, as_json: bool) -> None:
 
 def _size(size_bytes: int | None) -> str:
     return "" if size_bytes is None else _core.size(size_bytes)
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=1))

@@ -25,6 +25,7 @@ def definitions() -> dict[str, Any]:
     for name, (text, add) in arguments.VERBS.items():
         parser = arguments.Parser(prog=f"overside {name}", description=f"{text}.")
         add(parser)
+        parser.show_examples(name)
         log.arguments(parser)
         verbs.append(_verb(name, text, parser))
     return {"schema": "verbs/1", "verbs": verbs}

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 
 from overside import _core
-from overside.commands import table
+from overside.commands import output, table
 from overside.errors import Exit, UserError
 from overside.report.formatting import clean
 from overside.tasks.common import Json
@@ -45,7 +45,7 @@ def _search(args: argparse.Namespace) -> int:
     found = _ask(args, args.words)
     facts, orderings = found["facts"], found["orderings"]
     if args.json:
-        print(json.dumps({"facts": facts, "orderings": orderings}, ensure_ascii=False))
+        output.document("facts/1", facts=facts, orderings=orderings)
     elif facts or orderings:
         for fact in facts:
             print(_card(fact, whole=False) + "\n")
@@ -79,7 +79,7 @@ def _show(args: argparse.Namespace, ids: Sequence[str]) -> int:
             raise _unknown(name, sorted(by_id))
     chosen = [by_id[name] for name in ids]
     if args.json:
-        print(json.dumps(chosen, ensure_ascii=False))
+        output.document("facts/1", facts=chosen)
     else:
         cards = (_card(one, whole=True) if "figures" in one else _ordering(one) for one in chosen)
         print("\n\n".join(cards))
@@ -172,7 +172,7 @@ def _check(args: argparse.Namespace, fields: Sequence[str]) -> int:
         one for one in check["orderings"] if _holds(fields, one["id"], one.get("scenario", ""))
     ]
     if args.json:
-        print(json.dumps(check, ensure_ascii=False))
+        output.document("facts-check/1", **check)
     else:
         _print_check(check)
     if not check["figures"] and not check["orderings"]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -12,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from overside import flow
+from overside.commands import output
 from overside.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _serve(args: argparse.Namespace, allowed: Access) -> int:
 
 def _announce(said: dict[str, str], names: list[str], *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(said), flush=True)
+        output.document("flow-tables/1", **said)
         return
     print(f"serving {', '.join(names)} at {said['address']}", file=sys.stderr)
     if "metrics" in said:

@@ -11,7 +11,7 @@ from typing import Any
 
 from overside import _core, strict_json, tasks
 from overside.bench import box, plan
-from overside.commands import data, table
+from overside.commands import data, output, table
 from overside.commands.profile import read_profiles
 from overside.errors import unknown
 from overside.tasks.common import Json, Parameter, Task
@@ -40,7 +40,7 @@ def _tasks(args: argparse.Namespace) -> int:
     if args.name is not None:
         chosen = [task for task in chosen if task.name == args.name]
     if args.json:
-        print(json.dumps([_task_json(task) for task in chosen], ensure_ascii=False))
+        output.document("tasks/1", tasks=[_task_json(task) for task in chosen])
     elif args.name is not None:
         _print_task(chosen[0])
     else:
@@ -55,7 +55,7 @@ def _variants(args: argparse.Namespace) -> int:
         _known("operation", args.name, [one["operation"] for one in operations])
         operations = [one for one in operations if one["operation"] == args.name]
     if args.json:
-        print(json.dumps(operations, ensure_ascii=False))
+        output.document("variants/1", operations=operations)
         return 0
     rows = [
         [
@@ -143,7 +143,7 @@ def _boxes(args: argparse.Namespace) -> int:
         return 0
     entries = [_box_entry(name, path) for name, path in box.ready_made().items()]
     if args.json:
-        print(json.dumps(entries, ensure_ascii=False))
+        output.document("boxes/1", boxes=entries)
     else:
         print(table.text(["box", ""], [[e["name"], e["description"]] for e in entries]))
     return 0
@@ -164,8 +164,10 @@ def _profiles(args: argparse.Namespace) -> int:
     if args.name is not None:
         _known("profile", args.name, [profile["name"] for profile in profiles])
         profiles = [profile for profile in profiles if profile["name"] == args.name]
-    if args.json or args.name is not None:
-        print(json.dumps(profiles, ensure_ascii=False, indent=None if args.json else 1))
+    if args.json:
+        output.document("profiles/1", profiles=profiles)
+    elif args.name is not None:
+        print(json.dumps(profiles, ensure_ascii=False, indent=1))
     else:
         rows = [[p["name"], p.get("title") or p.get("card", "")] for p in profiles]
         print(table.text(["profile", ""], rows))

@@ -77,18 +77,18 @@ def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
     print(f"{planned} of {len(tests)} tests in {measure.rounds} rounds: about {time}.")
     if doubtful:
         print(f"{doubtful} of these may be skipped: their data decide.")
-    if measure.rounds >= statistics.ROUNDS_FOR_INTERVAL:
+    if seconds > measure.max_s:
+        print(f"The planned rounds do not fit into {limit} (max_s): the run will be incomplete.")
+    elif measure.rounds >= statistics.ROUNDS_FOR_INTERVAL:
         print(
-            f"Rounds are added for intervals wider than {measure.target_interval:.0%} of the "
-            f"median, up to {limit} in all."
+            f"Then rounds are added for intervals wider than {measure.target_interval:.0%} of the "
+            f"median, up to {limit} in all (max_s)."
         )
-    else:
+    if measure.rounds < statistics.ROUNDS_FOR_INTERVAL:
         print(
             f"With fewer than {statistics.ROUNDS_FOR_INTERVAL} rounds there are ranges only, "
             "no intervals."
         )
-    if seconds > measure.max_s:
-        print(f"The planned rounds do not fit into {limit} (max_s): the run will be incomplete.")
 
 
 def _remark(test: Test) -> str:

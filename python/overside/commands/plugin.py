@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import re
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from overside.bench.plan import Test
+from overside.commands import output
 from overside.errors import Exit, UserError
 from overside.plugins.discovery import PROGRAM, at
 from overside.plugins.program import ProgramPlugin
@@ -67,7 +67,7 @@ def _new(name: str, parent: Path, as_json: bool) -> int:
     (folder / PROGRAM).chmod(0o755)
     box = folder / "box.json"
     if as_json:
-        print(json.dumps({"folder": str(folder), "box": str(box)}))
+        output.document("plugin/1", folder=str(folder), box=str(box))
         return Exit.OK
     print(
         f"{folder} holds a plug-in that works; its README.md explains how.\n"
@@ -96,7 +96,7 @@ def _check(args: argparse.Namespace) -> int:
     is_good = all(step.verdict != "wrong" for step in steps)
     if args.json:
         shown = [asdict(step) for step in steps]
-        print(json.dumps({"plugin": str(folder), "ok": is_good, "steps": shown}))
+        output.document("plugin-check/1", plugin=str(folder), ok=is_good, steps=shown)
     return Exit.OK if is_good else Exit.TEST_FAILED
 
 

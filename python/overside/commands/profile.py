@@ -10,6 +10,7 @@ import sys
 from overside import _core
 from overside.bench import statistics, store
 from overside.calibration import figures
+from overside.commands import output
 from overside.commands import profile_text as text
 from overside.errors import Exit, UserError
 from overside.tasks.common import Json
@@ -68,7 +69,7 @@ def _list(args: argparse.Namespace) -> int:
             }
             for one in profiles
         ]
-        print(json.dumps(rows, ensure_ascii=False))
+        output.document("profiles/1", profiles=rows)
     else:
         print(text.listed(profiles))
     return 0
@@ -76,14 +77,17 @@ def _list(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     found = shown(args.name)
-    print(json.dumps(found, ensure_ascii=False) if args.json else text.shown(found))
+    if args.json:
+        output.document("profile-values/1", **found)
+    else:
+        print(text.shown(found))
     return 0
 
 
 def _diff(args: argparse.Namespace) -> int:
     rows = text.differences(shown(args.a), shown(args.b))
     if args.json:
-        print(json.dumps(rows, ensure_ascii=False))
+        output.document("profile-differences/1", values=rows)
     else:
         print(text.compared(rows, args.a, args.b))
     return 0
@@ -92,7 +96,7 @@ def _diff(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> int:
     answers: list[Json] = [json.loads(_core.profile_check(name)) for name in args.files]
     if args.json:
-        print(json.dumps(answers, ensure_ascii=False))
+        output.document("profile-check/1", profiles=answers)
     else:
         for answer in answers:
             print(text.checked(answer))
@@ -110,7 +114,10 @@ def _from_run(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise UserError(f"the figures of {args.run} make no profile: {error}") from None
     if args.out is None:
-        print(json.dumps(form, ensure_ascii=False) if args.json else toml, end="")
+        if args.json:
+            output.document("profile-form/1", **form)
+        else:
+            print(toml, end="")
         return 0
     try:
         store.write_atomically(args.out, toml)
@@ -119,7 +126,7 @@ def _from_run(args: argparse.Namespace) -> int:
             f"cannot write {args.out}: {error.strerror}", "choose another --out"
         ) from None
     if args.json:
-        print(json.dumps({"profile": name, "file": str(args.out)}))
+        output.document("profile-written/1", profile=name, file=str(args.out))
     else:
         print(f"profile {name}: {args.out}", file=sys.stderr)
     return 0
@@ -127,5 +134,8 @@ def _from_run(args: argparse.Namespace) -> int:
 
 def _parameters(args: argparse.Namespace) -> int:
     known: list[Json] = json.loads(_core.parameters())
-    print(json.dumps(known, ensure_ascii=False) if args.json else text.parameters(known))
+    if args.json:
+        output.document("profile-parameters/1", parameters=known)
+    else:
+        print(text.parameters(known))
     return 0

@@ -31,6 +31,7 @@ def main(args: argparse.Namespace) -> int:
             begun,
             max_s=args.timeout,
             quiet=args.quiet > 0,
+            as_json_lines=args.json_lines,
             consent=_consent(args),
             strict=args.strict,
         )
@@ -93,7 +94,7 @@ def _report(args: argparse.Namespace, path: Path) -> None:
         print(f"overside run: {error}", file=sys.stderr)
     if args.json:
         print(json.dumps(view.json() | {"path": str(path)}, ensure_ascii=False))
-    elif not args.quiet:
+    elif not args.quiet and not args.json_lines:
         width, colour = screen.columns(), screen.has_colour(sys.stdout)
         print(report.summary(view, width, colour), end="")
     for page in pages:

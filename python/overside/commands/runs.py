@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from overside import runs
-from overside.commands import table
+from overside.commands import output, table
 from overside.errors import Exit
 
 
@@ -25,7 +24,7 @@ def main(args: argparse.Namespace) -> int:
             }
             for entry in found
         ]
-        print(json.dumps({"schema": "runs/1", "runs": listed}, ensure_ascii=False))
+        output.document("runs/1", runs=listed)
     elif found:
         rows = [_row(back, entry) for back, entry in enumerate(found[: args.last])]
         print(table.text(["", "run", "box", "started", "state", "tests"], rows))

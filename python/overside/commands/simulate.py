@@ -9,7 +9,7 @@ from pathlib import Path
 
 from overside import _core, strict_json
 from overside.advise import File
-from overside.commands import table
+from overside.commands import output, table
 from overside.errors import Exit, UserError, unknown
 from overside.report import formatting
 from overside.tasks.common import Json
@@ -30,7 +30,7 @@ def main(args: argparse.Namespace) -> int:
         raise UserError("no scenario was named", "`overside simulate --list` shows what there is")
     report = _report(args)
     if args.json:
-        print(json.dumps(report, ensure_ascii=False))
+        output.document("simulation/1", **report)
     else:
         _print(report, explain=args.explain)
     return Exit.OK
@@ -118,7 +118,7 @@ def _list(args: argparse.Namespace) -> int:
     known = json.loads(_core.scenarios())
     if args.what is None:
         if args.json:
-            print(json.dumps(known, ensure_ascii=False))
+            output.document("scenarios/1", **known)
             return Exit.OK
         rows = [[one["name"], one["about"]] for one in known["scenarios"]]
         print(table.text(["scenario", ""], rows))
@@ -134,7 +134,7 @@ def _list(args: argparse.Namespace) -> int:
         every = [one["name"] for one in known["scenarios"]]
         raise unknown("scenario", args.what, every, also=list(names))
     if args.json:
-        print(json.dumps(scenario, ensure_ascii=False))
+        output.document("scenario-keys/1", **scenario)
         return Exit.OK
     print(f"{scenario['name']}: {scenario['about']}\n")
     rows = [

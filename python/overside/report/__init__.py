@@ -77,8 +77,18 @@ def _chosen(view: RunView, chart: str) -> list[Picture]:
     if not chart:
         return found
     named = [one for one in found if one.name == chart]
+    if named:
+        return named
+    more = images.on_demand(view)
+    if chart in ("rounds", "histogram"):
+        named = [one for one in more if one.chart.id.startswith(f"{chart}-")]
+        if not named:
+            raise UserError(f"{view.path} has no samples for that", "it takes tests that passed")
+    else:
+        named = [one for one in more if one.name == chart]
     if not named:
-        raise unknown("chart", chart, [one.name for one in found])
+        known = ["rounds", "histogram", *(one.name for one in found)]
+        raise unknown("chart", chart, known, also=[one.name for one in more])
     return named
 
 

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 from overside.bench.statistics import RunView
 from overside.drawing import complete
-from overside.report import charts, formatting, groups, sweep_charts, sweeps, vega
+from overside.report import charts, formatting, groups, sample_charts, sweep_charts, sweeps, vega
 from overside.report.charts import Chart
+from overside.report.groups import Group
 
 #: The most charts of a run.
 CHARTS_MAX = 200
+#: Whose tests share a chart.
+PROVENANCES = ("measured", "emulated")
 #: Pixels of a PNG for each of the drawing.
 SCALE = 2
 
@@ -48,8 +51,17 @@ class Picture:
 
 def of_run(view: RunView) -> list[Picture]:
     """The pictures of a run, in the page's order."""
+    return _pictures(_charts(view))
+
+
+def on_demand(view: RunView) -> list[Picture]:
+    """Those that are drawn only for who asks for one: what single samples say."""
+    return _pictures(_sample_charts(view))
+
+
+def _pictures(drawn: Iterator[tuple[str, Chart]]) -> list[Picture]:
     found: dict[str, Picture] = {}
-    for about, chart in _charts(view):
+    for about, chart in drawn:
         base = re.sub(r"[^a-z0-9]+", "-", f"{about} {chart.id}".lower()).strip("-")[:120]
         name, count = base, 1
         while name in found:
@@ -63,10 +75,20 @@ def of_run(view: RunView) -> list[Picture]:
 
 def _charts(view: RunView) -> Iterator[tuple[str, Chart]]:
     for group in groups.groups(view):
-        about = group.title + (f" ({group.detail})" if group.detail else "")
-        for provenance in ("measured", "emulated"):
+        for provenance in PROVENANCES:
             for chart in charts.charts(group, provenance):
-                yield about, chart
+                yield _about(group), chart
     for sweep in sweeps.sweeps(view):
         for chart in sweep_charts.charts(sweep):
             yield f"{sweep.title} with {sweep.label}", chart
+
+
+def _sample_charts(view: RunView) -> Iterator[tuple[str, Chart]]:
+    for group in groups.groups(view):
+        for provenance in PROVENANCES:
+            for chart in sample_charts.charts(group, provenance):
+                yield _about(group), chart
+
+
+def _about(group: Group) -> str:
+    return group.title + (f" ({group.detail})" if group.detail else "")

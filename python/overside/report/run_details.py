@@ -83,9 +83,19 @@ def method(view: RunView) -> list[tuple[str, str]]:
         ("Box", f"{formatting.value(manifest.get('box_path'))}, SHA-256 {digest(view)}"),
         ("Started", when(manifest.get("started"))),
         ("Ended", when(manifest.get("ended"))),
-        ("Overside", formatting.value(manifest.get("version"))),
+        ("Overside", built(manifest)),
     ]
     return out
+
+
+def built(manifest: Mapping[str, Any]) -> str:
+    """The version that measured, with its commit if that is known."""
+    version = formatting.value(manifest.get("version"))
+    commit, _, dirty = str(manifest.get("commit") or "").partition("-")
+    if not commit:
+        return version
+    changed = ", with changes that are not committed" if dirty else ""
+    return f"{version}, commit {formatting.clean(commit, 40)}{changed}"
 
 
 def again(view: RunView) -> list[tuple[str, str]]:
@@ -95,7 +105,7 @@ def again(view: RunView) -> list[tuple[str, str]]:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", str(box.get("name") or "box"))[:60]
     seed = manifest.get("seed")
     of_seed = f" --seed {seed}" if isinstance(seed, int) else ""
-    versions = [f"# Overside {formatting.value(manifest.get('version'))}"]
+    versions = [f"# Overside {built(manifest)}"]
     software = mapping(mapping(view.environment).get("software"))
     versions += [
         f"# {formatting.clean(library, 60)} {formatting.clean(version, 60)}"

@@ -265,6 +265,46 @@ def lines(
     return spec
 
 
+def rounds(points: Sequence[Point], unit: str, provenance: str) -> Spec:
+    """A figure of each round. A point has `round`, `value` and, as text, `median`."""
+    last = max(point["round"] for point in points)
+    x = _channel(
+        "round",
+        "quantitative",
+        scale={"domain": [1, max(last, 2)], "nice": False, "padding": 14},
+        axis={"title": "Round", "tickMinStep": 1, "format": "d", "grid": False},
+    )
+    y = {"type": "quantitative", "scale": {"zero": False, "nice": True}, "axis": {"title": unit}}
+    palette = palette_of(points, provenance)
+    tooltip = _tooltip(label="What", round="Round", median=unit or "Figure")
+    spec = _curves(points, x, y, palette=palette, tooltip=tooltip, size=52)
+    # The samples are what is to be seen; the line only says which belong together.
+    spec["layer"][0]["mark"] |= {"strokeWidth": 0.75, "opacity": 0.5}
+    return spec
+
+
+def histogram(points: Sequence[Point], provenance: str) -> Spec:
+    """Shares of jobs by their latency. A point has `from` and `to` in microseconds, `value` in
+    percent and, as texts, `range` and `share`."""
+    colour = palette_of(points, provenance)["color"]
+    ends = [point[end] for point in points for end in ("from", "to")]
+    axis = {"title": "Latency (log scale)", "labelExpr": _TIME_LABEL, "grid": False}
+    scale = {"type": "log", "domain": [min(ends), max(ends)], "nice": False}
+    step = _channel("from", "quantitative", scale=scale, axis=axis)
+    tooltip = _tooltip(label="What", range="Latency", share="Share of jobs")
+    value = {"field": "value", "type": "quantitative", "axis": {"title": "% of jobs"}}
+    look = {"interpolate": "step-after", "strokeWidth": 1.5, "fillOpacity": 0.08, "line": True}
+    return {
+        "height": HEIGHT,
+        "data": {"values": list(points)},
+        "encoding": {"x": step, "color": colour, "detail": {"field": "label"}},
+        "layer": [
+            _layer("area", look, y={**value, "stack": None}),
+            _layer("point", {"opacity": 0, "size": 60}, y=value, tooltip=tooltip),
+        ],
+    }
+
+
 def _ends(y: Spec, low: str = "low", high: str = "high") -> Spec:
     return {"y": {**y, "field": low}, "y2": {"field": high}}
 

@@ -91,7 +91,7 @@ def _inventory() -> dict[str, Json]:
     command = [native(), "agents", "list", "--json"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_LISTING_S, check=True)
-        found = json.loads(done.stdout)
+        found = json.loads(done.stdout)["agents"]
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise ProgramError(f"listing the agents: {error}") from None
     return {entry["name"]: {key: entry[key] for key in ("address", "keys")} for entry in found}

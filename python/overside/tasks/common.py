@@ -182,6 +182,8 @@ class MeasuredTask(Task):
 
     #: How long a sample may take beside its timed parts and what it reads.
     beside_s: float = 60.0
+    #: How long it usually takes beside them, for estimates: seen on a machine with two cores.
+    extra_s: float = 0.01
 
     def __init__(self, name: str) -> None:
         self.declare(name)

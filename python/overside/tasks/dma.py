@@ -11,6 +11,9 @@ _COPIERS = ("engine", "caller")
 class DmaTask(MeasuredTask):
     """Reads, writes and messages between two sides."""
 
+    #: Both sides connect first.
+    extra_s = 0.03
+
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; a link has variants of its own or none, an emulated engine has
         virtual time unless it is paced, a batch is never larger than the depth, and a read has no payload to hand over."""

@@ -32,6 +32,9 @@ _SLICE_MS = 10
 class NetworkTask(MeasuredTask):
     """Round trips and streams between this machine and agents."""
 
+    #: Both sides connect first.
+    extra_s = 0.03
+
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults. Streams have no depth and no rate, and without jobs there is nothing
         to say of them."""

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use overside_config::{Error, Key, Node, Value as Found, quoted, suggest};
 use serde_json::Value;
 
-use super::written::{NAME_PATTERN, is_name};
+use super::written::{NAME_PATTERN, SHARE_PATTERN, TIME_PATTERN, amount, is_name};
 use super::{PROBLEMS_MAX, join};
 
 /// Reports what in a tree the schema forbids.
@@ -81,6 +81,21 @@ impl<'a> Checker<'a> {
             Found::Unsigned(value) => self.number(*value as f64, tree, schema, pointer),
             Found::Signed(value) => self.number(*value as f64, tree, schema, pointer),
             Found::Float(value) => self.number(*value, tree, schema, pointer),
+            Found::Text(text) if example(schema).is_some() => {
+                let numbers = branches.iter().find(|branch| branch["type"] == "number");
+                let pattern = schema["pattern"].as_str().unwrap_or_default();
+                match (amount(text, pattern), numbers) {
+                    (Some(number), Some(numbers)) => self.number(number, tree, numbers, pointer),
+                    _ => self.say(
+                        pointer,
+                        format!(
+                            "expected {}, found {}",
+                            either(&words(schema)),
+                            quoted(text)
+                        ),
+                    ),
+                }
+            }
             Found::Text(text) => self.text(text, schema, pointer),
             Found::List(items) => self.list(items, schema, pointer),
             Found::Map(entries) => self.object(entries, schema, pointer),
@@ -225,6 +240,15 @@ impl<'a> Checker<'a> {
     }
 }
 
+/// What an amount with a unit looks like, if a schema has one.
+fn example(schema: &Value) -> Option<&'static str> {
+    match schema["pattern"].as_str()? {
+        TIME_PATTERN => Some("a time like \"10s\""),
+        SHARE_PATTERN => Some("a share like \"5%\""),
+        _ => None,
+    }
+}
+
 /// A value as messages show it.
 fn shown(tree: &Found) -> String {
     match tree {
@@ -268,6 +292,9 @@ fn words(schema: &Value) -> Vec<String> {
     let allowed = allowed_words(schema);
     if !allowed.is_empty() {
         return allowed.iter().map(|word| format!("{word:?}")).collect();
+    }
+    if let Some(example) = example(schema) {
+        return vec![example.into()];
     }
     let word = |kind| match kind {
         "boolean" => "true or false",

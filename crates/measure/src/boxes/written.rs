@@ -3,14 +3,31 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use overside_config::parse_seconds;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{MapAccess, Visitor};
+use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
 
 /// What names of boxes, tasks, parameters, metrics and nodes look like: they become parts of
 /// paths and of `--set task.parameter=value`. [`is_name`] means the same.
 pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_.-]*$";
+
+/// What times and shares look like that are written with a unit. [`amount`] reads them.
+pub(super) const TIME_PATTERN: &str = "^[0-9.]+(e[0-9]+)? ?(ns|us|ms|s|min|h)$";
+pub(super) const SHARE_PATTERN: &str = "^[0-9.]+ ?%$";
+
+/// The seconds of a time, or a share, that is written like a schema's pattern.
+pub(super) fn amount(text: &str, pattern: &str) -> Option<f64> {
+    match pattern {
+        TIME_PATTERN => parse_seconds(text),
+        SHARE_PATTERN => {
+            let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
+            percent.is_finite().then_some(percent / 100.0)
+        }
+        _ => None,
+    }
+}
 
 /// Whether `text` matches [`NAME_PATTERN`].
 pub(super) fn is_name(text: &str) -> bool {
@@ -106,23 +123,80 @@ pub struct Measure {
     /// needs six.
     #[schemars(range(min = 1, max = 1000))]
     pub rounds: u32,
-    /// Seconds of untimed work before each sample.
-    #[schemars(range(min = 0, max = 3600))]
+    /// Seconds of untimed work before each sample, or a time such as "100 ms".
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(schema_with = "time::<true, 3600>")]
     pub warmup_s: f64,
-    /// Seconds that each sample is timed for.
-    #[schemars(range(max = 3600), extend("exclusiveMinimum" = 0))]
+    /// Seconds that each sample is timed for, or a time such as "1s".
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(schema_with = "time::<false, 3600>")]
     pub sample_s: f64,
-    /// Seconds that measuring takes at most.
-    #[schemars(range(max = 604_800), extend("exclusiveMinimum" = 0))]
+    /// Seconds that measuring takes at most, or a time such as "10min".
+    #[serde(deserialize_with = "seconds")]
+    #[schemars(schema_with = "time::<false, 604_800>")]
     pub max_s: f64,
     /// Rounds are added, while there is time, until the 95 % interval of every median is at most
-    /// this share of the median wide.
-    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
+    /// this share of the median wide: 0.05 or "5%".
+    #[serde(deserialize_with = "share")]
+    #[schemars(schema_with = "share_schema")]
     pub target_interval: f64,
-    /// The relative difference that `overside compare` takes for a change.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
+    /// The relative difference that `overside compare` takes for a change: 0.05 or "5%".
+    #[serde(
+        deserialize_with = "optional_share",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(schema_with = "share_schema")]
     pub threshold: Option<f64>,
+}
+
+/// A number above 0, or of at least 0, or a text with a unit.
+fn number_or_text(with_zero: bool, most: u32, pattern: &str) -> Schema {
+    let least = match with_zero {
+        true => "minimum",
+        false => "exclusiveMinimum",
+    };
+    json_schema!({"anyOf": [
+        {"type": "number", least: 0, "maximum": most},
+        {"type": "string", "maxLength": 64, "pattern": pattern},
+    ]})
+}
+
+fn time<const WITH_ZERO: bool, const MOST: u32>(_: &mut SchemaGenerator) -> Schema {
+    number_or_text(WITH_ZERO, MOST, TIME_PATTERN)
+}
+
+fn share_schema(_: &mut SchemaGenerator) -> Schema {
+    number_or_text(false, 1, SHARE_PATTERN)
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(f64),
+    Text(String),
+}
+
+impl NumberOrText {
+    fn read<E: Error>(self, pattern: &str) -> Result<f64, E> {
+        match self {
+            Self::Number(number) => Ok(number),
+            Self::Text(text) => {
+                amount(&text, pattern).ok_or_else(|| E::custom("no amount with a unit"))
+            }
+        }
+    }
+}
+
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    NumberOrText::deserialize(deserializer)?.read(TIME_PATTERN)
+}
+
+fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    NumberOrText::deserialize(deserializer)?.read(SHARE_PATTERN)
+}
+
+fn optional_share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    share(deserializer).map(Some)
 }
 
 impl Default for Measure {

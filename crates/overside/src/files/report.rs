@@ -202,6 +202,7 @@ fn explain(file: &FileReport) -> String {
 
 fn json(file: &FileReport) -> String {
     let value = serde_json::json!({
+        "schema": "file/1",
         "verb": file.verb.to_string(),
         "input": file.input,
         "output": file.output,

@@ -1,6 +1,7 @@
 //! `overside flow bench-service`.
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::output;
 use crate::columns::columns;
 use crate::logging::Verbosity;
 use crate::messages::shown;
-use crate::options::size_within;
+use crate::options::{size_within, time_within};
 
 /// Send waves of a table to a pipeline that is served, and tell how it copes
 #[derive(clap::Args)]
@@ -58,24 +59,26 @@ struct WaveArguments {
     /// How many times the rate a wave has
     #[arg(long, value_name = "FACTOR", default_value_t = 4.0, value_parser = factor)]
     burst: f64,
-    /// Seconds that a wave lasts
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
-    burst_time: f64,
-    /// Seconds from the beginning of a wave to that of the next [default: --burst times --burst-time, twice]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    every: Option<f64>,
+    /// How long a wave lasts
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time_within(SECONDS))]
+    burst_time: Duration,
+    /// Time from the beginning of a wave to that of the next [default: --burst times --burst-time, twice]
+    #[arg(long, value_name = "TIME", value_parser = time_within(SECONDS))]
+    every: Option<Duration>,
     /// How many waves
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1_000))]
     waves: u32,
-    /// Seconds that the last wave may take to drain
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
-    drain: f64,
+    /// How long the last wave may take to drain
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time_within(SECONDS))]
+    drain: Duration,
     /// Rows of a batch
     #[arg(long, value_name = "N", default_value_t = 8_192, value_parser = rows)]
     rows: usize,
 }
 
+/// What times may be, in seconds.
+const SECONDS: RangeInclusive<f64> = 0.001..=1e5;
 /// The longest table in memory.
 const TABLE_BYTES_MAX: usize = 4 << 30;
 
@@ -85,14 +88,6 @@ fn factor(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|factor| (0.001..=1e6).contains(factor));
     parsed.ok_or_else(|| "a number from 0.001 to 1000000".into())
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let parsed = text
-        .parse()
-        .ok()
-        .filter(|seconds| (0.001..=1e5).contains(seconds));
-    parsed.ok_or_else(|| "seconds from 0.001 to 100000".into())
 }
 
 fn rows(text: &str) -> Result<usize, String> {
@@ -106,16 +101,17 @@ fn rows(text: &str) -> Result<usize, String> {
 impl WaveArguments {
     fn options(&self) -> Result<WaveOptions, String> {
         let length = self.burst_time;
-        let every = self.every.unwrap_or(2.0 * self.burst.max(1.0) * length);
+        let usual = || length.mul_f64(2.0 * self.burst.max(1.0));
+        let every = self.every.unwrap_or_else(usual);
         if every < length {
             return Err("--every is shorter than --burst-time: waves would overlap".into());
         }
         Ok(WaveOptions {
             bytes_per_s: self.rate as f64 * self.burst,
-            length: Duration::from_secs_f64(length),
-            every: Duration::from_secs_f64(every),
+            length,
+            every,
             waves: self.waves,
-            drain: Duration::from_secs_f64(self.drain),
+            drain: self.drain,
         })
     }
 }

@@ -132,6 +132,7 @@ pub fn json(summary: &Summary) -> Value {
     });
     // Texts, numbers, and maps with texts as keys.
     let mut value = serde_json::to_value(&summary.report).unwrap_or_default();
+    value["schema"] = json!("flow-run/1");
     value["files"] = files.collect();
     if let Some(places) = &summary.ray {
         value["ray"] = json!(places);

@@ -17,12 +17,12 @@ use overside_log::LevelFilter;
 use serde_json::json;
 
 use crate::logging::Verbosity;
-use crate::options::{Threads, size_within};
+use crate::options::{Threads, size_within, time_within};
 use crate::{exit, system};
 
 /// The port of Flight SQL's drivers, which others of Flight have taken up.
 const PORT: u16 = 31337;
-const SECONDS_MAX: u64 = 1_000_000_000;
+const SECONDS_MAX: f64 = 1e9;
 const MESSAGE: RangeInclusive<usize> = 64 << 10..=2 << 30;
 
 /// Run a pipeline on Arrow Flight streams
@@ -80,9 +80,9 @@ struct Operation {
     #[command(flatten)]
     threads: Threads,
     /// On shutdown, wait this long for what is on its way
-    #[arg(long, value_name = "SECONDS", default_value_t = 10,
-          value_parser = value_parser!(u64).range(..=SECONDS_MAX))]
-    drain: u64,
+    #[arg(long, value_name = "TIME", default_value = "10s",
+          value_parser = time_within(0.0..=SECONDS_MAX))]
+    drain: Duration,
     /// Print addresses as JSON
     #[arg(long)]
     json: bool,
@@ -115,10 +115,10 @@ struct LimitArguments {
     /// Longest message
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size_within(MESSAGE))]
     message_size: usize,
-    /// Let subscribers go that take nothing for so many seconds while others wait for them
-    #[arg(long, value_name = "SECONDS", default_value_t = 60,
-          value_parser = value_parser!(u64).range(1..=SECONDS_MAX))]
-    stall: u64,
+    /// Let subscribers go that take nothing for so long while others wait for them
+    #[arg(long, value_name = "TIME", default_value = "60s",
+          value_parser = time_within(1.0..=SECONDS_MAX))]
+    stall: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -202,8 +202,8 @@ impl Arguments {
             message_bytes: self.limits.message_size,
             connections: self.limits.max_connections as usize,
             subscribers: self.limits.max_subscribers as usize,
-            stall: Duration::from_secs(self.limits.stall),
-            drain: Duration::from_secs(self.operation.drain),
+            stall: self.limits.stall,
+            drain: self.operation.drain,
             ..Limits::default()
         }
     }
@@ -256,6 +256,7 @@ fn announce(server: &Server, as_json: bool) {
         true => format!(
             "{}\n",
             json!({
+                "schema": "flow-server/1",
                 "address": address.to_string(),
                 "metrics": metrics.map(|address| address.to_string()),
             })

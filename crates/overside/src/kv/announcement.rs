@@ -18,6 +18,7 @@ pub fn print(server: Option<&Server>, dpu: Option<&DpuSide>, as_json: bool) {
                 (None, Some(dpu)) => json!({"listen": texts(dpu.addresses())}),
                 (here, _) => here.map_or_else(|| json!({}), endpoints),
             };
+            said["schema"] = json!("kv-server/1");
             if let Some(dpu) = dpu {
                 said["dpu"] = json!(dpu.node());
             }

@@ -4,6 +4,7 @@ mod generators;
 pub(super) mod text;
 
 use std::net::ToSocketAddrs;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -20,7 +21,10 @@ use self::generators::Generators;
 use super::dpdk::LoadPortArguments;
 use crate::exit;
 use crate::logging::Verbosity;
-use crate::options::size_within;
+use crate::options::{size_within, time_within};
+
+/// How long measuring at a load, or warming up, may take, in seconds.
+const SECONDS: RangeInclusive<f64> = 0.0..=86_400.0;
 
 /// Measure a key-value server: this one, Redis or memcached
 #[derive(clap::Args)]
@@ -117,12 +121,12 @@ struct RateArguments {
 
 #[derive(clap::Args)]
 pub(super) struct RunArguments {
-    /// Seconds that count, at each load
-    #[arg(long, value_name = "SECONDS", default_value_t = 6.0, value_parser = seconds)]
-    seconds: f64,
-    /// Seconds before them
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
-    warm_up: f64,
+    /// Time that counts, at each load
+    #[arg(long, value_name = "TIME", default_value = "6s", value_parser = time_within(SECONDS))]
+    seconds: Duration,
+    /// Time before it
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time_within(SECONDS))]
+    warm_up: Duration,
     /// Parts that the time is cut into
     #[arg(long, value_name = "N", default_value_t = 6)]
     windows: usize,
@@ -209,14 +213,6 @@ pub(super) fn server(text: &str) -> Result<Server, String> {
 fn workload(text: &str) -> Result<Workload, String> {
     let letter = text.parse().ok().and_then(Workload::ycsb);
     letter.ok_or_else(|| "a YCSB workload is a letter from a to f".into())
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds")?;
-    match (0.0..=86_400.0).contains(&seconds) {
-        true => Ok(seconds),
-        false => Err("from 0 to 86400 seconds".into()),
-    }
 }
 
 impl Arguments {
@@ -343,8 +339,8 @@ pub(super) fn settings(
         core: run.core,
         pipeline: load.pipeline,
         mode: LoadMode::Closed,
-        warm_up: Duration::from_secs_f64(run.warm_up),
-        duration: Duration::from_secs_f64(run.seconds),
+        warm_up: run.warm_up,
+        duration: run.seconds,
         windows: run.windows,
         seed: run.seed,
         busy_poll: run.busy_poll,

@@ -1,8 +1,8 @@
 //! `overside kv cluster`: which servers of a directory are a cluster.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use clap::value_parser;
 use overside_kv::directory::cluster::{EXPIRY_MAX_S, Membership};
 use overside_kv::directory::{Etcd, Location};
 use overside_log::LevelFilter;
@@ -10,12 +10,17 @@ use serde_json::{Value, json};
 
 use crate::exit;
 use crate::logging::Verbosity;
+use crate::options::time_within;
 
 /// Make servers of a directory a cluster, among which clients divide keys
 #[derive(clap::Args)]
 #[command(after_help = "\
 Without names and options it prints the cluster. Nothing moves keys from server to server: a store whose \
-cluster changes has keys where no client looks for them.")]
+cluster changes has keys where no client looks for them.
+
+Examples:
+  overside kv cluster --directory etcd://127.0.0.1:2379 one two
+  overside kv cluster --directory etcd://127.0.0.1:2379 --registered 10min")]
 pub struct Arguments {
     /// The directory: etcd://HOST:PORT[,HOST:PORT...][/PREFIX]
     #[arg(long, value_name = "URL")]
@@ -24,10 +29,10 @@ pub struct Arguments {
     #[arg(value_name = "NAME", group = "action")]
     members: Vec<String>,
     /// All caches that are registered, others in place of one that is gone; no value is stored for longer
-    /// than so many seconds
-    #[arg(long, value_name = "SECONDS", group = "action",
-          value_parser = value_parser!(u64).range(1..=EXPIRY_MAX_S))]
-    registered: Option<u64>,
+    /// than this, in whole seconds
+    #[arg(long, value_name = "TIME", group = "action",
+          value_parser = time_within(1.0..=EXPIRY_MAX_S as f64))]
+    registered: Option<Duration>,
     /// Forget the cluster; its servers and their keys stay as they are
     #[arg(long, group = "action")]
     remove: bool,
@@ -54,7 +59,10 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 
 fn print(arguments: &Arguments, membership: Option<&Membership>) -> ExitCode {
     let text = match (arguments.json, membership) {
-        (true, membership) => membership.map_or(Value::Null, to_json).to_string(),
+        (true, membership) => {
+            let cluster = membership.map_or(Value::Null, to_json);
+            json!({"schema": "kv-cluster/1", "cluster": cluster}).to_string()
+        }
         (false, Some(membership)) => to_text(membership),
         (false, None) => "no cluster".into(),
     };
@@ -73,7 +81,9 @@ fn change(arguments: &Arguments) -> Result<Option<Membership>, (String, u8)> {
         };
     }
     let membership = match arguments.registered {
-        Some(expiry_s) => Membership::Registered { expiry_s },
+        Some(expiry) => Membership::Registered {
+            expiry_s: expiry.as_secs(),
+        },
         None if arguments.members.is_empty() => return Membership::read(&etcd).map_err(failed),
         None => Membership::Fixed(arguments.members.clone()),
     };

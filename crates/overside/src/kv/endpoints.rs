@@ -15,6 +15,7 @@ use crate::messages::shown;
 
 /// List the servers that are registered in a directory
 #[derive(clap::Args)]
+#[command(after_help = "Example: overside kv endpoints --directory etcd://127.0.0.1:2379")]
 pub struct Arguments {
     /// The directory: etcd://HOST:PORT[,HOST:PORT...][/PREFIX]
     #[arg(long, value_name = "URL")]
@@ -89,6 +90,7 @@ impl Listing {
             })
         });
         json!({
+            "schema": "kv-endpoints/1",
             "endpoints": endpoints.collect::<Vec<_>>(),
             "unknown": self.unknown,
             "cluster": self.membership.as_ref().map(super::cluster::to_json),

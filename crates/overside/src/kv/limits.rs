@@ -6,11 +6,11 @@ use std::time::Duration;
 use clap::value_parser;
 use overside_kv::server::Limits;
 
-use crate::options::size_within;
+use crate::options::{size_within, time_within};
 
 const CLIENT_MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 46;
 /// The longest time that can be asked for.
-pub const SECONDS_MAX: u64 = 1_000_000_000;
+pub const SECONDS_MAX: f64 = 1e9;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Limits")]
@@ -22,14 +22,14 @@ pub struct LimitArguments {
     /// Memory of all connections together; beyond it the one that holds most is closed
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size_within(CLIENT_MEMORY))]
     client_memory: usize,
-    /// Close idle clients after so many seconds; 0: never
-    #[arg(long, value_name = "SECONDS", default_value_t = 0,
-          value_parser = value_parser!(u64).range(..=SECONDS_MAX))]
-    timeout: u64,
-    /// Close clients that read none of their replies for so many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60,
-          value_parser = value_parser!(u64).range(1..=SECONDS_MAX))]
-    stall: u64,
+    /// Close clients that are idle for so long; 0: never
+    #[arg(long, value_name = "TIME", default_value = "0",
+          value_parser = time_within(0.0..=SECONDS_MAX))]
+    timeout: Duration,
+    /// Close clients that read none of their replies for so long
+    #[arg(long, value_name = "TIME", default_value = "60s",
+          value_parser = time_within(1.0..=SECONDS_MAX))]
+    stall: Duration,
 }
 
 impl LimitArguments {
@@ -44,8 +44,8 @@ impl LimitArguments {
             clients,
             unauthenticated: (clients / 4).clamp(1, 1_000),
             memory_bytes: self.client_memory,
-            stall: Duration::from_secs(self.stall),
-            idle: Duration::from_secs(self.timeout),
+            stall: self.stall,
+            idle: self.timeout,
             ..Limits::default()
         }
     }

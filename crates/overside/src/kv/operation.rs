@@ -9,6 +9,7 @@ use overside_kv::udp::RX_QUEUE_DEFAULT;
 
 use super::cores::{self, Cores};
 use super::limits::SECONDS_MAX;
+use crate::options::time_within;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Operation")]
@@ -39,9 +40,9 @@ pub struct OperationArguments {
     #[arg(long, value_enum, default_value_t = SteeringName::Bpf)]
     steering: SteeringName,
     /// On shutdown, wait this long for clients to take their replies
-    #[arg(long, value_name = "SECONDS", default_value_t = 10,
-          value_parser = value_parser!(u64).range(..=SECONDS_MAX))]
-    drain: u64,
+    #[arg(long, value_name = "TIME", default_value = "10s",
+          value_parser = time_within(0.0..=SECONDS_MAX))]
+    drain: Duration,
     /// Print what it would take and where it would listen, and exit
     #[arg(long)]
     pub dry_run: bool,
@@ -113,7 +114,7 @@ impl OperationArguments {
             cores: (pinned.iter().skip(layout.host.processing))
                 .copied()
                 .collect(),
-            drain: Duration::from_secs(self.drain),
+            drain: self.drain,
             ..others
         }
     }

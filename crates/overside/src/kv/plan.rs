@@ -68,6 +68,7 @@ impl Plan<'_> {
             memory
         };
         let mut plan = endpoints(self.settings);
+        plan["schema"] = json!("kv-plan/1");
         plan["design"] = json!(self.design.design().name());
         plan["dpu"] = json!(self.design.node());
         plan["card"] = json!(self.card.as_ref().map(CardMode::to_string));

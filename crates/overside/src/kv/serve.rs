@@ -33,7 +33,13 @@ use crate::{exit, system};
 #[command(after_help = "\
 Clients speak RESP2 or RESP3: redis-cli, redis-py and other Redis clients work as they are; with \
 --memcached, memcached's clients too, on the same keys. The server runs until SIGTERM, SIGINT or \
-SHUTDOWN, and then answers what it has received.")]
+SHUTDOWN, and then answers what it has received.
+
+Examples:
+  overside kv serve
+  overside kv serve --dir data --memory 4GiB       keys outlive the server
+  overside kv serve --dpu dpu0 --design sav        requests are parsed on a DPU
+  overside kv serve --dry-run                      what it would take")]
 pub struct Arguments {
     #[command(flatten)]
     access: Access,

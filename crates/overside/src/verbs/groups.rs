@@ -43,6 +43,8 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 const WIDTH: usize = 13;
+/// The fewest columns that texts beside names are wrapped to.
+const TEXT_MIN: usize = 20;
 
 /// The template of the command's help.
 pub fn template(command: &Command) -> String {
@@ -58,8 +60,57 @@ pub fn template(command: &Command) -> String {
                     .map(ToString::to_string)
                     .unwrap_or_default(),
             };
-            line!(text, "  {name:<WIDTH$}{about}");
+            let mut lines = wrapped(&about, columns().saturating_sub(WIDTH + 2)).into_iter();
+            line!(text, "  {name:<WIDTH$}{}", lines.next().unwrap_or_default());
+            for rest in lines {
+                line!(text, "  {:WIDTH$}{rest}", "");
+            }
         }
     }
     text + "\nOptions:\n{options}{after-help}"
+}
+
+/// The terminal's width, or what `COLUMNS` says; as wide as need be where there is no terminal.
+fn columns() -> usize {
+    let told = std::env::var("COLUMNS").ok();
+    told.and_then(|columns| columns.parse().ok())
+        .or_else(|| {
+            let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+            (size.ws_col > 0).then_some(size.ws_col.into())
+        })
+        .unwrap_or(usize::MAX)
+}
+
+/// Words in lines of so many columns.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(TEXT_MIN);
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.into()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn texts_are_wrapped_between_words() {
+        let text = "Find lines, or rows of a column, that match patterns";
+        let lines = wrapped(text, 25);
+        assert_eq!(
+            lines,
+            ["Find lines, or rows of a", "column, that match", "patterns"]
+        );
+        assert_eq!(wrapped(text, usize::MAX), [text]);
+        assert_eq!(wrapped(text, 0)[0], "Find lines, or rows");
+    }
 }

@@ -135,14 +135,16 @@ fn a_file_is_compressed_on_an_agent_and_comes_back() {
     let user = User::new();
     let keys = user.keys();
     let mut agent = Running::start(&user, &["--keys", &keys, "--device", "cpu"]);
-    user.done(&["agents", "add", "dpu0", &agent.address, "--keys", &keys]);
+    let added = user.done(&["agents", "add", "dpu0", &agent.address, "--keys", &keys]);
+    assert_contains(&added, "dpu0/cpu");
 
     let listed = user.done(&["agents", "list"]);
     assert_contains(&listed, "dpu0: 127.0.0.1:");
     assert_contains(&listed, "dpu0/cpu");
     let listed: serde_json::Value =
         serde_json::from_str(&user.done(&["agents", "list", "--json"])).unwrap();
-    assert_eq!(listed[0]["devices"][0], "dpu0/cpu");
+    assert_eq!(listed["schema"], "agents/1");
+    assert_eq!(listed["agents"][0]["devices"][0], "dpu0/cpu");
     assert!(user.done(&["devices"]).contains("dpu0/cpu: on dpu0: "));
 
     let text = "what is said three times is true\n".repeat(20_000);

@@ -186,7 +186,9 @@ fn devices_are_listed_with_what_they_can_do() {
 #[test]
 fn devices_are_listed_for_programs() {
     let output = run(&["devices", "--json"]);
-    let devices: Vec<serde_json::Value> = serde_json::from_str(&out(&output)).unwrap();
+    let listed: serde_json::Value = serde_json::from_str(&out(&output)).unwrap();
+    assert_eq!(listed["schema"], "devices/1");
+    let devices = listed["devices"].as_array().unwrap().clone();
     let dpdk = |device: &serde_json::Value| device["name"].as_str().unwrap().starts_with("dpdk:");
     assert!(
         devices.iter().any(dpdk),

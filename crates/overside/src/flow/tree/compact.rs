@@ -13,7 +13,9 @@ use crate::options::Threads;
 /// Pass all rows down to the leaves, and merge the files of each
 #[derive(clap::Args)]
 #[command(after_help = "\
-Then DIR/*.parquet is the whole table: each object is in one leaf, by object and time.")]
+Then DIR/*.parquet is the whole table: each object is in one leaf, by object and time.
+
+Example: overside flow tree compact tracks")]
 pub struct Arguments {
     /// The tree's directory
     #[arg(value_name = "DIR")]

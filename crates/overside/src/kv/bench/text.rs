@@ -165,6 +165,7 @@ pub fn conditions(settings: &Settings) -> String {
 /// What a run was made with.
 pub fn conditions_json(settings: &Settings) -> Value {
     json!({
+        "schema": "kv-bench/1",
         "provenance": "measured",
         "server": endpoints(settings),
         "protocol": protocol(settings.protocol),

@@ -1,0 +1,199 @@
+//! `overside agents deploy`: an agent on another machine, with nothing there but ssh and a shell.
+//!
+//! One ssh connection carries everything, so that a password is asked for once: the script
+//! `deploy.sh`, then the files, which the script cuts out of its standard input by their lengths.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+
+use overside_agent::keys;
+use overside_link::agent::keys::{AGENT_FILES, CA_CERTIFICATE};
+
+use crate::messages::shown;
+
+const SCRIPT: &str = include_str!("deploy.sh");
+const UNIT: &str = include_str!("../../../../contrib/overside-agent.service");
+/// The most that the other machine is listened to, in bytes.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Machine that gets the agent, as ssh knows it
+    #[arg(value_name = "[USER@]HOST")]
+    pub host: String,
+    /// Name of the agent here [default: the host's name]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Directory with the keys, which are created if it is not there [default: keys beside the
+    /// inventory]
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+    keys: Option<PathBuf>,
+    /// Command to copy, such as dist/overside-aarch64, which `make dist` builds [default: this one]
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    binary: Option<PathBuf>,
+    /// Address that the agent listens at [default: the one that ssh reached]
+    #[arg(long, value_name = "ADDRESS", value_parser = crate::agent::address)]
+    listen: Option<SocketAddr>,
+    /// Install into the home directory there, which takes no root, and start a process instead of
+    /// a service
+    #[arg(long)]
+    user: bool,
+    /// How ssh is called, with its options
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        default_value = "ssh",
+        allow_hyphen_values = true
+    )]
+    ssh: String,
+}
+
+/// What became of it.
+pub struct Deployed {
+    /// What the agent is called here.
+    pub name: String,
+    /// Where it listens.
+    pub address: String,
+    /// The directory with this host's keys for it.
+    pub keys: PathBuf,
+    /// How it was started, for people.
+    pub started: String,
+    /// The command that shows what the agent says.
+    pub log: String,
+}
+
+impl Arguments {
+    /// Installs and starts the agent. `keys` is where keys are unless it is said.
+    ///
+    /// # Errors
+    /// What went wrong, and the remedy.
+    pub fn deploy(&self, inventory: &Path) -> Result<Deployed, String> {
+        let name = self.agent_name()?;
+        let keys = match &self.keys {
+            Some(keys) => keys.clone(),
+            None => inventory.parent().unwrap_or(Path::new("")).join("keys"),
+        };
+        let keys = std::path::absolute(keys).map_err(|error| format!("--keys: {error}"))?;
+        if !keys.exists() {
+            keys::make(&keys).map_err(|error| error.to_string())?;
+            complain!("made keys in {}", shown(&keys));
+        }
+        let files = self.files(&keys)?;
+        let answer = self.send(&files)?;
+        let value = |key: &str| {
+            let mut lines = answer.lines();
+            lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
+        };
+        let address = value("listen").ok_or("it did not say where the agent listens")?;
+        let started = match (value("process"), self.user) {
+            (None, _) => "the service overside-agent runs there".into(),
+            (Some(process), true) => {
+                format!("it runs as process {process}, until that machine ends")
+            }
+            (Some(process), false) => {
+                format!("no systemd there: it runs as process {process}, until that machine ends")
+            }
+        };
+        let log = value("log").unwrap_or_default().trim();
+        let log = format!("{} {} {log}", self.ssh, self.host);
+        Ok(Deployed {
+            name,
+            address: address.into(),
+            keys,
+            started,
+            log,
+        })
+    }
+
+    fn agent_name(&self) -> Result<String, String> {
+        if self.host.starts_with('-') {
+            return Err(format!("{:?} is no host", self.host));
+        }
+        if let Some(name) = &self.name {
+            return Ok(name.clone());
+        }
+        let host = self.host.rsplit('@').next().unwrap_or_default();
+        match host.parse::<IpAddr>() {
+            Ok(_) => Err("a host without a name takes --name, as in --name dpu0".into()),
+            Err(_) => Ok(host.split('.').next().unwrap_or_default().into()),
+        }
+    }
+
+    /// The contents of what is sent, in the order in which the script takes it.
+    fn files(&self, keys: &Path) -> Result<[Vec<u8>; 5], String> {
+        let read = |path: &Path| {
+            fs::read(path).map_err(|error| format!("cannot read {}: {error}", shown(path)))
+        };
+        let own = || std::env::current_exe().map_err(|error| error.to_string());
+        let binary = self.binary.clone().map_or_else(own, Ok)?;
+        Ok([
+            read(&binary)?,
+            read(&keys.join(CA_CERTIFICATE))?,
+            read(&keys.join(AGENT_FILES[0]))?,
+            read(&keys.join(AGENT_FILES[1]))?,
+            UNIT.into(),
+        ])
+    }
+
+    /// Has the script run there. What it prints.
+    fn send(&self, files: &[Vec<u8>; 5]) -> Result<String, String> {
+        let mut words = self.ssh.split_whitespace();
+        let program = words.next().ok_or("--ssh names no program")?;
+        let mut child = Command::new(program)
+            .args(words)
+            .arg(&self.host)
+            .arg(self.remote_command(files)?)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{program} cannot be started: {error}"))?;
+        let sent = child.stdin.take().map(|stdin| send_all(stdin, files));
+        let mut answer = String::new();
+        let read = (child.stdout.take())
+            .map(|stdout| stdout.take(ANSWER_BYTES_MAX).read_to_string(&mut answer));
+        let status = child.wait().map_err(|error| error.to_string())?;
+        match (status.code(), sent, read) {
+            (Some(0), Some(Ok(())), Some(Ok(_))) => Ok(answer),
+            (Some(255), ..) => Err(format!("ssh could not reach {}", self.host)),
+            _ => Err(format!(
+                "{} did not take the agent, for the reason above",
+                self.host
+            )),
+        }
+    }
+
+    /// What the shell there is to do: read the script, and have it read the rest.
+    fn remote_command(&self, files: &[Vec<u8>; 5]) -> Result<String, String> {
+        let listen = self.listen.map(|listen| listen.to_string());
+        let whose = if self.user { "user" } else { "system" };
+        let sizes: Vec<String> = files.iter().map(|file| file.len().to_string()).collect();
+        Ok(format!(
+            "sh -c \"$(head -c {})\" deploy {} '{}' {whose} {}",
+            SCRIPT.len(),
+            architecture(&files[0]).ok_or("--binary is no command for Linux on x86-64 or Arm")?,
+            listen.unwrap_or_default(),
+            sizes.join(" ")
+        ))
+    }
+}
+
+/// Sends the script and the files. That nobody takes them is the other side's to explain.
+fn send_all(mut stdin: ChildStdin, files: &[Vec<u8>; 5]) -> io::Result<()> {
+    stdin.write_all(SCRIPT.as_bytes())?;
+    files.iter().try_for_each(|file| stdin.write_all(file))
+}
+
+/// What `uname -m` says where a program runs (ELF, generic ABI: `e_machine`).
+fn architecture(program: &[u8]) -> Option<&'static str> {
+    if !program.starts_with(b"\x7fELF") {
+        return None;
+    }
+    match program.get(18..20)? {
+        [62, 0] => Some("x86_64"),
+        [183, 0] => Some("aarch64"),
+        _ => None,
+    }
+}
