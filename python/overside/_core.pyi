@@ -463,6 +463,11 @@ def facts(
     `ids`. Of `file`, or those that are built in. Raises `ValueError`.
     """
 
+def facts_ask(id: str, file: str | None = None) -> str:
+    """What to type to see what the model answers about a fact, as JSON: `figures`, each `name`,
+    `published`, `unit` and `commands` of `what`, `figure` and `command`. Raises `ValueError`.
+    """
+
 def facts_check(file: str | None = None) -> str:
     """Every published figure and ordering beside what the model predicts, as JSON: `figures`,
     `orderings`, `validation`, `calibration`, `ordering_scores`. Raises `ValueError`.

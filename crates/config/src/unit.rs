@@ -57,6 +57,7 @@ units! {
     "Microseconds." Us "us" Time 1e3;
     "Milliseconds." Ms "ms" Time 1e6;
     "Seconds." S "s" Time 1e9;
+    "Operations a second." OpsPerS "ops/s" Frequency 1.0;
     "10^6 operations a second." MopsPerS "Mops/s" Frequency 1e6;
     "10^9 operations a second." GopsPerS "Gops/s" Frequency 1e9;
     "10^6 a second, of a clock." MHz "MHz" Frequency 1e6;

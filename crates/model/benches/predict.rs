@@ -1,14 +1,15 @@
 //! How long one prediction takes: `cargo bench -p overside-model --bench predict`.
 //!
-//! Predicts every published figure that the model claims, each from the built-in profiles, and
+//! Answers every published figure that a question asks about, each from the built-in profiles, and
 //! prints by scenario the median and the longest time of a prediction in microseconds. Reading the
 //! collection and the profiles is timed apart.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use overside_model::Library;
 use overside_model::facts::{Fact, Facts};
-use overside_model::{Library, claims};
+use overside_model::questions::Questions;
 
 const ROUNDS: usize = 21;
 
@@ -19,23 +20,23 @@ fn main() {
         "reading facts and profiles: {:.1} ms",
         start.elapsed().as_secs_f64() * 1e3
     );
-    let mut times: BTreeMap<&str, Vec<(f64, String)>> = BTreeMap::new();
+    let mut times: BTreeMap<String, Vec<(f64, String)>> = BTreeMap::new();
     let figures: Vec<_> = facts.facts.iter().flat_map(Fact::figures).collect();
     for figure in &figures {
-        let mut rounds: Vec<(f64, &str)> = (0..ROUNDS)
+        let mut rounds: Vec<(f64, String)> = (0..ROUNDS)
             .filter_map(|_| {
                 let start = Instant::now();
-                let claim = claims::claim(figure)?;
-                let answer = std::hint::black_box((claim.predict)(library));
+                let question = Questions::published().of(figure)?;
+                let answer = std::hint::black_box(question.answer(library));
                 let spent = start.elapsed().as_secs_f64() * 1e6;
                 drop(answer);
-                Some((spent, claim.scenario))
+                Some((spent, question.scenario().to_owned()))
             })
             .collect();
         rounds.sort_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((median, scenario)) = rounds.get(ROUNDS / 2) {
             times
-                .entry(scenario)
+                .entry(scenario.clone())
                 .or_default()
                 .push((*median, figure.name()));
         }

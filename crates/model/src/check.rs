@@ -10,12 +10,12 @@ mod score;
 
 use serde::Serialize;
 
-use crate::claims::{self, Library, OrderingClaim};
-use crate::facts::{Fact, Facts, Figure, FigureValue, Use};
-use crate::{Answer, EvidenceLevel, Interval};
+use crate::facts::{Fact, Facts, Figure, FigureValue, Ordering, Use};
+use crate::questions::{OrderingFinding, Questions};
+use crate::{Answer, EvidenceLevel, Interval, Library};
 
 pub use leave_one_out::{Residual, Spread, leave_one_out, spreads};
-pub use score::{OrderingScores, Scores, Width};
+pub use score::{GroupScores, OrderingScores, Scores, Width};
 
 /// All figures and orderings of a collection, compared.
 #[derive(Clone, Debug, Serialize)]
@@ -65,11 +65,19 @@ pub enum Finding {
     /// A scenario claims it but nothing known supports a prediction.
     NoPrediction {
         /// The scenario.
-        scenario: &'static str,
+        scenario: String,
         /// What is not known.
         why: String,
         /// What to measure to know it.
         remedy: String,
+    },
+    /// It was predicted, but so vaguely that the interval says nothing: it is more than
+    /// [`TELLING_MAX`] times wide, or reaches down to no difference at all. Never a hit.
+    CannotTell {
+        /// The scenario.
+        scenario: String,
+        /// The prediction, in the source's unit.
+        modelled: Interval,
     },
     /// No scenario speaks of it.
     NotCovered,
@@ -79,17 +87,22 @@ pub enum Finding {
     Words,
 }
 
+/// High end over low end of the widest interval that says something.
+pub const TELLING_MAX: f64 = 10.0;
+
 /// A prediction beside a published figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct FigureComparison {
     /// The scenario that predicts it.
-    pub scenario: &'static str,
+    pub scenario: String,
     /// The prediction, in the source's unit. Where the source prints a reduction as a negative
     /// number, `low` is the smaller reduction.
     pub modelled: Interval,
     /// Typical prediction / published - 1. Of a published range the nearest point counts, and a
     /// bound that is kept is met exactly.
     pub error: f64,
+    /// The same from the middle of a published range, its geometric mean.
+    pub error_of_middle: f64,
     /// Whether the prediction's interval holds the published figure: a range's geometric mean, or
     /// the typical prediction lies in the range.
     pub inside: bool,
@@ -99,12 +112,28 @@ pub struct FigureComparison {
     pub closeness: EvidenceLevel,
     /// Whether the prediction rests on this very fact.
     pub fitted: bool,
+    /// What it takes to meet it.
+    pub group: Group,
     /// Facts that it rests on.
     pub facts: Vec<String>,
     /// What limits it.
     pub bottleneck: Option<String>,
     /// Parameters that dominate it, with the factor that each is worth.
     pub influences: Vec<(String, f64)>,
+}
+
+/// What it takes to meet a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// Nothing: parameters were taken from it.
+    Itself,
+    /// Another fact says the same of the same card.
+    Restated,
+    /// A formula.
+    Predicted,
+    /// The formula of TPC-H's queries: they are many, and count apart.
+    Queries,
 }
 
 /// One ordering, compared.
@@ -116,7 +145,7 @@ pub struct OrderingCheck {
     pub statement: String,
     /// What the model says of it.
     #[serde(flatten)]
-    pub finding: OrderingClaim,
+    pub finding: OrderingFinding,
 }
 
 /// Compares all of `facts` with what the model predicts from `library`.
@@ -129,7 +158,7 @@ pub fn check(facts: &Facts, library: &Library) -> Check {
         .map(|ordering| OrderingCheck {
             id: ordering.id.clone(),
             statement: ordering.statement.clone(),
-            finding: claims::ordering(ordering, library),
+            finding: ordering_finding(ordering, library),
         })
         .collect();
     Check {
@@ -138,6 +167,36 @@ pub fn check(facts: &Facts, library: &Library) -> Check {
         ordering_scores: OrderingScores::of(&orderings),
         figures,
         orderings,
+    }
+}
+
+/// A figure that the model predicts.
+pub(crate) struct Claim {
+    /// The scenario that predicts it.
+    pub scenario: String,
+    /// One of the figure's units in base units; negative where the source prints a reduction as a
+    /// negative number.
+    pub unit_in_base: f64,
+    /// Predicts it.
+    pub predict: Box<dyn Fn(&Library) -> Answer>,
+}
+
+/// What is asked about a figure, ready to be answered; `None` if nothing is.
+pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
+    let question = Questions::published().of(figure)?;
+    Some(Claim {
+        scenario: question.scenario().to_owned(),
+        unit_in_base: question.unit_in_base(figure).ok()?,
+        predict: Box::new(move |library| question.answer(library)),
+    })
+}
+
+fn ordering_finding(ordering: &Ordering, library: &Library) -> OrderingFinding {
+    match Questions::published().ordering(ordering) {
+        Some(question) => question.answer(library),
+        None => OrderingFinding::NotModelled {
+            reason: "nothing is asked about it".into(),
+        },
     }
 }
 
@@ -163,23 +222,30 @@ fn find(figure: &Figure<'_>, library: &Library) -> Finding {
     if figure.fact.is_doubtful() {
         return Finding::Doubtful;
     }
-    let Some(claim) = claims::claim(figure) else {
+    let Some(claim) = claim(figure) else {
         return Finding::NotCovered;
     };
     let missing = |why: String, remedy: &str| Finding::NoPrediction {
-        scenario: claim.scenario,
+        scenario: claim.scenario.clone(),
         why,
         remedy: remedy.into(),
     };
     match measure(figure, claim.unit_in_base, (claim.predict)(library)) {
         Ok(mut compared) => {
-            compared.scenario = claim.scenario;
+            compared.scenario = claim.scenario.clone();
+            if compared.scenario == "query" && !compared.fitted {
+                compared.group = Group::Queries;
+            }
             Finding::Predicted(compared)
         }
         Err(Unmet::MissingParameter(why)) => Finding::NoPrediction {
-            scenario: claim.scenario,
+            scenario: claim.scenario.clone(),
             why: why.why,
             remedy: why.remedy,
+        },
+        Err(Unmet::Vague(modelled)) => Finding::CannotTell {
+            scenario: claim.scenario.clone(),
+            modelled,
         },
         Err(Unmet::Sign) => missing(
             "the published figure has the other sign, or is next to nothing".into(),
@@ -191,6 +257,7 @@ fn find(figure: &Figure<'_>, library: &Library) -> Finding {
 /// Why a figure and a prediction cannot be compared.
 enum Unmet {
     MissingParameter(crate::NoPrediction),
+    Vague(Interval),
     Sign,
 }
 
@@ -212,8 +279,17 @@ fn ends(value: &FigureValue, unit: f64) -> Option<(f64, f64)> {
 /// lies in the range. Of a bound, the bound.
 fn middle(low: f64, high: f64, typ: f64) -> f64 {
     let nearest = typ.clamp(low, high);
-    if nearest == typ || low == 0.0 || high.is_infinite() {
+    if nearest == typ {
         nearest
+    } else {
+        center(low, high, typ)
+    }
+}
+
+/// The geometric mean of a range. A bound has none: there the nearest point stands for it.
+fn center(low: f64, high: f64, typ: f64) -> f64 {
+    if low == 0.0 || high.is_infinite() {
+        typ.clamp(low, high)
     } else {
         (low * high).sqrt()
     }
@@ -230,13 +306,16 @@ pub(crate) fn distance(value: &FigureValue, unit: f64, modelled: Interval) -> Op
 fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<FigureComparison, Unmet> {
     let prediction = answer.map_err(Unmet::MissingParameter)?;
     let modelled = prediction.interval;
-    let sound = modelled.low > 0.0
+    let sound = modelled.low >= 0.0
         && modelled.low <= modelled.typ
         && modelled.typ <= modelled.high
         && modelled.high.is_finite();
     let (Some((low, high)), true) = (ends(&figure.value, unit), sound && unit != 0.0) else {
         return Err(Unmet::Sign);
     };
+    if modelled.low * TELLING_MAX < modelled.high {
+        return Err(Unmet::Vague(modelled.scale(1.0 / unit)));
+    }
     let nearest = modelled.typ.clamp(low, high);
     let error = modelled.typ / nearest - 1.0;
     if !error.is_finite() {
@@ -244,14 +323,21 @@ fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<FigureCompa
     }
     let figure_at = middle(low, high, modelled.typ);
     let inside = (modelled.low..=modelled.high).contains(&figure_at);
+    let fitted = prediction.facts.contains(&figure.fact.id);
     Ok(FigureComparison {
-        scenario: "",
+        scenario: String::new(),
         modelled: modelled.scale(1.0 / unit),
         error,
+        error_of_middle: modelled.typ / center(low, high, modelled.typ) - 1.0,
+        group: match prediction.closeness {
+            _ if fitted => Group::Itself,
+            EvidenceLevel::Same => Group::Restated,
+            _ => Group::Predicted,
+        },
         inside,
         width: modelled.high / modelled.low,
         closeness: prediction.closeness,
-        fitted: prediction.facts.contains(&figure.fact.id),
+        fitted,
         facts: prediction.facts,
         bottleneck: prediction.bottleneck,
         influences: (prediction.influences.into_iter())

@@ -4,6 +4,8 @@
 //! An input of `n` bytes takes `T = c + n / r`: `c` to let the old context go and set the new one
 //! up, `r` the engine's rate. In the static setting `c` is zero.
 
+pub(crate) mod rates;
+
 /// Nanoseconds for `bytes` on an engine of `rate` bytes a second behind a context that costs
 /// `context_ns`.
 pub fn offload_ns(context_ns: f64, bytes: f64, rate: f64) -> f64 {

@@ -14,7 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::claims::link_words::Loans;
+use crate::loans::Loans;
 use crate::{
     Answer, Completion, Evaluation, EvidenceLevel, Initiator, Library, MissingParameter, Outcome,
     Values,
@@ -63,6 +63,9 @@ pub const INLINE_BYTES: f64 = 128.0;
 const SHORT_COPY_BYTES: f64 = 64.0;
 /// From here on a transfer is no longer short, in bytes (study 002, section 3.3).
 pub const SHORT_BYTES: f64 = 8.0 * 1024.0;
+
+/// From here on moving the bytes is nearly all of a transfer, in bytes.
+const LONG_BYTES: f64 = 1_048_576.0;
 
 /// A parameter of `card`, whose evidence stands under its name; of the only one if that is empty.
 pub(crate) fn of(card: &str, name: &str) -> String {
@@ -163,6 +166,20 @@ pub fn over_card(values: &Values<'_>, card: &str, other: &str, transfer: &Transf
     Ok(time(card)? / time(other)?)
 }
 
+/// How near the evidence of [`over_card`] is.
+pub(crate) fn over_card_closeness(loans: &Loans, card: &str, transfer: &Transfer) -> EvidenceLevel {
+    let packet = format!(
+        "dma.{}.{}.packet",
+        who(transfer.initiator),
+        way(transfer.access)
+    );
+    if loans.knows(card, &packet) {
+        EvidenceLevel::Same
+    } else {
+        EvidenceLevel::Card
+    }
+}
+
 /// What a DMA takes over RDMA, for short (`small`), long (`large`) or `inline` payloads.
 fn over_rdma(values: &Values<'_>, card: &str, transfer: &Transfer, class: &str) -> Evaluation {
     let named = |initiator| {
@@ -210,6 +227,36 @@ pub fn latency(values: &Values<'_>, card: &str, transfer: &Transfer) -> Evaluati
             let large = large?;
             Ok(1.0 / small.unwrap_or(large) + moving / large)
         }
+    }
+}
+
+/// How near the evidence of a latency in times of a short polled DMA is.
+pub(crate) fn closeness(loans: &Loans, card: &str, transfer: &Transfer) -> EvidenceLevel {
+    let is_short = transfer.bytes <= SHORT_COPY_BYTES;
+    match (transfer.primitive, transfer.completion) {
+        (Primitive::Dma, Completion::Poll) if is_short => EvidenceLevel::Same,
+        (Primitive::Dma, Completion::Poll) => EvidenceLevel::Card,
+        (Primitive::Dma, Completion::Event) => {
+            let gap = loans.knows(card, "dma.event.initiator");
+            match (gap, loans.knows(card, "dma.event.dpu.latency")) {
+                (true, true) if is_short => EvidenceLevel::Same,
+                (true, _) => EvidenceLevel::Card,
+                _ => EvidenceLevel::Application,
+            }
+        }
+        _ if transfer.bytes >= LONG_BYTES => {
+            let large = format!(
+                "rdma.{}.{}.large",
+                who(transfer.initiator),
+                way(transfer.access)
+            );
+            match loans.knows(card, &large) {
+                true => EvidenceLevel::Same,
+                false => EvidenceLevel::Application,
+            }
+        }
+        _ if is_short => EvidenceLevel::Same,
+        _ => EvidenceLevel::Card,
     }
 }
 
@@ -274,11 +321,13 @@ pub fn per_s(
     depth: Option<f64>,
 ) -> Evaluation<Outcome> {
     let one = short_per_s(values, card, transfer.initiator, transfer.completion)?;
-    let peak = peak(values, card, transfer.initiator)?;
-    let mut limits = vec![
-        ("the cost of a DMA on its core", cores * one),
-        ("the link", peak / transfer.bytes),
-    ];
+    let mut limits = vec![("the cost of a DMA on its core", cores * one)];
+    match peak(values, card, transfer.initiator) {
+        Ok(peak) => limits.push(("the link", peak / transfer.bytes)),
+        // One core's short transfers fill no link.
+        Err(_) if cores == 1.0 && transfer.bytes <= SHORT_COPY_BYTES => {}
+        Err(unknown) => return Err(unknown),
+    }
     if let Some(depth) = depth {
         let latency_ns = latency_ns(values, card, transfer)?;
         limits.push(("transfers in flight", cores * depth * 1e9 / latency_ns));

@@ -14,6 +14,8 @@ use std::path::Path;
 use overside_config::{Error, Source, parse_yaml, quoted, read_text};
 use serde::{Deserialize, Serialize};
 
+use crate::questions::{self, OrderingQuestion, Question};
+
 pub use search::{FigureText, Query, Record, SearchResult};
 pub use value::{Figure, FigureValue};
 
@@ -136,6 +138,10 @@ pub struct Fact {
     /// perhaps `unit` and `conditions`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrected: Option<serde_yaml_ng::Value>,
+    /// What it asks of a scenario; one of the collection that is built in has it in
+    /// `facts/questions.yaml`.
+    #[serde(default, skip_serializing)]
+    pub ask: Option<Question>,
 }
 
 /// What is larger than what.
@@ -165,6 +171,9 @@ pub struct Ordering {
     /// How firmly.
     #[serde(default)]
     pub level: String,
+    /// What it asks of scenarios, as [`Fact::ask`].
+    #[serde(default, skip_serializing)]
+    pub ask: Option<OrderingQuestion>,
 }
 
 impl Facts {
@@ -174,8 +183,15 @@ impl Facts {
     /// Never: a test reads them.
     pub fn published() -> &'static Self {
         static FACTS: std::sync::LazyLock<Facts> = std::sync::LazyLock::new(|| {
-            Facts::parse("published.yaml", PUBLISHED)
-                .expect("the built-in facts are read by a test")
+            let mut facts = Facts::parse("published.yaml", PUBLISHED)
+                .expect("the built-in facts are read by a test");
+            for (id, why) in questions::suspects() {
+                let found = facts.facts.iter_mut().find(|fact| fact.id == id);
+                let fact = found.expect("a test reads the built-in doubts");
+                fact.flag = Some(Flag::Suspect);
+                fact.note = Some(why);
+            }
+            facts
         });
         &FACTS
     }
@@ -184,7 +200,7 @@ impl Facts {
     ///
     /// # Errors
     /// [`Error`]: not YAML, a key that is missing, a name twice or not of letters, digits, `.`, `_`
-    /// and `-`, or more than there may be.
+    /// and `-`, a question that no scenario answers, or more than there may be.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let facts: Self = parse_yaml(file, text, BYTES_MAX)?;
         let facts_at = facts.facts.iter().map(|fact| ("facts", &fact.id));
@@ -204,6 +220,20 @@ impl Facts {
             if !seen.insert(id) {
                 return wrong("is there twice", "keep one of them".into());
             }
+        }
+        let place = |id: &str, error: Error| {
+            questions::at_line(error.within(file), text, &format!("id: {id}"))
+        };
+        for fact in &facts.facts {
+            let Some(ask) = &fact.ask else { continue };
+            let mut figures = fact.figures().into_iter();
+            figures
+                .try_for_each(|one| ask.check_figure(&one))
+                .map_err(|error| place(&fact.id, error))?;
+        }
+        for ordering in &facts.orderings {
+            let Some(ask) = &ordering.ask else { continue };
+            ask.check().map_err(|error| place(&ordering.id, error))?;
         }
         Ok(facts)
     }

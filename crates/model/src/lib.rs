@@ -18,9 +18,9 @@
 //! ```
 
 pub mod advice;
+mod arrow;
 mod catalogue;
 pub mod check;
-pub mod claims;
 pub mod codec;
 pub mod contention;
 pub mod corpus;
@@ -31,7 +31,10 @@ pub mod facts;
 mod fifo;
 pub mod kv;
 mod library;
+mod loans;
 mod lookup;
+mod machine;
+mod matching;
 pub mod network;
 mod outlook;
 mod pace;
@@ -40,6 +43,7 @@ mod prediction;
 mod profile;
 mod quantity;
 mod query;
+pub mod questions;
 mod scaling;
 pub mod scenario;
 pub mod sim;

@@ -4,7 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dma::{least, of};
-use crate::{Answer, Evaluation, Library, Outcome, ParameterValue, Prediction, Values};
+use crate::loans::Loans;
+use crate::{
+    Answer, Evaluation, EvidenceLevel, Library, Outcome, ParameterValue, Prediction, Values,
+};
 
 /// How a card forwards its host's traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -98,6 +101,43 @@ pub fn tcp_through(values: &Values<'_>, card: &str, submode: Submode) -> Evaluat
                 Ok(get("tcp.sm2.rate")? / (1.0 - deficit))
             })
         }
+    }
+}
+
+/// How near the evidence of a submode's rate is: it was published, follows from others, or is only
+/// known to lie between them.
+pub(crate) fn through_closeness(loans: &Loans, card: &str, submode: Submode) -> EvidenceLevel {
+    let direct = match submode {
+        Submode::Sm1 => "tcp.sm1.rate",
+        Submode::Sm2 | Submode::Sm3 => "tcp.sm2.rate",
+        Submode::Sm4 | Submode::Sm5 | Submode::OffPath => "tcp.fastpath.rate",
+    };
+    if submode == Submode::Sm3 && !loans.knows(card, "tcp.sm3.gain") {
+        EvidenceLevel::Application
+    } else if loans.knows(card, direct) {
+        EvidenceLevel::Same
+    } else {
+        EvidenceLevel::Card
+    }
+}
+
+/// How near the evidence of streams is that end on a machine.
+pub(crate) fn ending_closeness(loans: &Loans, machine: &str, threads: f64) -> EvidenceLevel {
+    let core = loans.knows(machine, "tcp.core.rate");
+    if core && (threads <= 1.0 || loans.knows(machine, "tcp.peak.rate")) {
+        EvidenceLevel::Same
+    } else {
+        EvidenceLevel::Application
+    }
+}
+
+/// How near the evidence is of what the card's switch adds to RDMA.
+pub(crate) fn detour_closeness(loans: &Loans, card: &str, verb: Verb, long: bool) -> EvidenceLevel {
+    let class = if long { "large" } else { "small" };
+    if loans.knows(card, &format!("rdma.onpath.{}.{class}", verb.name())) {
+        EvidenceLevel::Same
+    } else {
+        EvidenceLevel::Card
     }
 }
 

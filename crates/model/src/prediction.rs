@@ -197,6 +197,48 @@ pub struct Influence {
     pub parameter: String,
     /// The largest prediction over the smallest, with this parameter alone moved; 1 is none.
     pub factor: f64,
+    /// The prediction over the typical one with this parameter at its lower and at its upper end;
+    /// 1 where the formula has no answer. What several predictions share cancels out by it.
+    #[serde(skip, default = "unmoved")]
+    ends: [f64; 2],
+}
+
+const fn unmoved() -> [f64; 2] {
+    [1.0; 2]
+}
+
+impl Influence {
+    fn of(parameter: &str, ends: [f64; 2]) -> Self {
+        let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+        Self {
+            parameter: parameter.to_owned(),
+            factor: most.max(1.0) / least.min(1.0),
+            ends,
+        }
+    }
+}
+
+/// The interval of a prediction from what each parameter does to it, the most influential first.
+fn in_quadrature(
+    typ: f64,
+    closeness: EvidenceLevel,
+    mut influences: Vec<Influence>,
+) -> (Interval, Vec<Influence>) {
+    let own = closeness.factor().ln();
+    let (mut below, mut above) = (own * own, own * own);
+    for one in &influences {
+        let effects = one.ends.map(f64::ln);
+        let (least, most) = (effects[0].min(effects[1]), effects[0].max(effects[1]));
+        below += least.min(0.0).powi(2);
+        above += most.max(0.0).powi(2);
+    }
+    influences.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    let interval = Interval {
+        low: typ * (-below.sqrt()).exp(),
+        typ,
+        high: typ * above.sqrt().exp(),
+    };
+    (interval, influences)
 }
 
 /// A predicted figure. Its provenance is `modelled`, always.
@@ -238,6 +280,14 @@ impl From<MissingParameter> for NoPrediction {
 }
 
 impl NoPrediction {
+    /// A formula gives nothing that can be a figure.
+    fn of_value(value: f64) -> Self {
+        Self {
+            why: format!("the formula gives {value}"),
+            remedy: "look at the parameters' values: `overside profile show`".into(),
+        }
+    }
+
     /// Nothing came of a formula.
     pub(crate) fn not_evaluated() -> Self {
         Self {
@@ -266,6 +316,82 @@ impl Prediction {
             high: own.high.min(most.high),
         };
         self
+    }
+
+    /// What a formula makes of several predictions. What they share moves in all of them at once,
+    /// so that it cancels out of a ratio; the doubt is that of the furthest evidence.
+    ///
+    /// # Errors
+    /// [`NoPrediction`] where the formula gives no positive number.
+    pub fn combined(parts: &[Self], of: impl Fn(&[f64]) -> f64) -> Answer {
+        let typical: Vec<f64> = parts.iter().map(|one| one.interval.typ).collect();
+        let typ = of(&typical);
+        if !(typ.is_finite() && typ > 0.0) {
+            return Err(NoPrediction::of_value(typ));
+        }
+        let mut moved: BTreeMap<&str, [Vec<f64>; 2]> = BTreeMap::new();
+        for (index, part) in parts.iter().enumerate() {
+            for influence in &part.influences {
+                let both = (moved.entry(&influence.parameter))
+                    .or_insert_with(|| [typical.clone(), typical.clone()]);
+                for (values, end) in both.iter_mut().zip(influence.ends) {
+                    values[index] *= end;
+                }
+            }
+        }
+        let influences = moved.into_iter().map(|(name, both)| {
+            let effect = |values: Vec<f64>| {
+                let moved = of(&values) / typ;
+                if moved.is_finite() && moved > 0.0 {
+                    moved
+                } else {
+                    1.0
+                }
+            };
+            Influence::of(name, both.map(effect))
+        });
+        let closeness = parts.iter().map(|one| one.closeness).max();
+        let closeness = closeness.unwrap_or(EvidenceLevel::Same);
+        let (interval, influences) = in_quadrature(typ, closeness, influences.collect());
+        let facts: BTreeSet<&String> = parts.iter().flat_map(|one| &one.facts).collect();
+        Ok(Self {
+            interval,
+            closeness,
+            bottleneck: None,
+            influences,
+            facts: facts.into_iter().cloned().collect(),
+        })
+    }
+
+    /// By how much a ratio is above 1, or below it: its doubt is that of the ratio. Where there may
+    /// be no difference at all, the interval reaches down to 0.
+    ///
+    /// # Errors
+    /// [`NoPrediction`] where the typical ratio is on the other side of 1.
+    pub fn shifted(self, shift: fn(f64) -> f64) -> Answer {
+        let Interval { low, typ, high } = self.interval.map(shift);
+        if !(typ.is_finite() && typ > 0.0) {
+            return Err(NoPrediction {
+                why: "the two are about equal, or the other way round".into(),
+                remedy: "compare them by their ratio".into(),
+            });
+        }
+        let ratio = self.interval.typ;
+        let influences = self.influences.iter().map(|one| {
+            let moved = one
+                .ends
+                .map(|end| (shift(ratio * end) / typ).max(f64::MIN_POSITIVE));
+            Influence::of(&one.parameter, moved)
+        });
+        Ok(Self {
+            interval: Interval {
+                low: low.min(high).max(0.0),
+                typ,
+                high: low.max(high),
+            },
+            influences: influences.collect(),
+            ..self
+        })
     }
 
     /// A figure that was measured or asked for: there is no more doubt about it than `interval`
@@ -347,36 +473,25 @@ impl Evidence {
         let (outcome, read) = run(None)?;
         let typ = outcome.value;
         if !(typ.is_finite() && typ > 0.0) {
-            return Err(NoPrediction {
-                why: format!("the formula gives {typ}"),
-                remedy: "look at the parameters' values: `overside profile show`".into(),
-            });
+            return Err(NoPrediction::of_value(typ));
         }
-        let own = closeness.factor().ln();
-        let (mut below, mut above) = (own * own, own * own);
-        let mut influences = Vec::new();
-        for (name, in_doubt) in &read {
-            let (mut least, mut most) = (0.0_f64, 0.0_f64);
-            let ends: [End; 2] = [|one| one.low, |one| one.high];
-            // Nothing moves with what has no ends.
-            for end in ends.into_iter().filter(|_| *in_doubt) {
-                // An end at which the formula has no answer bounds nothing.
-                if let Ok((moved, _)) = run(Some((name, end)))
-                    && moved.value.is_finite()
-                    && moved.value > 0.0
-                {
-                    let effect = (moved.value / typ).ln();
-                    (least, most) = (least.min(effect), most.max(effect));
-                }
-            }
-            below += least * least;
-            above += most * most;
-            influences.push(Influence {
-                parameter: name.clone(),
-                factor: (most - least).exp(),
-            });
-        }
-        influences.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+        let ends: [End; 2] = [|one| one.low, |one| one.high];
+        let influences = read.iter().map(|(name, in_doubt)| {
+            // Nothing moves with what has no ends, and an end without an answer bounds nothing.
+            let moved = |end: End| match run(Some((name, end))) {
+                Ok((moved, _)) if moved.value.is_finite() && moved.value > 0.0 => moved.value / typ,
+                _ => 1.0,
+            };
+            Influence::of(
+                name,
+                if *in_doubt {
+                    ends.map(moved)
+                } else {
+                    unmoved()
+                },
+            )
+        });
+        let (interval, influences) = in_quadrature(typ, closeness, influences.collect());
         let mut facts = BTreeSet::new();
         for name in read.keys() {
             if let Some(known) = self.known.get(name) {
@@ -384,11 +499,7 @@ impl Evidence {
             }
         }
         Ok(Prediction {
-            interval: Interval {
-                low: typ * (-below.sqrt()).exp(),
-                typ,
-                high: typ * above.sqrt().exp(),
-            },
+            interval,
             closeness,
             bottleneck: outcome.bottleneck,
             influences,

@@ -2,15 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use overside_config::quoted;
+
+use crate::facts::{Fact, Facts, FigureValue};
 use crate::{Interval, Unit};
 
 /// A published value.
 ///
 /// `value` stands for all; `low` and `high` bound it. Without `value` the geometric mean of `low`
 /// and `high` stands for all; without bounds `value` is both. With `high` alone it is a limit: no
-/// more than that is known, and it stands in for the value itself.
+/// more than that is known, and it stands in for the value itself. A file may name the figure that it
+/// is instead of repeating its number: `{ fact = "idio.net.sm2", path = ["BF-2"] }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "WrittenQuantity")]
 pub struct Quantity {
     /// What stands for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,9 +36,124 @@ pub struct Quantity {
     /// What a reader has to know about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// The figure that it is: the fact, and the keys inside it.
+    #[serde(skip)]
+    pub cites: Option<(String, Vec<String>)>,
+}
+
+/// A quantity as a file has it: with its numbers, or with the figure that has them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenQuantity {
+    value: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    unit: Option<Unit>,
+    #[serde(default)]
+    facts: Vec<String>,
+    citation: Option<String>,
+    note: Option<String>,
+    /// The fact.
+    fact: Option<String>,
+    /// The keys inside it.
+    #[serde(default)]
+    path: Vec<String>,
+    /// What its numbers are multiplied with.
+    times: Option<f64>,
+}
+
+impl TryFrom<WrittenQuantity> for Quantity {
+    type Error = String;
+
+    fn try_from(written: WrittenQuantity) -> Result<Self, String> {
+        let quantity = Self {
+            value: written.value,
+            low: written.low,
+            high: written.high,
+            unit: written.unit.unwrap_or(Unit::Count),
+            facts: written.facts,
+            citation: written.citation,
+            note: written.note,
+            cites: None,
+        };
+        let Some(fact) = written.fact else {
+            if written.times.is_some() || !written.path.is_empty() {
+                return Err("path and times belong to a fact".into());
+            }
+            return match written.unit {
+                Some(_) => Ok(quantity),
+                None => Err("missing field `unit`".into()),
+            };
+        };
+        if quantity.value.or(quantity.low).or(quantity.high).is_some() {
+            return Err("a fact and numbers of its own".into());
+        }
+        quantity.of_fact(
+            fact,
+            written.path,
+            written.unit,
+            written.times.unwrap_or(1.0),
+        )
+    }
 }
 
 impl Quantity {
+    /// The numbers of a figure of the built-in collection, in `unit` or its own.
+    fn of_fact(
+        self,
+        fact: String,
+        path: Vec<String>,
+        unit: Option<Unit>,
+        times: f64,
+    ) -> Result<Self, String> {
+        let found = Facts::published().get(&fact);
+        let figures = found.map(Fact::figures).unwrap_or_default();
+        let figure = (figures.iter().find(|one| one.path == path)).ok_or_else(|| {
+            let keys: Vec<String> = figures
+                .iter()
+                .map(|one| format!("{:?}", one.path))
+                .collect();
+            match found {
+                Some(_) => format!(
+                    "{fact} has no figure {path:?}; there are {}",
+                    keys.join(", ")
+                ),
+                None => format!("there is no fact {}", quoted(&fact)),
+            }
+        })?;
+        let own = figure.known_unit().or(unit);
+        let unit = unit.or(own).ok_or_else(|| {
+            format!(
+                "{fact} is counted in {}: say in which `unit`",
+                quoted(figure.unit)
+            )
+        })?;
+        let own = own.unwrap_or(unit);
+        if own.dimension() != unit.dimension() {
+            return Err(format!("{fact} is not counted in {}", unit.symbol()));
+        }
+        let number = |number: f64| number * times * (own.in_base() / unit.in_base());
+        let (low, value, high) = match figure.value {
+            FigureValue::Number(one) => (None, Some(number(one)), None),
+            FigureValue::Range(low, high) => (Some(number(low)), None, Some(number(high))),
+            FigureValue::Below(high) => (None, None, Some(number(high))),
+            _ => return Err(format!("{fact} has no number at {path:?}")),
+        };
+        let mut facts = self.facts;
+        if !facts.contains(&fact) {
+            facts.insert(0, fact.clone());
+        }
+        Ok(Self {
+            low,
+            value,
+            high,
+            unit,
+            facts,
+            cites: Some((fact, path)),
+            ..self
+        })
+    }
+
     /// One number that rests on nothing yet.
     pub fn number(value: f64, unit: Unit) -> Self {
         Self {
@@ -45,6 +164,7 @@ impl Quantity {
             facts: Vec::new(),
             citation: None,
             note: None,
+            cites: None,
         }
     }
 
@@ -84,6 +204,23 @@ pub struct Sweep {
 }
 
 impl Sweep {
+    /// The same by size, as formulas read it.
+    pub(crate) fn table(&self) -> Table {
+        Table {
+            by: Axis::Bytes,
+            at: self
+                .source_bytes
+                .iter()
+                .map(|bytes| *bytes as f64)
+                .collect(),
+            value: self.rate.clone(),
+            unit: self.unit,
+            facts: self.facts.clone(),
+            citation: None,
+            note: None,
+        }
+    }
+
     /// The rate in bytes a second at one of the sizes, and whether it is only a limit.
     fn point(&self, index: usize) -> (Interval, bool) {
         let rate = self.rate[index];

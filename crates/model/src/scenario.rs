@@ -20,6 +20,7 @@
 
 mod args;
 mod arrow;
+mod codec;
 mod dma;
 mod drift;
 mod index;
@@ -27,6 +28,8 @@ mod interference;
 mod key;
 mod kv;
 mod kv_stages;
+mod machine;
+mod matching;
 mod network;
 mod onpath;
 mod pairings;
@@ -46,7 +49,7 @@ pub use report::{Better, Method, Metric, MetricKind, Missing, Report, Row};
 use overside_config::Error;
 use serde::Deserialize;
 
-use crate::{Library, Prediction};
+use crate::{Answer, Library, Prediction};
 
 /// The most events that one question may simulate: a few minutes' work.
 pub const MAX_EVENTS: u64 = 2_000_000_000;
@@ -78,11 +81,14 @@ fn functions(name: &str) -> Option<(Rows, Events)> {
     let closed_form: Events = |_| 0;
     Some(match name {
         "split" => (split::rows, closed_form),
+        "codec" => (codec::rows, closed_form),
+        "match" => (matching::rows, closed_form),
         "arrow" => (arrow::rows, closed_form),
         "coprocessing-drift" => (drift::rows, drift::events),
         "kv" => (kv::rows, kv::events),
         "kv-stages" => (kv_stages::rows, kv_stages::events),
         "pairings" => (pairings::rows, closed_form),
+        "machine" => (machine::rows, closed_form),
         "pushdown" => (pushdown::rows, closed_form),
         "index" => (index::rows, closed_form),
         "query" => (query::rows, closed_form),
@@ -119,19 +125,24 @@ impl Scenario {
     }
 }
 
+/// The scenario that is asked, and what answers it.
+fn find(asked: &ScenarioArgs) -> Result<(&'static Scenario, (Rows, Events)), Error> {
+    let named = scenarios().iter().find(|one| one.name == asked.scenario);
+    let found = named.and_then(|one| Some((one, functions(&one.name)?)));
+    found.ok_or_else(|| {
+        let names: Vec<_> = scenarios().iter().map(|one| &one.name).collect();
+        let problem = format!("no scenario is called {:?}", asked.scenario);
+        let error = asked.locate(Error::of_key("scenario", problem, ""));
+        error.meant(&asked.scenario, &names)
+    })
+}
+
 /// Answers a question, all of its points.
 ///
 /// # Errors
 /// [`Error`], naming the key and what is allowed.
 pub fn run(asked: &ScenarioArgs, library: &Library) -> Result<Report, Error> {
-    let named = scenarios().iter().find(|one| one.name == asked.scenario);
-    let found = named.and_then(|one| Some((one, functions(&one.name)?)));
-    let (scenario, (answer, events)) = found.ok_or_else(|| {
-        let names: Vec<_> = scenarios().iter().map(|one| &one.name).collect();
-        let problem = format!("no scenario is called {:?}", asked.scenario);
-        let error = asked.locate(Error::of_key("scenario", problem, ""));
-        error.meant(&asked.scenario, &names)
-    })?;
+    let (scenario, (answer, events)) = find(asked)?;
     let points = asked.points(scenario, library)?;
     let events = points.iter().map(events).fold(0, u64::saturating_add);
     if events > MAX_EVENTS {
@@ -151,6 +162,27 @@ pub fn run(asked: &ScenarioArgs, library: &Library) -> Result<Report, Error> {
         &asked.about
     };
     Ok(Report::of(&scenario.name, about, answered, library))
+}
+
+/// One of the figures that answer a question of one point, or why there is none.
+///
+/// # Errors
+/// As [`run`]; and where several rows answer, or none has that figure.
+pub fn figure(asked: &ScenarioArgs, name: &str, library: &Library) -> Result<Answer, Error> {
+    let (scenario, (answer, _)) = find(asked)?;
+    let mut found = Vec::new();
+    for point in asked.points(scenario, library)? {
+        for row in answer(&point, library).map_err(|error| asked.locate(error))? {
+            let those = row.shown().filter(|metric| metric.kind.name == name);
+            found.extend(those.map(|metric| metric.answer.clone()));
+        }
+    }
+    if found.len() == 1 {
+        return Ok(found.swap_remove(0));
+    }
+    let problem = format!("{} rows answer with {name:?}", found.len());
+    let remedy = "set the keys so that one does";
+    Err(asked.locate(Error::of_key("figure", problem, remedy)))
 }
 
 /// What a simulation gave where a formula predicts `closed`: its value in base units, with the

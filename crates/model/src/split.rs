@@ -12,6 +12,8 @@
 //! `R` is the CPU's rate, `r` the device's, `c` the cost of a context, `t` the time of one job. At
 //! zero T jumps by what the device costs however small its share is.
 
+pub(crate) mod published;
+
 use crate::codec::jobs;
 
 /// One input and the two that share it.

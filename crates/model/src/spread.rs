@@ -9,4 +9,4 @@ pub(crate) const SAME: f64 = 1.05;
 pub(crate) const CARD: f64 = 1.13;
 
 /// Of predictions with [`crate::EvidenceLevel::Application`].
-pub(crate) const APPLICATION: f64 = 1.5;
+pub(crate) const APPLICATION: f64 = 1.52;

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use overside_model::Library;
 use overside_model::check::check;
-use overside_model::facts::{Facts, Query};
+use overside_model::facts::{Fact, Facts, Query};
+use overside_model::questions::Questions;
 use pyo3::prelude::*;
 use serde_json::json;
 
@@ -45,6 +46,30 @@ pub(crate) fn facts(
 #[pyo3(signature = (file = None))]
 pub(crate) fn facts_check(py: Python<'_>, file: Option<&str>) -> PyResult<String> {
     guarded(|| py.detach(|| with(file, |facts| text(&check(facts, Library::published())))))
+}
+
+/// What to type to see what the model answers about a fact: `figures`, each with `name`,
+/// `published`, `unit`, and `commands`. Raises `ValueError`.
+#[pyfunction]
+#[pyo3(signature = (id, file = None))]
+pub(crate) fn facts_ask(py: Python<'_>, id: &str, file: Option<&str>) -> PyResult<String> {
+    guarded(|| {
+        py.detach(|| {
+            with(file, |facts| {
+                let figures = facts.get(id).map(Fact::figures).unwrap_or_default();
+                let figures = figures.iter().map(|figure| {
+                    let asked = Questions::published().of(figure);
+                    json!({
+                        "name": figure.name(),
+                        "published": figure.value.to_string(),
+                        "unit": figure.unit,
+                        "commands": asked.map_or_else(Vec::new, |question| question.commands()),
+                    })
+                });
+                text(&json!({ "figures": figures.collect::<Vec<_>>() }))
+            })
+        })
+    })
 }
 
 /// With the collection in `file`, or the built-in one.

@@ -50,7 +50,7 @@ mod core {
     #[pymodule_export]
     use crate::codec::{compress, decompress};
     #[pymodule_export]
-    use crate::facts::{facts, facts_check};
+    use crate::facts::{facts, facts_ask, facts_check};
     #[pymodule_export]
     use crate::log::{log_event, start_log};
     #[pymodule_export]

@@ -22,6 +22,8 @@ def main(args: argparse.Namespace) -> int:
     match args.words:
         case ["show", *ids]:
             return _show(args, ids)
+        case ["ask", *ids]:
+            return _ask_model(args, ids)
         case ["check", *fields]:
             return _check(args, fields)
     return _search(args)
@@ -83,6 +85,29 @@ def _show(args: argparse.Namespace, ids: Sequence[str]) -> int:
     else:
         cards = (_card(one, whole=True) if "figures" in one else _ordering(one) for one in chosen)
         print("\n\n".join(cards))
+    return Exit.OK
+
+
+def _ask_model(args: argparse.Namespace, ids: Sequence[str]) -> int:
+    """Prints what to type to see what the model answers about facts."""
+    if not ids:
+        raise UserError("ask needs the name of a fact", "overside facts lists them")
+    known = _ask(args, ())["ids"]
+    answers = []
+    for name in ids:
+        if name not in known:
+            raise _unknown(name, known)
+        answers.append(json.loads(_core.facts_ask(name, args.facts)))
+    if args.json:
+        print(json.dumps(answers, ensure_ascii=False))
+        return Exit.OK
+    for figure in (figure for answer in answers for figure in answer["figures"]):
+        print(f"{clean(figure['name'])}: {_figure({**figure, 'path': (), 'value': figure['published']})}")
+        if not figure["commands"]:
+            print("  no scenario speaks of it")
+        for one in figure["commands"]:
+            what = f"{clean(one['what'])}: " if one["what"] else ""
+            print(f"  {what}{clean(one['figure'])}\n    {clean(one['command'], 400)}")
     return Exit.OK
 
 
@@ -216,11 +241,14 @@ def _print_check(check: Json) -> None:
     ]
     if rows:
         print(table.text(["ordering", "says", "the model"], rows) + "\n")
-    for title, key in (("held-out", "validation"), ("calibration", "calibration")):
-        print(_scores(title, check[key]))
+    for title, key in (
+        ("facts that judge the model (a development score)", "validation"),
+        ("facts that it rests on", "calibration"),
+    ):
+        print(_scores(title, check[key]) + "\n")
     orderings = check["ordering_scores"]
     print(
-        f"orderings: {orderings['orderings']}, claimed {orderings['claimed']}, "
+        f"orderings: {orderings['orderings']}, asked about {orderings['claimed']}, "
         f"of these hold {orderings['holding']}"
     )
 
@@ -234,6 +262,9 @@ def _finding(figure: Json) -> list[str]:
             return [f"{typ} ({low} to {high})", f"{100 * figure['error']:+.1f} %", inside, rests]
         case "no-prediction":
             return [f"no prediction: {clean(figure['why'], 80)}", "", "", ""]
+        case "cannot-tell":
+            low, high = (f"{figure['modelled'][end]:.4g}" for end in ("low", "high"))
+            return [f"cannot tell ({low} to {high})", "", "", ""]
         case "doubtful":
             return ["in doubt, for orderings only", "", "", ""]
         case "words":
@@ -247,16 +278,33 @@ def _ordering_finding(one: Json) -> str:
     return f"not modelled: {clean(one['reason'], 80)}"
 
 
+#: Figures by what it takes to meet them.
+_GROUPS = {
+    "itself": "rest on themselves",
+    "restated": "said by another fact",
+    "predicted": "predicted",
+    "queries": "predicted, TPC-H",
+}
+
+
 def _scores(title: str, scores: Json) -> str:
     def share(value: float | None) -> str:
         return "-" if value is None else f"{100 * value:.1f} %"
 
-    widths = ", ".join(f"{name} x{width['median']:.2f}" for name, width in scores["widths"].items())
+    rows = [
+        [
+            _GROUPS[name],
+            str(one["figures"]),
+            share(one["median_error"]),
+            share(one["median_error_of_middle"]),
+            share(one["inside"]),
+            f"x{one['width']:.2f}",
+        ]
+        for name, one in scores["groups"].items()
+    ]
+    head = ["figures", "number", "median error", "of ranges' middle", "inside", "mean width"]
     return (
-        f"{title} facts: {scores['facts']} with {scores['figures']} figures, "
-        f"{share(scores['without_prediction'])} without a prediction\n"
-        f"  median error {share(scores['median_error'])} of facts, "
-        f"{share(scores['median_error_of_figures'])} of figures; "
-        f"inside {share(scores['inside'])} of facts, {share(scores['inside_of_figures'])} of "
-        f"figures; median width {widths or '-'}"
+        f"{title}: {scores['facts']} with {scores['figures']} figures, "
+        f"{share(scores['without_prediction'])} without a prediction, "
+        f"{scores['cannot_tell']} figures where it cannot tell\n{table.text(head, rows)}"
     )

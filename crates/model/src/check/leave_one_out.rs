@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::distance;
-use crate::claims::{self, Library};
+use crate::Library;
 use crate::facts::{Facts, Use};
 use crate::{EvidenceLevel, Interval};
 
@@ -26,7 +26,7 @@ pub struct Residual {
     /// Its fact.
     pub fact: String,
     /// The scenario that predicted it.
-    pub scenario: &'static str,
+    pub scenario: String,
     /// How near the remaining evidence is.
     pub closeness: EvidenceLevel,
     /// Typical prediction over published figure.
@@ -64,7 +64,7 @@ pub fn leave_one_out(facts: &Facts, library: &Library) -> Vec<Residual> {
         .flat_map(|fact| fact.figures());
     figures
         .filter_map(|figure| {
-            let claim = claims::claim(&figure)?;
+            let claim = super::claim(&figure)?;
             let prediction = (claim.predict)(&library.without_figure(&figure)).ok()?;
             // What a profile cannot do without cannot be left out.
             let stays = prediction.facts.contains(&figure.fact.id);

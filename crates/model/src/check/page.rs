@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Check, FigureCheck, FigureComparison, Finding, OrderingClaim, Scores, Spread};
+use super::{Check, FigureCheck, FigureComparison, Finding, Group, Scores, Spread, TELLING_MAX};
 use crate::EvidenceLevel;
 use crate::facts::Use;
+use crate::questions::OrderingFinding;
 
 /// Largest error without sign at which a figure outside its interval still counts as met: sources
 /// round, and read figures off charts.
@@ -46,6 +47,7 @@ fn write_page(
     spreads: &BTreeMap<EvidenceLevel, Spread>,
 ) -> std::fmt::Result {
     scores(out, check)?;
+    groups(out, check)?;
     widths(out, check, spreads)?;
     fields(out, check)?;
     wrong(out, check)?;
@@ -121,6 +123,45 @@ fn scores(out: &mut String, check: &Check) -> std::fmt::Result {
     )
 }
 
+fn groups(out: &mut String, check: &Check) -> std::fmt::Result {
+    writeln!(out, "### What the scores are made of\n")?;
+    writeln!(
+        out,
+        "The score on facts that judge the model is a development score: they were looked at while \
+         its formulas were chosen.\n"
+    )?;
+    for (whose, scores) in [
+        ("that judge it", &check.validation),
+        ("that it rests on", &check.calibration),
+    ] {
+        writeln!(
+            out,
+            "| facts {whose} | figures | facts | median error | from the middle of ranges | inside | \
+             geometric mean width |"
+        )?;
+        writeln!(out, "|---|---|---|---|---|---|---|")?;
+        for (group, one) in &scores.groups {
+            writeln!(
+                out,
+                "| {} | {} | {} | {:.1} % | {:.1} % | {} | x{:.2} |",
+                group.words(),
+                one.figures,
+                one.facts,
+                100.0 * one.median_error,
+                100.0 * one.median_error_of_middle,
+                percent(one.inside),
+                one.width,
+            )?;
+        }
+        writeln!(
+            out,
+            "| cannot tell: wider than {TELLING_MAX:.0} times, or down to no difference | {} | | | | never | |\n",
+            scores.cannot_tell
+        )?;
+    }
+    Ok(())
+}
+
 fn widths(
     out: &mut String,
     check: &Check,
@@ -164,7 +205,7 @@ fn fields(out: &mut String, check: &Check) -> std::fmt::Result {
         .filter(|one| one.purpose == Use::Validate)
     {
         if let Some(compared) = figure.compared() {
-            fields.entry(compared.scenario).or_default().push(compared);
+            fields.entry(&compared.scenario).or_default().push(compared);
         }
     }
     writeln!(out, "### By field, over the figures that judge it\n")?;
@@ -234,6 +275,7 @@ fn unpredicted(out: &mut String, check: &Check) -> std::fmt::Result {
         let why = match &figure.finding {
             Finding::Predicted(_) => continue,
             Finding::NoPrediction { why, .. } => why.as_str(),
+            Finding::CannotTell { .. } => "cannot tell: the interval says nothing",
             Finding::NotCovered => "no scenario speaks of it",
             Finding::Doubtful => "its number is in doubt: for orderings only",
             Finding::Words => "it is qualitative",
@@ -258,13 +300,13 @@ fn orderings(out: &mut String, check: &Check) -> std::fmt::Result {
     writeln!(out, "|---|---|---|")?;
     for ordering in &check.orderings {
         let finding = match &ordering.finding {
-            OrderingClaim::Claimed {
+            OrderingFinding::Claimed {
                 holds: true,
                 scenario,
                 ..
             } => format!("holds ({scenario})"),
-            OrderingClaim::Claimed { scenario, .. } => format!("**fails** ({scenario})"),
-            OrderingClaim::NotModelled { reason } => format!("not modelled: {reason}"),
+            OrderingFinding::Claimed { scenario, .. } => format!("**fails** ({scenario})"),
+            OrderingFinding::NotModelled { reason } => format!("not modelled: {reason}"),
         };
         writeln!(
             out,
@@ -275,6 +317,18 @@ fn orderings(out: &mut String, check: &Check) -> std::fmt::Result {
         )?;
     }
     Ok(())
+}
+
+impl Group {
+    /// In words, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Itself => "rests on itself",
+            Self::Restated => "said by another fact",
+            Self::Predicted => "predicted",
+            Self::Queries => "predicted, TPC-H",
+        }
+    }
 }
 
 impl EvidenceLevel {

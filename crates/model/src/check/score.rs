@@ -1,12 +1,13 @@
 //! How well all figures of a kind are met.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{FigureCheck, FigureComparison, Finding, OrderingCheck, OrderingClaim};
+use super::{FigureCheck, FigureComparison, Finding, Group, OrderingCheck};
 use crate::EvidenceLevel;
 use crate::facts::Use;
+use crate::questions::OrderingFinding;
 
 /// How well the facts of one use are met.
 ///
@@ -26,6 +27,8 @@ pub struct Scores {
     pub facts_predicted: usize,
     /// Figures that are predicted.
     pub figures_predicted: usize,
+    /// Figures whose prediction says nothing; they count as not predicted.
+    pub cannot_tell: usize,
     /// Share of the facts without a prediction, whether because nothing supports one or because
     /// no scenario speaks of it.
     pub without_prediction: f64,
@@ -41,8 +44,27 @@ pub struct Scores {
     pub inside_of_figures: Option<f64>,
     /// How wide the intervals are, by how near the evidence is.
     pub widths: BTreeMap<EvidenceLevel, Width>,
+    /// The same, by what it takes to meet a figure.
+    pub groups: BTreeMap<Group, GroupScores>,
     /// Figures predicted, by scenario.
-    pub scenarios: BTreeMap<&'static str, usize>,
+    pub scenarios: BTreeMap<String, usize>,
+}
+
+/// How well figures are met that take the same.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct GroupScores {
+    /// How many.
+    pub figures: usize,
+    /// Of how many facts.
+    pub facts: usize,
+    /// Median over figures of the error, without sign.
+    pub median_error: f64,
+    /// The same from the middle of published ranges.
+    pub median_error_of_middle: f64,
+    /// Share of the figures that are inside.
+    pub inside: f64,
+    /// Geometric mean of upper end over lower end.
+    pub width: f64,
 }
 
 /// How wide intervals are.
@@ -132,7 +154,7 @@ impl Scores {
         };
         let mut scenarios = BTreeMap::new();
         for compared in &predicted {
-            *scenarios.entry(compared.scenario).or_default() += 1;
+            *scenarios.entry(compared.scenario.clone()).or_default() += 1;
         }
         let error = |one: &&FigureComparison| one.error.abs();
         Self {
@@ -142,6 +164,7 @@ impl Scores {
             doubtful: count(|finding| matches!(finding, Finding::Doubtful)),
             facts_predicted: by_fact.len(),
             figures_predicted: predicted.len(),
+            cannot_tell: count(|finding| matches!(finding, Finding::CannotTell { .. })),
             without_prediction: without(|figure| figure.compared().is_none()),
             not_covered: without(|figure| matches!(figure.finding, Finding::NotCovered)),
             median_error: median(by_fact.iter().filter_map(|all| mean(all.iter().map(error)))),
@@ -151,9 +174,34 @@ impl Scores {
             ),
             inside_of_figures: mean(predicted.iter().map(|one| share(one.inside))),
             widths: widths(&predicted),
+            groups: groups(&all),
             scenarios,
         }
     }
+}
+
+fn groups(figures: &[&FigureCheck]) -> BTreeMap<Group, GroupScores> {
+    let mut groups: BTreeMap<Group, Vec<(&str, &FigureComparison)>> = BTreeMap::new();
+    for figure in figures {
+        if let Some(compared) = figure.compared() {
+            (groups.entry(compared.group).or_default()).push((&figure.fact, compared));
+        }
+    }
+    let scores = |all: Vec<(&str, &FigureComparison)>| {
+        let facts: BTreeSet<&str> = all.iter().map(|(fact, _)| *fact).collect();
+        let each = || all.iter().map(|(_, one)| *one);
+        Some(GroupScores {
+            figures: all.len(),
+            facts: facts.len(),
+            median_error: median(each().map(|one| one.error.abs()))?,
+            median_error_of_middle: median(each().map(|one| one.error_of_middle.abs()))?,
+            inside: mean(each().map(|one| share(one.inside)))?,
+            width: mean(each().map(|one| one.width.ln()))?.exp(),
+        })
+    };
+    (groups.into_iter())
+        .filter_map(|(group, all)| Some((group, scores(all)?)))
+        .collect()
 }
 
 fn widths(predicted: &[&FigureComparison]) -> BTreeMap<EvidenceLevel, Width> {
@@ -180,8 +228,8 @@ fn widths(predicted: &[&FigureComparison]) -> BTreeMap<EvidenceLevel, Width> {
 impl OrderingScores {
     pub(super) fn of(orderings: &[OrderingCheck]) -> Self {
         let holds = |one: &OrderingCheck| match one.finding {
-            OrderingClaim::Claimed { holds, .. } => Some(holds),
-            OrderingClaim::NotModelled { .. } => None,
+            OrderingFinding::Claimed { holds, .. } => Some(holds),
+            OrderingFinding::NotModelled { .. } => None,
         };
         let claimed: Vec<bool> = orderings.iter().filter_map(holds).collect();
         Self {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Fact, Facts, Figure, FigureValue, Flag, Kind, Ordering, Use};
+use crate::questions::{Asked, Questions};
 use crate::{Basis, Dimension};
 
 /// What to look for. All that is given must apply.
@@ -69,6 +70,9 @@ pub struct FigureText {
     pub value: String,
     /// In which unit, as the source prints it.
     pub unit: String,
+    /// What it asks of a scenario.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ask: Option<Asked>,
     /// Both ends in bytes a second, where it is such a rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<[f64; 2]>,
@@ -104,6 +108,9 @@ fn bytes_per_s(figure: &Figure<'_>) -> Option<[f64; 2]> {
 fn says(figures: Vec<Figure<'_>>) -> Vec<FigureText> {
     (figures.into_iter())
         .map(|figure| FigureText {
+            ask: Questions::published()
+                .of(&figure)
+                .map(|question| question.asked()),
             bytes_per_s: bytes_per_s(&figure),
             value: figure.value.to_string(),
             unit: figure.unit.to_owned(),

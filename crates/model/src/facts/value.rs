@@ -73,7 +73,7 @@ impl Figure<'_> {
     pub fn known_unit(&self) -> Option<Unit> {
         Some(match self.unit {
             "Gbps" => Unit::GbPerS,
-            "Mops" | "MOPS" => Unit::MopsPerS,
+            "Mops" | "MOPS" | "MTPS" | "MIPS" => Unit::MopsPerS,
             "Gops" => Unit::GopsPerS,
             "x" => Unit::Count,
             name => serde_yaml_ng::from_value(Value::String(name.into())).ok()?,

@@ -153,6 +153,11 @@ impl LeftOut {
     }
 
     fn keeps(&self, profile: &Profile, quantity: &Quantity) -> bool {
+        if let Some((fact, path)) = &quantity.cites {
+            // It is that figure, and no other.
+            let is_gone = |paths: &Vec<Vec<String>>| paths.contains(path);
+            return !self.figures.get(fact).is_some_and(is_gone);
+        }
         !self.touches(profile, &quantity.facts)
             || [quantity.low, quantity.value, quantity.high]
                 .into_iter()

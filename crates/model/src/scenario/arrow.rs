@@ -4,7 +4,7 @@ use overside_config::Error;
 
 use super::{Point, Row};
 use crate::Library;
-use crate::claims::arrow::{Figures, answer};
+use crate::arrow::{Figures, answer};
 
 fn chosen(point: &Point, key: &str, words: [&'static str; 2]) -> &'static str {
     if point.word(key) == words[0] {
@@ -16,7 +16,10 @@ fn chosen(point: &Point, key: &str, words: [&'static str; 2]) -> &'static str {
 
 /// Answers one point.
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
-    let codec = chosen(point, "codec", ["lz4", "zstd"]);
+    let codec = match point.word("codec") {
+        "none" => "none",
+        _ => chosen(point, "codec", ["lz4", "zstd"]),
+    };
     let threads = chosen(point, "threads", ["one", "all"]);
     let ratio = |name: &str, figure| point.metric(name, answer(library, figure));
     let mut notes = vec![
@@ -29,11 +32,19 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     } else {
         let task = chosen(point, "task", ["serialise", "deserialise"]);
         let speedup = Figures::Speedup(task, codec, threads);
-        vec![
-            ratio("engine over host", speedup),
-            ratio("left by the engine", Figures::Left("deflate")),
-            ratio("left by the host", Figures::Left(codec)),
-        ]
+        let mut more = Vec::new();
+        if codec != "none" {
+            more.extend([
+                ratio("engine over host", speedup),
+                ratio("left by the engine", Figures::Left("deflate")),
+                ratio("left by the host", Figures::Left(codec)),
+            ]);
+        }
+        if (task, threads) == ("serialise", "one") && codec != "zstd" {
+            more.push(ratio("time on the host", Figures::Time(codec)));
+            notes.push("\"time on the host\" is of the study's table of particles".into());
+        }
+        more
     };
     Ok(vec![Row {
         more,

@@ -4,8 +4,8 @@ use overside_config::Error;
 
 use super::{Point, Row};
 use crate::Completion;
-use crate::claims::link_words::Loans;
-use crate::dma::{self, Access, INLINE_BYTES, Primitive, Transfer};
+use crate::dma::{self, Access, INLINE_BYTES, Primitive, SHORT_BYTES, Transfer};
+use crate::loans::Loans;
 use crate::{EvidenceLevel, Initiator, Library};
 
 fn transfer(point: &Point) -> Result<Transfer, Error> {
@@ -39,9 +39,8 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     let (card, cores) = (point.word("profile"), point.number("cores"));
     let depth = point.number_if_set("depth");
     let loans = Loans::of(library, &[card]);
-    let relative = loans.predict(EvidenceLevel::Card, |values| {
-        dma::latency(values, card, &transfer)
-    });
+    let near = dma::closeness(&loans, card, &transfer);
+    let relative = loans.predict(near, |values| dma::latency(values, card, &transfer));
     let latency = loans.predict(EvidenceLevel::Card, |values| {
         dma::latency_ns(values, card, &transfer)
     });
@@ -51,7 +50,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         if polls {
             return point.given(name, cores);
         }
-        let busy = loans.predict(EvidenceLevel::Card, |values| {
+        let busy = loans.predict(EvidenceLevel::Same, |values| {
             Ok(cores * dma::core_use(values, card, &transfer)?)
         });
         point.metric(name, busy)
@@ -68,8 +67,33 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         ],
         ..Row::default()
     };
+    let packets = loans.own(|values| dma::packets(values, card, transfer.bytes));
+    row.more.push(point.metric("packets", packets));
+    if let Some(other) = point.word_if_set("other") {
+        let both = Loans::of(library, &[card, other]);
+        let near = dma::over_card_closeness(&both, card, &transfer);
+        let over = both.predict(near, |values| {
+            dma::over_card(values, card, other, &transfer)
+        });
+        row.more.push(point.metric("over the other card", over));
+    }
     if transfer.primitive == Primitive::Dma {
-        let per_s = loans.predict(EvidenceLevel::Card, |values| {
+        let peak = loans.predict(EvidenceLevel::Same, |values| {
+            dma::peak(values, card, transfer.initiator)
+        });
+        row.more.push(point.metric("peak", peak));
+        if transfer.completion == Completion::Event {
+            let gap =
+                loans.own(|values| values.get(&dma::of(card, "dma.event.throughput.initiator")));
+            row.more
+                .push(point.metric("DMAs by the host over those by the card", gap));
+        }
+        let near = if transfer.bytes <= SHORT_BYTES && cores == 1.0 && depth.is_none() {
+            EvidenceLevel::Same
+        } else {
+            EvidenceLevel::Card
+        };
+        let per_s = loans.predict(near, |values| {
             dma::per_s(values, card, &transfer, cores, depth)
         });
         let rate = loans.predict(EvidenceLevel::Card, |values| {

@@ -7,8 +7,8 @@ use std::cell::OnceCell;
 use overside_config::Error;
 
 use super::{Method, Point, Row, simulated};
-use crate::claims::link_words::Loans;
 use crate::contention::{self, Demand, SharedPath};
+use crate::loans::Loans;
 use crate::{
     Answer, Evaluation, EvidenceLevel, Initiator, Interval, Library, NoPrediction, Prediction,
     Values, dma, network,
@@ -78,32 +78,32 @@ impl Traffic<'_> {
         self.arriving.interval.typ
     }
 
-    /// What is kept of the traffic, in bytes a second.
-    fn kept(&self, intensity: f64) -> Answer {
-        let kept = self.loans.predict(EvidenceLevel::Application, |values| {
+    /// The share of what was sent that is not kept: that is what there is a doubt about.
+    fn lost(&self, intensity: f64) -> Answer {
+        let sent = self.point.number("traffic");
+        let lost = self.loans.predict(EvidenceLevel::Application, |values| {
             let lost = contention::traffic_loss(values, self.card, intensity)?;
             let left = self.arriving_per_s() * (1.0 - lost);
-            Ok(left.min(self.shares(values, intensity)?.0))
+            Ok(1.0 - left.min(self.shares(values, intensity)?.0) / sent)
         });
-        // The doubt is about what is lost: what is kept is no more than what arrived.
-        kept.map(|mut kept| {
-            kept.interval.high = kept.interval.high.min(self.arriving.interval.high);
-            kept
+        lost.map(|mut lost| {
+            lost.interval.high = lost.interval.high.min(1.0);
+            lost
         })
     }
 
-    /// The share of what was sent that is not kept.
-    fn lost(&self, kept: &Answer) -> Answer {
+    /// What is kept of the traffic, in bytes a second.
+    fn kept(&self, lost: &Answer) -> Answer {
         let sent = self.point.number("traffic");
-        let kept = kept.clone()?;
-        let Interval { low, typ, high } = kept.interval;
+        let lost = lost.clone()?;
+        let Interval { low, typ, high } = lost.interval.map(|lost| sent * (1.0 - lost));
         Ok(Prediction {
             interval: Interval {
-                low: 1.0 - high / sent,
-                typ: 1.0 - typ / sent,
-                high: 1.0 - low / sent,
+                low: low.min(high),
+                typ,
+                high: low.max(high).min(self.arriving.interval.high),
             },
-            ..kept
+            ..lost
         })
     }
 
@@ -123,21 +123,19 @@ impl Traffic<'_> {
     fn closed_form(&self) -> Row {
         let point = self.point;
         let Some(intensity) = self.intensity else {
-            let kept = Ok(self.arriving.clone());
+            let lost = 1.0 - self.arriving_per_s() / point.number("traffic");
             return Row {
-                more: vec![point.metric("lost", self.lost(&kept))],
-                throughput: Some(point.metric("traffic", kept)),
+                more: vec![point.given("lost", lost)],
+                throughput: Some(point.metric("traffic", Ok(self.arriving.clone()))),
                 notes: vec!["jobs of the engines do not cross the path of the traffic".into()],
                 ..Row::default()
             };
         };
-        let kept = self.kept(intensity);
+        let lost = self.lost(intensity);
+        let kept = self.kept(&lost);
         let moved = (self.loans).predict(EvidenceLevel::Card, |v| Ok(self.shares(v, intensity)?.1));
         Row {
-            more: vec![
-                point.metric("lost", self.lost(&kept)),
-                point.metric("DMA moves", moved),
-            ],
+            more: vec![point.metric("lost", lost), point.metric("DMA moves", moved)],
             throughput: Some(point.metric("traffic", kept)),
             bottleneck: Some(self.limit()),
             ..Row::default()
@@ -194,7 +192,9 @@ impl Traffic<'_> {
                 "a shorter phase or longer frames",
             )
         })?;
-        let beside = self.intensity.map(|at| (self.kept(at), self.waiting(at)));
+        let beside = self
+            .intensity
+            .map(|at| (self.kept(&self.lost(at)), self.waiting(at)));
         let rows = windows.iter().enumerate();
         Ok(rows
             .map(|(at, window)| self.window(&world, at, window, beside.as_ref()))

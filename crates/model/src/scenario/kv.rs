@@ -193,6 +193,13 @@ pub(super) fn events(point: &Point) -> u64 {
 /// Answers one point.
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
     let asked = KvPoint::of(point);
+    if point.word("store") == "redis" {
+        if asked.setup.design != Design::CpuOnly {
+            let problem = "Redis was measured without offload only";
+            return Err(Error::of_key("store", problem, "take design cpu-only"));
+        }
+        return Ok(vec![redis(point, library)]);
+    }
     if asked.load_per_s.is_some() && asked.in_flight.is_some() {
         let problem = "clients either send a load or wait for their answers";
         let allowed = "`load` or `in_flight`, not both";
@@ -230,6 +237,7 @@ fn closed_form(
         row.host_cores = Some(point.given("host cores", sides.host_cores));
         row.more.push(point.given("Arm cores", sides.soc_cores));
     }
+    row.more.extend(details(asked, library));
     let name = "PCIe bytes a request";
     row.more.push(match asked.setup.design {
         Design::DpuOnly => point.given(name, 0.0),
@@ -252,6 +260,70 @@ fn closed_form(
         );
     }
     row
+}
+
+/// What each side serves, the longest latency and, without offload, what a host core does.
+fn details(asked: &KvPoint<'_>, library: &Library) -> Vec<super::Metric> {
+    let (point, setup) = (asked.point, &asked.setup);
+    let metric = |name: &str, answer| point.metric(name, answer);
+    let answer =
+        |formula: &dyn Fn(&Testbed<'_, '_>) -> Evaluation| kv::answer(library, asked.card, formula);
+    let mut more = Vec::new();
+    if asked.load_per_s.is_none() && asked.in_flight.is_none() {
+        let longest = answer(&|bed| Ok(kv::latency_ns(bed, setup, true)?.value));
+        more.push(metric("longest latency", longest));
+    }
+    match setup.design {
+        Design::CpuOnly => {
+            let mix = (kv::YCSB.iter()).find(|(_, gets)| (gets - setup.gets).abs() < 1e-9);
+            let Some((mix, _)) = mix else { return more };
+            for part in kv::PARTS {
+                let share = answer(&|bed| kv::share(bed, part, *mix));
+                more.push(metric(&format!("{part} share"), share));
+            }
+            let communication = answer(&|bed| kv::communication_share(bed, *mix));
+            more.push(metric("communication share", communication));
+            let polling = answer(&|bed| {
+                Ok(kv::share(bed, "receive", *mix)? / kv::communication_share(bed, *mix)?)
+            });
+            more.push(metric("polling share of communication", polling));
+        }
+        Design::DpuOnly => {}
+        _ => {
+            more.push(metric(
+                "card side",
+                answer(&|bed| Ok(kv::sides(bed, setup)?.soc_per_s)),
+            ));
+            for (name, message) in [
+                ("slot over packet, GET request", Message::GetRequest),
+                ("slot over packet, GET response", Message::GetResponse),
+                ("slot over packet, SET request", Message::SetRequest),
+                ("slot over packet, SET response", Message::SetResponse),
+            ] {
+                let ratio = answer(&|bed| Ok(1.0 / kv::packet_over_slot(bed, message)?));
+                more.push(metric(name, ratio));
+            }
+        }
+    }
+    if matches!(setup.design, Design::Dual | Design::Sharded) {
+        more.push(metric(
+            "host side",
+            answer(&|bed| Ok(kv::sides(bed, setup)?.host_per_s)),
+        ));
+        let spare = answer(&|bed| kv::spare_per_s(bed, setup.gets));
+        more.push(metric("host side at most", spare));
+    }
+    more
+}
+
+/// Another store, of which one rate was published.
+fn redis(point: &Point, library: &Library) -> Row {
+    let rate = kv::answer(library, point.word("profile"), |bed| bed.host("redis.rate"));
+    Row {
+        throughput: Some(point.metric("throughput", rate)),
+        notes: vec!["Redis with 8 threads of the study's host, at a latency of 50 us".into()],
+        ..Row::default()
+    }
 }
 
 /// Which store the figures are of, and how far another one is from it.

@@ -3,9 +3,10 @@
 use overside_config::Error;
 
 use super::{Point, Row};
-use crate::claims::link_words::Loans;
+use crate::dma::of;
+use crate::loans::Loans;
 use crate::network::{self, Submode, Verb};
-use crate::{EvidenceLevel, Library, Outcome};
+use crate::{Library, Outcome};
 
 /// Answers one point.
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
@@ -16,11 +17,24 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     let tcp = |answer| Some(point.metric("TCP", answer));
     if point.word("path") == "ends" {
         let threads = point.number("threads");
-        let ending = loans.predict(EvidenceLevel::Card, |values| {
-            network::tcp_ending(values, machine, threads)
-        });
+        let near = network::ending_closeness(&loans, machine, threads);
+        let ending = loans.predict(near, |values| network::tcp_ending(values, machine, threads));
+        let remote = |name: &str, parameter: &str| {
+            let answer = loans.own(|values| values.get(&of(machine, parameter)));
+            point.metric(name, answer)
+        };
+        let connections = loans.own(|values| network::rdma_connections(values, machine));
         return Ok(vec![Row {
             throughput: tcp(within_port(ending)),
+            more: vec![
+                remote("TCP latency over a host's", "tcp.remote.latency"),
+                remote("RDMA latency over a host's", "rdma.remote.latency"),
+                remote("RDMA rate over a host's", "rdma.remote.rate"),
+                point.metric("RDMA connections", connections),
+            ],
+            notes: vec![
+                "\"over a host's\": from afar, to the card's cores over to a host's".into(),
+            ],
             ..Row::default()
         }]);
     }
@@ -30,7 +44,8 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     } else {
         "the hosts"
     };
-    let through = within_port(loans.predict(EvidenceLevel::Card, |values| {
+    let near = network::through_closeness(&loans, machine, submode);
+    let through = within_port(loans.predict(near, |values| {
         Ok(Outcome {
             value: network::tcp_through(values, machine, submode)?,
             bottleneck: Some(cores_or_hosts.into()),
@@ -47,7 +62,8 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
             ("RDMA write longer by", Verb::Write),
             ("RDMA send longer by", Verb::SendRecv),
         ] {
-            let longer = loans.predict(EvidenceLevel::Card, |values| {
+            let near = network::detour_closeness(&loans, machine, verb, long);
+            let longer = loans.predict(near, |values| {
                 network::rdma_detour(values, machine, verb, long)
             });
             row.more.push(point.metric(name, longer));

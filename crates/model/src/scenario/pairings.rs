@@ -4,7 +4,7 @@ use overside_config::Error;
 
 use super::{Metric, Point, Row};
 use crate::kv::{self, Application, Design, Pairing, Setup, Submode, Testbed};
-use crate::{Evaluation, Library, MissingParameter, Outcome};
+use crate::{Evaluation, EvidenceLevel, Library, MissingParameter, Outcome};
 
 /// The way past the card's Arm cores.
 const OFF_PATH: &str = "off-path";
@@ -71,22 +71,70 @@ impl Pairings<'_> {
         let cores = kv::answer(self.library, self.point.word("profile"), |bed| bed.cores());
         let cores = cores.map_or(8.0, |cores| cores.interval.typ);
         let host_cores = if on_host { cores } else { 0.0 };
+        let most = self.metric("throughput over ch-sh, where they differ most", |bed| {
+            kv::relative_rate(bed, self.store, self.pairing, gets, true)
+        });
+        let mut more = vec![most];
+        match self.pairing {
+            Pairing::ChSh => more.extend(self.generations(gets)),
+            Pairing::ChSd if self.store == Application::Mica => more.extend([
+                self.metric("throughput over ch-sh behind a BF-2", |bed| {
+                    kv::soc_against_older_host(bed, gets, false)
+                }),
+                self.metric("latency over ch-sh behind a BF-2", |bed| {
+                    kv::soc_against_older_host(bed, gets, true)
+                }),
+            ]),
+            _ => {}
+        }
         Row {
             bottleneck: Some(self.pairing.bottleneck().into()),
             throughput: Some(throughput),
             host_cores: Some(self.point.given("host cores of the server", host_cores)),
-            more: vec![
+            more: [
                 self.metric("throughput over ch-sh", |bed| self.relative_rate(bed, gets)),
                 self.metric("latency over ch-sh", |bed| {
                     kv::relative_latency(bed, self.store, self.pairing, gets)
                 }),
-            ],
+            ]
+            .into_iter()
+            .chain(more)
+            .collect(),
             ..Row::default()
         }
     }
 
+    /// Both on hosts: against the cards before, and what hashing takes of a core.
+    fn generations(&self, gets: f64) -> Vec<Metric> {
+        let share = |side: &str| {
+            let name = format!("hash.{}.{side}", self.store.name());
+            move |bed: &Testbed<'_, '_>| bed.pairing_host(&name)
+        };
+        let mut more = vec![
+            self.metric("hash share on the host", share("host")),
+            self.metric("hash share on the card", share("soc")),
+        ];
+        if self.point.word("profile") == "bf3-8c" {
+            more.push(self.metric("throughput over the generation before", |bed| {
+                kv::generation_gain(bed, self.store, gets, false)
+            }));
+            more.push(
+                self.metric("latency of the generation before over it", |bed| {
+                    kv::generation_gain(bed, self.store, gets, true)
+                }),
+            );
+        }
+        more
+    }
+
     fn on_path(&self, submode: Submode) -> Row {
-        let rate = self.metric("throughput", |bed| kv::submode_rate_per_s(bed, submode));
+        let rate = self.metric("throughput", |bed| {
+            // Published as a ratio to the slowest only.
+            if submode != Submode::SoftwareSwitch {
+                bed.weaken_evidence(EvidenceLevel::Card);
+            }
+            kv::submode_rate_per_s(bed, submode)
+        });
         let latency = self.metric("latency at full load", |bed| {
             kv::submode_latency_ns(bed, submode)
         });

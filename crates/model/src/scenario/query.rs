@@ -26,8 +26,9 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
             ..Row::default()
         }
     };
-    if let Some(query) = point.number_if_set("query") {
-        return Ok(vec![one(Some(query as u32))]);
+    if let Some(query) = point.word_if_set("query") {
+        // What is no number stands for all.
+        return Ok(vec![one(query.parse().ok())]);
     }
     Ok(QUERIES.map(Some).chain([None]).map(one).collect())
 }

@@ -4,7 +4,7 @@ use overside_config::Error;
 
 use super::{Point, Row};
 use crate::Library;
-use crate::claims::split::{Asked, Codec, Driver, Figures, Way, answer};
+use crate::split::published::{Asked, Codec, Driver, Figures, Way, answer};
 
 /// Answers one point.
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {

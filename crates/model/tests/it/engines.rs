@@ -2,34 +2,28 @@
 
 use overside_model::check::check;
 use overside_model::facts::{Facts, Use};
+use overside_model::questions::Questions;
 use overside_model::{Completion, EvidenceLevel, Library, Profile, Work, cost};
 use overside_ops::Operation;
 
-use crate::ask::{ask, assert_says, figure, preset, rate, refused};
+use crate::ask::{ask, assert_says, figure, metric, preset, rate, refused};
 
-/// A fact in the collection's form.
-fn fact(device: &str, workload: &str, metric: &str, rest: &str) -> String {
-    format!(
-        "{{id: x, paper: p, device: {device:?}, workload: {workload:?}, metric: {metric:?}, \
-         kind: measured, use: validate, {rest}}}"
-    )
+/// What a question is answered: the typical figure in base units, the width and how near the evidence is.
+fn predicted(library: &Library, ask: &str) -> Option<(f64, f64, EvidenceLevel)> {
+    let text = format!(
+        "meta: {{}}\nfacts:\n- {{id: x, paper: p, device: d, workload: w, metric: m, kind: measured, \
+         use: validate, value: 1, unit: MiB/s, ask: {{scenario: {ask}}}}}\n"
+    );
+    let facts = Facts::parse("test", &text).unwrap();
+    let figures = facts.facts[0].figures();
+    let question = Questions::published().of(&figures[0]).unwrap();
+    let known = question.answer(library).ok()?;
+    let interval = known.interval;
+    Some((interval.typ, interval.high / interval.low, known.closeness))
 }
 
-/// The same of one rate in MiB/s.
-fn mib(device: &str, workload: &str, metric: &str) -> String {
-    fact(device, workload, metric, "value: 1, unit: MiB/s")
-}
-
-/// What is predicted for one figure, in its unit, and how near the evidence is.
-fn predicted(library: &Library, fact: &str) -> Option<(f64, f64, EvidenceLevel)> {
-    let facts = Facts::parse("test", &format!("meta: {{}}\nfacts:\n- {fact}\n")).unwrap();
-    let check = check(&facts, library);
-    let compared = check.figures[0].compared()?;
-    Some((compared.modelled.typ, compared.width, compared.closeness))
-}
-
-fn published(fact: &str) -> (f64, f64, EvidenceLevel) {
-    predicted(Library::published(), fact).unwrap_or_else(|| panic!("nothing is said of {fact}"))
+fn published(ask: &str) -> (f64, f64, EvidenceLevel) {
+    predicted(Library::published(), ask).unwrap_or_else(|| panic!("nothing is said of {ask}"))
 }
 
 #[test]
@@ -42,7 +36,10 @@ fn figures_that_judge_the_model_are_met() {
         .iter()
         .filter(|one| one.purpose == Use::Validate)
     {
-        let Some(compared) = figure.compared().filter(|one| mine.contains(&one.scenario)) else {
+        let Some(compared) = figure
+            .compared()
+            .filter(|one| mine.contains(&one.scenario.as_str()))
+        else {
             continue;
         };
         seen += 1;
@@ -54,46 +51,53 @@ fn figures_that_judge_the_model_are_met() {
     assert!(inside * 10 >= seen * 9, "{inside} of {seen}");
 }
 
+/// A split's throughput.
+fn split(direction: &str, setting: &str, share: u32) -> String {
+    format!(
+        "split, figure: throughput, codec: deflate, direction: {direction}, initiator: host, \
+         setting: {setting}, share: {share}"
+    )
+}
+
 #[test]
 fn shares_and_settings_that_were_not_published_are_answered_by_the_same_formula() {
-    let split = |direction: &str, setting: &str, share: u32| {
-        let workload = format!("co-process deflate {direction} ({setting})");
-        published(&mib(
-            "host+BF-2",
-            &workload,
-            &format!("throughput @{share} %"),
-        ))
-        .0
-    };
-    let at = |share| split("compress", "static", share);
+    let of = |direction, setting, share| published(&split(direction, setting, share)).0;
+    let at = |share| of("compress", "static", share);
     assert!(at(10) < at(50) && at(50) < at(80) && at(80) < at(100));
     assert!(
         (at(50) / at(0) - 2.0).abs() < 0.05,
         "half of the work is left to the CPU"
     );
     // The jump at zero: however little the device gets, its context has to be set up.
-    let of = |share, setting| split("decompress", setting, share);
-    assert!(of(1, "reconfig") < 0.8 * of(0, "static"));
-    assert!(of(1, "static") > 0.99 * of(0, "static"));
+    let inflate = |setting, share| of("decompress", setting, share);
+    assert!(inflate("reconfiguration", 1) < 0.8 * inflate("static", 0));
+    assert!(inflate("static", 1) > 0.99 * inflate("static", 0));
+}
+
+/// An engine's throughput with a context for each input.
+fn offload(profile: &str, direction: &str) -> String {
+    format!(
+        "codec, figure: throughput, profile: {profile}, direction: {direction}, context: new, inputs: corpus"
+    )
 }
 
 #[test]
 fn a_card_without_figures_of_its_own_is_answered_from_the_other_with_more_doubt() {
-    let offload = |device: &str| published(&mib(device, "deflate decompress", "corpus mean"));
-    let (bf2, bf2_width, _) = offload("BF-2 HW");
-    let (bf3, bf3_width, closeness) = offload("BF-3 HW");
+    let (bf2, bf2_width, _) = published(&offload("bf2-soc", "decompress"));
+    let (bf3, bf3_width, closeness) = published(&offload("bf3-soc", "decompress"));
     assert!(bf3 > bf2 && bf3_width > bf2_width);
     assert_eq!(closeness, EvidenceLevel::Application);
     // A card without such an engine gets no figure.
-    let absent = mib("BF-3 HW", "deflate compress", "mean throughput");
+    let absent = offload("bf3-soc", "compress");
     assert_eq!(predicted(Library::published(), &absent), None);
 }
 
 #[test]
 fn without_a_fact_the_nearest_one_answers_or_nothing_does() {
-    let figure = |codec: &str| mib("host CPU", codec, "throughput @0 %");
-    let inflate = figure("co-process deflate decompress");
-    let deflate = figure("co-process deflate compress");
+    let (inflate, deflate) = (
+        split("decompress", "static", 0),
+        split("compress", "static", 0),
+    );
     let poorer = Library::published().without(&["coproc.co.dec.f0", "coproc.co.comp.f0"]);
     let (known, width, _) = published(&inflate);
     let (guessed, wider, closeness) = predicted(&poorer, &inflate).unwrap();
@@ -104,68 +108,29 @@ fn without_a_fact_the_nearest_one_answers_or_nothing_does() {
 }
 
 #[test]
-fn a_start_up_that_nobody_published_gives_no_size_from_which_offload_pays() {
-    let cut = fact(
-        "BF-2",
-        "deflate compress accel",
-        "slower than CPU below",
-        "value: 1, unit: KB",
-    );
-    assert_eq!(predicted(Library::published(), &cut), None);
+fn a_start_up_that_nobody_published_gives_no_ratio_for_small_inputs() {
     // Speed-ups were published for large inputs, of which the start is no part.
-    let ratio = |metric: &str| {
-        fact(
-            "BF-2 accel/host threaded",
-            "deflate compress",
-            metric,
-            "value: 4, unit: x",
-        )
+    let ratio = |size: &str| {
+        let set = [
+            ("profile", "bf2"),
+            ("direction", "compress"),
+            ("context", "kept"),
+            ("size", size),
+        ];
+        let report = ask("codec", &set);
+        let named = |one: &&overside_model::scenario::Metric| one.kind.name.ends_with("the host");
+        report.rows[0].shown().find(named).unwrap().answer.clone()
     };
-    assert!(predicted(Library::published(), &ratio("ratio at 256 MB")).is_some());
-    assert_eq!(
-        predicted(Library::published(), &ratio("ratio at 1 MB")),
-        None
-    );
+    assert!(ratio("256 MB").is_ok());
+    assert!(ratio("1 MB").unwrap_err().why.contains("start"));
     // With a context for each input there is one: its cost is known.
-    let metric = "HW = CPU cut-off";
-    let cut = fact(
-        "BF-2 HW",
-        "deflate decompress",
-        metric,
-        "value: 7, unit: MiB",
-    );
-    let (size, _, _) = published(&cut);
-    assert!(size > 5.0 && size < 20.0, "{size}");
-}
-
-#[test]
-fn words_that_are_not_about_codecs_are_left_to_others() {
-    for (device, workload, metric) in [
-        ("BF-2", "fp64 add", "throughput, 1 core"),
-        ("host", "deflate", "colour"),
-        ("BF-2", "co-process", "throughput"),
-        ("", "", ""),
-        ("/", "deflate compress", "ratio %"),
-        (
-            "BF-2 HW",
-            "deflate compress",
-            "throughput at 999999999999999999999 GiB",
-        ),
-    ] {
-        for rest in ["value: 1, unit: x", "value: {a: 1, b: [1, 2]}, unit: '%'"] {
-            let text = fact(device, workload, metric, rest);
-            let _ = predicted(Library::published(), &text);
-        }
-    }
-    let text = fact(
-        "BF-2",
-        "fp64 add",
-        "throughput, 1 core",
-        "value: 1, unit: Gops/s",
-    );
-    let facts = Facts::parse("test", &format!("meta: {{}}\nfacts:\n- {text}\n")).unwrap();
-    let check = check(&facts, &Library::new(Vec::new()));
-    assert!(check.figures[0].compared().is_none());
+    let set = [
+        ("direction", "decompress"),
+        ("context", "new"),
+        ("host", "host-coproc-bf2"),
+    ];
+    let from = metric(&ask("codec", &set).rows[0], "faster from") / 1_048_576.0;
+    assert!(from > 3.0 && from < 20.0, "{from}");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use overside_model::check::{Finding, check};
 use overside_model::facts::{Fact, Facts, Figure};
-use overside_model::{EvidenceLevel, Library, claims};
+use overside_model::questions::Questions;
+use overside_model::{EvidenceLevel, Library};
 
 use crate::ask::{ask, assert_says, latency_ns, rate, refused};
 
@@ -15,9 +16,9 @@ fn figure<'a>(fact: &'a Fact, keys: &[&str]) -> Figure<'a> {
 fn left_out(id: &str, keys: &[&str]) -> (f64, overside_model::Prediction) {
     let fact = Facts::published().get(id).unwrap();
     let figure = figure(fact, keys);
-    let claim = claims::claim(&figure).unwrap();
-    let with = (claim.predict)(Library::published()).unwrap();
-    let without = (claim.predict)(&Library::published().without_figure(&figure)).unwrap();
+    let question = Questions::published().of(&figure).unwrap();
+    let with = question.answer(Library::published()).unwrap();
+    let without = (question.answer(&Library::published().without_figure(&figure))).unwrap();
     (with.interval.typ, without)
 }
 
@@ -137,36 +138,10 @@ fn a_figure_that_is_left_out_is_predicted_from_its_neighbours() {
 fn a_memory_curve_is_not_drawn_across_the_edge_of_a_cache() {
     let fact = Facts::published().get("dpbento.mem.rnd.read.4MB").unwrap();
     let figure = figure(fact, &["BF-2"]);
-    let claim = claims::claim(&figure).unwrap();
+    let question = Questions::published().of(&figure).unwrap();
     let without = Library::published().without_figure(&figure);
-    let why = (claim.predict)(&without).unwrap_err();
+    let why = question.answer(&without).unwrap_err();
     assert!(why.remedy.contains("overside calibrate"), "{}", why.remedy);
-}
-
-#[test]
-fn figures_are_recognised_by_what_they_say_and_not_by_name() {
-    let mut compared = 0;
-    for fact in &Facts::published().facts {
-        if !["dpbento.", "idio.mem", "idio.stream", "idio.hash"]
-            .iter()
-            .any(|one| fact.id.starts_with(one))
-        {
-            continue;
-        }
-        let renamed = Fact {
-            id: "another.collection.7".into(),
-            ..fact.clone()
-        };
-        for (own, other) in fact.figures().iter().zip(renamed.figures()) {
-            let (own, other) = (claims::claim(own), claims::claim(&other));
-            let answer = |claim: Option<claims::Claim>| {
-                claim.map(|claim| (claim.predict)(Library::published()).ok())
-            };
-            assert_eq!(answer(own), answer(other), "{}", fact.id);
-            compared += 1;
-        }
-    }
-    assert!(compared > 400, "{compared}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from overside.report import formatting
 
@@ -16,7 +16,7 @@ Ours = TypeVar("Ours")
 #: The most published figures beside one operation.
 FIGURES_MAX = 8
 
-_SIZE = re.compile(r"([<>≤≥]=?\s*)?(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|KB|MB|GB|B)\b(?!/)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|KB|MB|GB|B)?$")
 _BYTES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
@@ -82,23 +82,12 @@ def figure(fact: Json, published: Json, device: str, what: str, differs: Sequenc
     )
 
 
-class Stated(NamedTuple):
-    """A size as a study states it."""
-
-    #: The sign before it where it is a bound: `<`.
-    sign: str
-    size_bytes: float
-    #: `4 KB`.
-    text: str
-
-
-def stated_size(text: str) -> Stated | None:
-    """The first size in a text."""
-    found = _SIZE.search(text)
+def size_bytes(text: str) -> float:
+    """A size as questions write it: `64 KiB`, or bytes."""
+    found = _SIZE.match(text.strip())
     if found is None:
-        return None
-    size = float(found[2]) * _BYTES[found[3]]
-    return Stated((found[1] or "").strip(), size, f"{found[2]} {found[3]}")
+        return float(text)
+    return float(found[1]) * _BYTES[found[2] or "B"]
 
 
 def study(fact: Json) -> str:

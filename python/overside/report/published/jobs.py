@@ -18,21 +18,20 @@ from overside.report.published.figures import (
     Json,
     figure,
     in_turn,
-    stated_size,
+    size_bytes,
     studies,
     study,
 )
 from overside.report.sweeps import Point, Series, Sweep
 from overside.tasks.offload import QUERIES
 
-#: What a fact's workload calls the codecs, by the formats of boxes.
+#: What the scenarios call the codecs, by the formats of boxes.
 CODECS = {
-    "deflate": ("deflate", "zlib", "gzip"),
-    "zlib": ("deflate", "zlib", "gzip"),
-    "gzip": ("deflate", "zlib", "gzip"),
+    "deflate": ("deflate", "libdeflate"),
+    "zlib": ("deflate", "libdeflate"),
+    "gzip": ("deflate", "libdeflate"),
     "lz4-block": ("lz4",),
     "lz4": ("lz4",),
-    "zstd": ("zstd",),
 }
 
 #: The data sets of studies whose facts do not repeat them, by the first part of a fact's name.
@@ -42,8 +41,8 @@ DATA = {
     ("coproc", "match"): "records of US traffic accidents",
 }
 
-#: The share of the bytes on the device that a figure of co-processing is about.
-_SHARE = re.compile(r"(@|>=|at)\s*(\d+)\s*%")
+#: The study of co-processing cuts DEFLATE inputs to this length.
+CUT_BYTES = 2 << 20
 #: What its study's CPU target was.
 _CPU_LEG = re.compile(r"CPU leg = ([^;,]+)")
 _LEVEL = re.compile(r"levels?\s+(\d+(?:\s*-\s*\d+)?)", re.IGNORECASE)
@@ -105,46 +104,40 @@ def _shared(sweep: Sweep, facts: Sequence[Json]) -> Iterator[Comparison]:
 
 def _splits(fact: Json, sweep: Sweep) -> Iterator[tuple[Figure, Series, Point]]:
     """The rates of a fact on the same shared work, each with our point of the nearest share."""
-    workload = str(fact["workload"]).lower()
     lead = next((p.test for one in sweep.series for p in one.all), None)
-    if "co-process" not in workload or fact["doubtful"] or fact["purpose"] == "context" or not lead:
+    if fact["doubtful"] or fact["purpose"] == "context" or not lead:
         return
     codecs = CODECS.get(str(lead.parameters.get("format") or "deflate"), ())
-    same = lead.task in {"compress", "decompress"} and any(name in workload for name in codecs)
-    if not same or ("decompress" in workload) != (lead.task == "decompress"):
-        return
-    setting = "reconfiguration" if "reconf" in workload else "static"
-    series = next((one for one in sweep.series if one.setting == setting), None)
-    share = _SHARE.search(str(fact["metric"]))
-    if series is None or share is None or not series.points:
-        return
-    there = float(share[2])
-    point = min(series.points, key=lambda one: abs((one.asked or 0.0) - there))
     for one in fact["figures"]:
-        if one.get("bytes_per_s") is None:
+        keys = _keys(one, "split")
+        same = keys.get("codec") in codecs and keys.get("direction") == lead.task
+        series = next((own for own in sweep.series if own.setting == keys.get("setting")), None)
+        if one.get("bytes_per_s") is None or not same or series is None or not series.points:
             continue
-        differs = tuple(_split_differences(fact, one, sweep, point, share))
+        share = float(keys["share"])
+        point = min(series.points, key=lambda own: abs((own.asked or 0.0) - share))
+        differs = tuple(_split_differences(fact, sweep, point, share, keys["codec"]))
         what = f"{fact['workload']}: {fact['metric']}"
         yield figure(fact, one, fact["device"], what, differs), series, point
 
 
 def _split_differences(
-    fact: Json, figure: Json, sweep: Sweep, point: Point, share: re.Match[str]
+    fact: Json, sweep: Sweep, point: Point, share: float, codec: str
 ) -> Iterator[str]:
     """What was different where a split was published, a phrase each."""
     here = "this machine" if point.asked == 0.0 else f"{sweep.label} and this machine"
     yield f"on {formatting.clean(fact['device'], 80)}; here on {here}"
-    at_least = "at least " if share[1] == ">=" else ""
-    if point.asked != float(share[2]) or at_least:
-        yield f"{at_least}{share[2]} % on the device; here {point.asked:g} %"
+    if point.asked != share:
+        yield f"{share:g} % on the device; here {point.asked:g} %"
     target = _CPU_LEG.search(str(fact["conditions"]))
     if point.asked != 100.0:
         there = f"was {formatting.clean(target[1], 80)}" if target else "is not stated"
         yield f"the CPU target {there}; here {sweep.cpu or 'none'}"
-    size, chunk = _size(fact, figure), sweep.chunk_bytes
-    if chunk is not None and size != chunk:
-        said = f"inputs of {formatting.size(size)}" if size else "input size not stated"
-        yield f"{said}; here chunks of {formatting.size(chunk)}"
+    chunk = sweep.chunk_bytes
+    if chunk is not None and codec == "lz4":
+        yield f"whole files; here chunks of {formatting.size(chunk)}"
+    elif chunk is not None and chunk != CUT_BYTES:
+        yield f"inputs of {formatting.size(CUT_BYTES)}; here chunks of {formatting.size(chunk)}"
     if "uncompressed" not in str(fact["conditions"]).lower() and fact.get("basis") is None:
         yield "does not say which side’s bytes it counts; here the uncompressed"
     data = formatting.clean(point.test.parameters.get("data") or "its own data", 80)
@@ -165,53 +158,55 @@ def _ours(one: Best) -> str:
     )
 
 
+def _keys(one: Json, scenario: str) -> Json:
+    """What a published rate asks of a scenario; nothing where it is no rate of that scenario."""
+    ask = one.get("ask") or {}
+    if ask.get("scenario") != scenario or ask.get("relative_to") or not one.get("bytes_per_s"):
+        return {}
+    keys: Json = ask["keys"]
+    return keys
+
+
 def _figures(fact: Json, advice: Advice) -> Iterator[tuple[Figure, Best]]:
     """The rates of a fact on the same kind of work, each with our figure of the nearest size."""
-    if fact["doubtful"] or fact["purpose"] == "context" or not _same_work(fact, advice):
+    if fact["doubtful"] or fact["purpose"] == "context":
         return
     for one in fact["figures"]:
-        if one.get("bytes_per_s") is None:
+        if not (keys := _same_work(one, advice)):
             continue
-        ours = _nearest(advice, _size(fact, one))
-        keys = ", ".join(one["path"])
-        what = f"{fact['workload']}: {fact['metric']}{f', {keys}' if keys else ''}"
-        differs = tuple(_differences(fact, one, advice, ours))
+        ours = _nearest(advice, _size(keys))
+        path = ", ".join(one["path"])
+        what = f"{fact['workload']}: {fact['metric']}{f', {path}' if path else ''}"
+        differs = tuple(_differences(fact, keys, advice, ours))
         yield figure(fact, one, fact["device"], what, differs), ours
 
 
-def _same_work(fact: Json, advice: Advice) -> bool:
-    workload = str(fact["workload"]).lower()
+def _same_work(one: Json, advice: Advice) -> Json:
+    """What a published rate asks, if it is of the same kind of work."""
     task, form = advice.group.task, str(advice.group.parameters.get("format") or "deflate")
-    if "co-process" in workload or "serialise" in workload:
-        return False
     match task:
         case "compress" | "decompress":
-            is_codec = any(name in workload for name in CODECS.get(form, ()))
-            return is_codec and ("decompress" in workload) == (task == "decompress")
+            keys = _keys(one, "codec")
+            same = keys.get("codec") in CODECS.get(form, ()) and keys.get("direction") == task
+            return keys if same else {}
         case "match":
-            return "regex" in workload
+            return _keys(one, "match")
         case "copy":
-            return any(name in workload for name in ("memcpy", "stream copy"))
-    return False
+            keys = _keys(one, "machine")
+            is_copy = keys.get("work") == "copy" and keys.get("function") == "memcpy"
+            is_stream = keys.get("work") == "stream" and keys.get("kernel") == "copy"
+            return keys if is_copy or is_stream else {}
+    return {}
 
 
 def _text(fact: Json) -> str:
     return f"{fact['metric']}; {fact['conditions']}"
 
 
-def _size(fact: Json, figure: Json) -> float | None:
+def _size(keys: Json) -> float | None:
     """The size of a published figure's buffers in bytes."""
-    keys = [key for key in figure["path"] if key.isdigit()]
-    if keys and "size" in fact["metric"]:
-        return float(keys[-1])
-    found = stated_size(_text(fact))
-    return found.size_bytes if found else None
-
-
-def _is_bound(fact: Json) -> str:
-    """`<` and such, where a size is given as a bound."""
-    found = stated_size(_text(fact))
-    return found.sign if found else ""
+    text = keys.get("buffer") if "pattern" in keys else keys.get("size")
+    return size_bytes(text) if text else None
 
 
 def _nearest(advice: Advice, size: float | None) -> Best:
@@ -221,33 +216,33 @@ def _nearest(advice: Advice, size: float | None) -> Best:
     return min(sized, key=lambda one: abs(math.log((one.size_bytes or 1) / size)))
 
 
-def _differences(fact: Json, figure: Json, advice: Advice, ours: Best) -> Iterator[str]:
+def _differences(fact: Json, keys: Json, advice: Advice, ours: Best) -> Iterator[str]:
     """What was different where a figure was published, a phrase each."""
     codec = advice.group.task in {"compress", "decompress"}
-    device = str(fact["device"])
-    if "ASIC" in device:
+    on_engine = keys.get("on", "engine") == "engine"
+    if codec and on_engine and keys.get("context") == "kept":
         yield "the engine’s own time alone; here as the caller sees it"
-    elif "RXP" in device:
+    elif "pattern" in keys and on_engine:
         yield "an accelerator of a card; here this machine’s cores"
     else:
-        yield f"on {formatting.clean(device, 80)}; here on this machine"
+        yield f"on {formatting.clean(fact['device'], 80)}; here on this machine"
     if codec:
         yield from _basis(fact, ours)
     yield from _data(fact, advice)
     if advice.group.task == "compress":
         yield from _level(fact, advice)
-    size, here = _size(fact, figure), ours.size_bytes
+    size, here = _size(keys), ours.size_bytes
     if here is not None and size is None:
         yield f"buffer size not stated; here {formatting.size(here)}"
     elif here is not None and size != here:
-        bound = _is_bound(fact)
-        sign = f"{bound} " if bound else ""
+        sign = {"below": "< ", "from": ">= "}.get(keys.get("inputs", ""), "")
         yield f"buffers of {sign}{formatting.size(size or 0)}; here {formatting.size(here)}"
-    yield from _setting(fact, advice)
+    if codec and on_engine:
+        yield from _setting(keys, advice)
     if advice.group.task == "match":
-        yield from _patterns(fact, advice)
-    if "by cores" in fact["conditions"] and figure["path"]:
-        yield f"{formatting.clean(figure['path'][-1], 20)} cores; here {ours.winner.prose}"
+        yield from _patterns(keys, advice)
+    if "cores" in keys:
+        yield f"{keys['cores']} cores; here {ours.winner.prose}"
 
 
 def _basis(fact: Json, ours: Best) -> Iterator[str]:
@@ -282,12 +277,10 @@ def _level(fact: Json, advice: Advice) -> Iterator[str]:
         yield f"level {found[1].replace(' ', '')}; here {mine}"
 
 
-def _setting(fact: Json, advice: Advice) -> Iterator[str]:
-    text = f"{fact['workload']} {_text(fact)}".lower()
-    there = "reconfiguration" if "reconf" in text or " HW" in f" {fact['device']}" else ""
-    there = there or ("static" if "static" in text else "")
+def _setting(keys: Json, advice: Advice) -> Iterator[str]:
+    there = "reconfiguration" if keys.get("context") == "new" else "static"
     here = str(advice.group.parameters.get("setting") or "static")
-    if there and there != here:
+    if there != here:
         said = {
             "reconfiguration": "contexts set up for each file",
             "static": "contexts set up once",
@@ -295,13 +288,12 @@ def _setting(fact: Json, advice: Advice) -> Iterator[str]:
         yield f"{said[there]}; here {said.get(here, here)}"
 
 
-def _patterns(fact: Json, advice: Advice) -> Iterator[str]:
+def _patterns(keys: Json, advice: Advice) -> Iterator[str]:
     given = advice.group.parameters.get("patterns")
     chosen = [given] if isinstance(given, str) else list(given or ())
     here = {str(pattern) for pattern in chosen}
-    there = set(re.findall(r"Q(\d)", fact["workload"]))
-    if span := re.search(r"Q(\d)-(\d)", fact["workload"]):
-        there = {str(number) for number in range(int(span[1]), int(span[2]) + 1)}
+    asked = keys.get("pattern", "")
+    there = {"1", "2", "3", "4"} if asked == "mean" else {asked[1:]}
     names = {name for name in QUERIES if re.sub(r"\D", "", name) in there}
     same = names and (here == names or here == {QUERIES[name] for name in names})
     if not same:

@@ -12,7 +12,11 @@ from collections.abc import Iterator, Sequence
 
 from overside.bench.statistics import RunView, TestSummary
 from overside.report import best, formatting, groups
-from overside.report.published.conditions import RequestedConditions, conditions_of
+from overside.report.published.conditions import (
+    SHORT_BYTES,
+    RequestedConditions,
+    conditions_of,
+)
 from overside.report.published.figures import (
     FIGURES_MAX,
     Comparison,
@@ -30,7 +34,6 @@ _SHOWN = 2 * FIGURES_MAX
 _SAME_SIZE = 1.1
 #: How a published figure's key or device begins that is a machine.
 _MACHINE = re.compile(r"(BF-|OCTEON|host|DPU)")
-_BATCH = re.compile(r"batch \d+")
 _HERE = {
     "engine": "a thread of this machine that copies within its memory: no engine, no PCIe",
     "caller": "a copy by whoever starts it, within this machine’s memory: no engine, no PCIe",
@@ -110,7 +113,6 @@ def _nearest(wanted: RequestedConditions, tests: Sequence[TestSummary]) -> TestS
         and wanted.metric in test.metrics
         and test.metrics[wanted.metric].median > 0
         and all(test.parameters.get(name) in values for name, values in wanted.must.items())
-        and (wanted.below is None or _size(test) < wanted.below)
     ]
 
     def apart(test: TestSummary) -> tuple[float, ...]:
@@ -224,8 +226,8 @@ def _differences(
         yield f"{there} over a cable; here {_road(test)}"
     else:
         yield f"on {there}; here on this machine"
-    yield from _sizes(fact, wanted, test)
-    yield from _counts(fact, wanted, test)
+    yield from _sizes(wanted, test)
+    yield from _counts(wanted, test)
     yield from _methods(fact, wanted)
 
 
@@ -262,35 +264,30 @@ def _unsaid(wanted: RequestedConditions, test: TestSummary) -> Iterator[str]:
         yield f"{there} not stated; here {', '.join(here)}"
 
 
-def _sizes(fact: Json, wanted: RequestedConditions, test: TestSummary) -> Iterator[str]:
+def _sizes(wanted: RequestedConditions, test: TestSummary) -> Iterator[str]:
     here = _size(test)
     name = "message_size" if test.task == "network" else "buffer_size"
-    if wanted.below is not None:
-        yield f"less than {formatting.clean(wanted.stated, 20)}; here {formatting.size(here)}"
-    elif name not in wanted.near:
+    there = wanted.near.get(name)
+    if there is None:
         yield f"size not stated; here {formatting.size(here)}"
-    elif not 1 / _SAME_SIZE < here / wanted.near[name] < _SAME_SIZE:
+    elif there <= SHORT_BYTES and test.task == "dma":
+        if here > there:
+            yield f"short ones; here {formatting.size(here)}"
+    elif not 1 / _SAME_SIZE < here / there < _SAME_SIZE:
         yield f"{formatting.clean(wanted.stated, 20)}; here {formatting.size(here)}"
-    metric = str(fact["metric"])
-    if "up to" in metric:
-        yield "the most over all sizes there; here at one"
-    elif "(mean)" in metric:
-        yield "the mean over all sizes there; here at one"
 
 
-def _counts(fact: Json, wanted: RequestedConditions, test: TestSummary) -> Iterator[str]:
+def _counts(wanted: RequestedConditions, test: TestSummary) -> Iterator[str]:
     threads = int(test.parameters.get("threads") or 1)
     there = wanted.near.get("threads")
     if there is not None and there != threads:
         here = formatting.plural(threads, "thread")
         yield f"{formatting.plural(int(there), 'core')}; here {here}"
     if test.task == "dma" and wanted.metric in {"throughput", "rate"}:
-        found = _BATCH.search(str(fact["conditions"]))
+        batch = wanted.near.get("batch")
+        said = "batch not stated" if batch is None else f"batch {int(batch)}"
         load = f"{test.parameters.get('depth')} in flight, {test.parameters.get('batch')}"
-        yield f"{found[0] if found else 'batch not stated'}; here {load} at a doorbell"
-    depth = wanted.near.get("depth")
-    if test.task == "network" and depth not in {None, test.parameters.get("depth")}:
-        yield f"{int(depth or 0)} outstanding; here {test.parameters.get('depth')}"
+        yield f"{said}; here {load} at a doorbell"
 
 
 def _methods(fact: Json, wanted: RequestedConditions) -> Iterator[str]:

@@ -1,18 +1,11 @@
-//! Claims on co-processing: one input shared between a CPU core and an engine, over the files of a
-//! corpus.
+//! Shared inputs over the files of a corpus, from what was published of cards and hosts.
 
-pub(crate) use super::engines::about::{Codec, Way};
-use super::engines::about::{share_in, unit_in_base};
-use super::engines::rates::{Reach, context_name, evidence, predict};
-use super::{Claim, OrderingClaim};
+use super::Split;
+pub(crate) use crate::codec::rates::{Codec, Way};
+use crate::codec::rates::{Reach, context_name, evidence, predict};
 use crate::corpus::{self, File};
-use crate::facts::{Figure, Ordering};
-use crate::split::Split;
-use crate::{
-    Answer, Evidence, EvidenceLevel, Interval, Library, MissingParameter, Outcome, Setting, Values,
-};
+use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, Setting, Values};
 
-const SCENARIO: &str = "split";
 /// The study cuts DEFLATE inputs to this length.
 const CUT_BYTES: f64 = 2_097_152.0;
 /// The share at which the study gives the CPU time saved.
@@ -37,26 +30,6 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    fn of(figure: &Figure<'_>) -> Option<Self> {
-        let workload = figure.fact.workload.to_lowercase();
-        let text = format!("{workload} {}", figure.fact.metric.to_lowercase());
-        let setting = if text.contains("reconfig") {
-            Setting::Reconfiguration
-        } else {
-            Setting::Static
-        };
-        Some(Self {
-            codec: Codec::of(&workload)?,
-            way: Way::of(&workload)?,
-            driver: if figure.fact.device.to_lowercase().contains("arm") {
-                Driver::Card
-            } else {
-                Driver::Host
-            },
-            setting,
-        })
-    }
-
     /// The card: LZ4 runs on a BF-3 only.
     fn card(&self) -> &'static str {
         if self.codec == Codec::Lz4 {
@@ -127,7 +100,7 @@ fn unbounded(library: &Library, asked: Asked, figure: Figures) -> Answer {
 
 /// What is known, with the longest jobs, which stand outside the profiles' values.
 fn known(library: &Library) -> Evidence {
-    let mut evidence = evidence(library);
+    let mut evidence = evidence(library, &[]);
     for (card, operation) in [("bf2", "deflate"), ("bf3", "lz4")] {
         let Some(profile) = library.profile(card) else {
             continue;
@@ -298,168 +271,4 @@ fn saved(
     reach.to(EvidenceLevel::Card);
     let split = split_of(values, reach, asked)?;
     Ok(corpus::mean(|file| split(file).cpu_saved(share)))
-}
-
-fn claimed(
-    figure: &Figure<'_>,
-    formula: impl Fn(&Values<'_>, &Reach) -> Result<f64, MissingParameter> + 'static,
-) -> Option<Claim> {
-    Some(Claim {
-        scenario: SCENARIO,
-        unit_in_base: unit_in_base(figure),
-        predict: Box::new(move |library| predict(&known(library), &formula)),
-    })
-}
-
-/// Claims figures about co-processing.
-pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
-    let workload = figure.fact.workload.to_lowercase();
-    let metric = figure.fact.metric.to_lowercase();
-    if workload == "doca ctx stop" {
-        return stop(figure);
-    }
-    if !workload.starts_with("co-process") {
-        return None;
-    }
-    let share = share_in(&metric).or_else(|| share_in(&figure.fact.conditions));
-    if metric.contains("cpu") && (metric.contains("reduction") || metric.contains("saved")) {
-        return cpu_time(figure, share.unwrap_or(SAVED_AT));
-    }
-    let asked = Asked::of(figure)?;
-    if metric.contains("optimal") {
-        return claimed(figure, move |values, reach| {
-            best_share(values, reach, asked)
-        });
-    }
-    if metric.contains("static") && metric.contains('/') {
-        return claimed(figure, move |values, reach| {
-            let fixed = Asked {
-                setting: Setting::Static,
-                ..asked
-            };
-            let share = share.unwrap_or(1.0);
-            let right = if metric.contains("cpu") {
-                throughput(values, reach, fixed, 0.0)?
-            } else {
-                let anew = Asked {
-                    setting: Setting::Reconfiguration,
-                    ..asked
-                };
-                throughput(values, reach, anew, share)?
-            };
-            reach.to(EvidenceLevel::Card);
-            Ok(throughput(values, reach, fixed, share)? / right)
-        });
-    }
-    if metric.contains("host-dpu") && metric.contains("arm-dpu") {
-        let from_card = Asked {
-            driver: Driver::Card,
-            ..asked
-        };
-        return claimed(figure, move |values, reach| {
-            slowdown(values, reach, from_card)
-        });
-    }
-    if metric.contains("peak") && share.is_none() {
-        return claimed(figure, move |values, reach| {
-            let best = best_share(values, reach, asked)?;
-            throughput(values, reach, asked, best)
-        });
-    }
-    let share = share?;
-    (metric.contains("throughput") || metric.contains("plateau")).then_some(())?;
-    claimed(figure, move |values, reach| {
-        throughput(values, reach, asked, share)
-    })
-}
-
-/// What it costs to stop a context, driven by the host.
-fn stop(figure: &Figure<'_>) -> Option<Claim> {
-    let device = figure.fact.device.to_lowercase();
-    let card = if device.contains("bf-3") {
-        "bf3"
-    } else {
-        "bf2"
-    };
-    claimed(figure, move |values, _| {
-        let name = context_name(values, card)
-            .ok_or_else(|| MissingParameter::parameter(format!("{card}/context.end.all")))?;
-        values.get(&name)
-    })
-}
-
-/// CPU time saved, of one codec or the least over those that were published.
-fn cpu_time(figure: &Figure<'_>, share: f64) -> Option<Claim> {
-    if let Some(asked) = Asked::of(figure) {
-        return claimed(figure, move |values, reach| {
-            saved(values, reach, asked, share)
-        });
-    }
-    claimed(figure, move |values, reach| {
-        let all = [
-            (Codec::Deflate, Way::Compress),
-            (Codec::Deflate, Way::Decompress),
-            (Codec::Lz4, Way::Decompress),
-        ];
-        let mut least = f64::INFINITY;
-        for (codec, way) in all {
-            let asked = Asked {
-                codec,
-                way,
-                driver: Driver::Host,
-                setting: Setting::Static,
-            };
-            least = least.min(saved(values, reach, asked, share)?);
-        }
-        Ok(least)
-    })
-}
-
-/// Claims orderings about co-processing.
-pub(crate) fn ordering(ordering: &Ordering, library: &Library) -> Option<OrderingClaim> {
-    let lz4 = Asked {
-        codec: Codec::Lz4,
-        way: Way::Decompress,
-        driver: Driver::Host,
-        setting: Setting::Static,
-    };
-    let known = known(library);
-    let mut sides: Vec<(String, Interval)> = Vec::new();
-    let mut ask = |name: String, answer: Answer| -> Result<f64, String> {
-        let prediction = answer.map_err(|none| none.to_string())?;
-        let typ = prediction.interval.typ;
-        sides.push((name, prediction.interval));
-        Ok(typ)
-    };
-    let holds = match ordering.id.as_str() {
-        "ord.C2" => [Driver::Host, Driver::Card]
-            .into_iter()
-            .try_fold(true, |holds, driver| {
-                let asked = Asked { driver, ..lz4 };
-                let best = predict(&known, |values, reach| best_share(values, reach, asked));
-                let best = ask(format!("best share, driven by the {driver:?}"), best)?;
-                Ok(holds && best > 0.0 && best < 1.0)
-            }),
-        "ord.C4" => (1..=10).try_fold(true, |holds, tenth| {
-            let share = f64::from(tenth) / 10.0;
-            let of = |setting| {
-                predict(&known, |values, reach| {
-                    throughput(values, reach, Asked { setting, ..lz4 }, share)
-                })
-            };
-            let fixed = ask(format!("static, {tenth}0 %"), of(Setting::Static))?;
-            let anew = of(Setting::Reconfiguration);
-            let anew = ask(format!("reconfiguration, {tenth}0 %"), anew)?;
-            Ok(holds && fixed >= anew)
-        }),
-        _ => return None,
-    };
-    Some(match holds {
-        Ok(holds) => OrderingClaim::Claimed {
-            scenario: SCENARIO,
-            holds,
-            sides,
-        },
-        Err(reason) => OrderingClaim::NotModelled { reason },
-    })
 }

@@ -4,30 +4,112 @@
 
 use std::cell::Cell;
 
-use super::about::{Amount, CARDS, Codec, Doer, HOSTS, LEAST_BYTES, SMALL_BYTES, Side, Way};
-use crate::codec::offload_rate;
+use serde::Deserialize;
+
+use super::{break_even_bytes, offload_rate};
 use crate::corpus::{self, File};
 use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, Values};
 
+/// A family of formats, or a library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Codec {
+    /// DEFLATE, on CPUs by zlib.
+    Deflate,
+    /// DEFLATE by libdeflate.
+    Libdeflate,
+    /// LZ4.
+    Lz4,
+}
+
+impl Codec {
+    /// As in the names of parameters.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Deflate => "deflate",
+            Self::Libdeflate => "libdeflate",
+            Self::Lz4 => "lz4",
+        }
+    }
+}
+
+/// Which way data goes through a codec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Way {
+    /// Uncompressed to compressed.
+    Compress,
+    /// Back.
+    Decompress,
+}
+
+impl Way {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Compress => "compress",
+            Self::Decompress => "decompress",
+        }
+    }
+}
+
+/// Who does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doer {
+    /// The engine itself, by its own clock.
+    Engine,
+    /// The engine as a caller sees it who sets up a context for each input.
+    Offload,
+    /// A CPU core.
+    Cpu,
+}
+
+/// The cards of the co-processing study, their engines driven by their own cores.
+pub(crate) const CARDS: [&str; 2] = ["bf2-soc", "bf3-soc"];
+/// Its hosts.
+pub(crate) const HOSTS: [&str; 2] = ["host-coproc-bf2", "host-coproc-bf3"];
+
+/// How much data is meant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Amount {
+    /// The files, each by itself, averaged.
+    Files,
+    /// All of the corpus, as its mean.
+    Corpus,
+    /// From the smallest inputs to the largest.
+    Sweep,
+    /// Inputs of that many bytes.
+    At(f64),
+    /// Inputs up to that many.
+    Below(f64),
+    /// Inputs from that many on.
+    AtLeast(f64),
+}
+
+/// Inputs below it are called small.
+pub(crate) const SMALL_BYTES: f64 = 10.0 * 1024.0 * 1024.0;
+/// The smallest inputs that the study speaks of by their size.
+const LEAST_BYTES: f64 = 100.0 * 1024.0;
+
 /// How far from the evidence a formula had to reach.
-pub(in crate::claims) struct Reach(Cell<EvidenceLevel>);
+pub(crate) struct Reach(Cell<EvidenceLevel>);
 
 impl Reach {
     /// At least as far as `closeness`.
-    pub(in crate::claims) fn to(&self, closeness: EvidenceLevel) {
+    pub(crate) fn to(&self, closeness: EvidenceLevel) {
         self.0.set(self.0.get().max(closeness));
     }
 }
 
-/// What is known of all machines of the codec studies.
-pub(in crate::claims) fn evidence(library: &Library) -> Evidence {
+/// What is known of all machines of the codec studies, and of others.
+pub(crate) fn evidence(library: &Library, others: &[&str]) -> Evidence {
     let [bf2_soc, bf3_soc] = CARDS;
     let [host_bf2, host_bf3] = HOSTS;
-    library.evidence(&[bf2_soc, bf3_soc, host_bf2, host_bf3, "bf2", "bf3"])
+    let known = [bf2_soc, bf3_soc, host_bf2, host_bf3, "bf2", "bf3"];
+    library.evidence(&[&known, others].concat())
 }
 
 /// Predicts with the closeness that the formula itself finds it has.
-pub(in crate::claims) fn predict<F, O>(evidence: &Evidence, formula: F) -> Answer
+pub(crate) fn predict<F, O>(evidence: &Evidence, formula: F) -> Answer
 where
     F: Fn(&Values<'_>, &Reach) -> Result<O, MissingParameter>,
     O: Into<Outcome>,
@@ -44,12 +126,12 @@ where
 }
 
 /// The geometric mean.
-pub(in crate::claims) fn middle(all: &[f64]) -> f64 {
+pub(crate) fn middle(all: &[f64]) -> f64 {
     (all.iter().map(|one| one.ln()).sum::<f64>() / all.len() as f64).exp()
 }
 
 /// A file's length on the side that rates count: what is compressed, or what is decompressed.
-pub(in crate::claims) fn counted_bytes(file: &File, codec: Codec, way: Way) -> f64 {
+pub(crate) fn counted_bytes(file: &File, codec: Codec, way: Way) -> f64 {
     match (way, codec) {
         (Way::Compress, _) => file.bytes,
         (Way::Decompress, Codec::Lz4) => file.lz4_bytes,
@@ -72,7 +154,7 @@ fn typical_bytes(amount: Amount, codec: Codec, way: Way) -> Option<f64> {
 }
 
 /// The first parameter of a card that says what ending a context costs, for any of its operations.
-pub(in crate::claims) fn context_name(values: &Values<'_>, card: &str) -> Option<String> {
+pub(crate) fn context_name(values: &Values<'_>, card: &str) -> Option<String> {
     const OPERATIONS: [&str; 4] = [
         "all",
         "compress-deflate",
@@ -85,7 +167,7 @@ pub(in crate::claims) fn context_name(values: &Values<'_>, card: &str) -> Option
 
 /// What it costs to let one context go and set up the next, in nanoseconds, where the card's own
 /// cores do it. It is work of the core, so that a faster core is done sooner.
-pub(in crate::claims) fn context_ns(
+pub(crate) fn context_ns(
     values: &Values<'_>,
     reach: &Reach,
     card: &str,
@@ -110,7 +192,7 @@ pub(in crate::claims) fn context_ns(
 }
 
 /// Bytes a second of the engine itself.
-pub(in crate::claims) fn engine_rate(
+pub(crate) fn engine_rate(
     values: &Values<'_>,
     reach: &Reach,
     card: &str,
@@ -149,7 +231,7 @@ pub(in crate::claims) fn engine_rate(
 }
 
 /// Bytes a second of the engine, mean over all kinds of task.
-pub(in crate::claims) fn all_tasks_rate(
+pub(crate) fn all_tasks_rate(
     values: &Values<'_>,
     reach: &Reach,
     card: &str,
@@ -280,40 +362,79 @@ fn other_cpu(
     routes.next().ok_or_else(unknown)
 }
 
-/// Bytes a second of a side: the geometric mean over its machines. Cores whose rate is not known
-/// do not count as long as that of any is.
-pub(in crate::claims) fn rate(
+/// Bytes a second of a doer on a machine.
+pub(crate) fn rate(
     values: &Values<'_>,
     reach: &Reach,
-    side: &Side,
-    what: (Codec, Way),
+    (doer, machine): (Doer, &str),
+    (codec, way): (Codec, Way),
     amount: Amount,
 ) -> Result<f64, MissingParameter> {
-    let mut rates = Vec::new();
-    let mut first_unknown = None;
-    for machine in &side.machines {
-        let rate = match side.doer {
-            Doer::Engine => engine_rate(values, reach, machine, what, amount),
-            Doer::Offload => offload(values, reach, machine, what, amount),
-            Doer::Cpu => own_cpu(values, reach, machine, what, amount).ok_or_else(|| {
-                MissingParameter::parameter(format!(
-                    "{machine}/{}",
-                    cpu_names(what.0, what.1, amount)[0]
-                ))
-            }),
-        };
-        match rate {
-            Ok(rate) => rates.push(rate),
-            Err(unknown) => first_unknown = first_unknown.or(Some(unknown)),
-        }
+    if matches!(amount, Amount::At(_)) {
+        reach.to(EvidenceLevel::Card);
     }
-    if rates.is_empty() && side.doer == Doer::Cpu {
-        for machine in &side.machines {
-            rates.extend(other_cpu(values, reach, machine, what, amount));
-        }
+    // An engine knows formats, not libraries.
+    let format = match codec {
+        Codec::Libdeflate => Codec::Deflate,
+        codec => codec,
+    };
+    match doer {
+        Doer::Engine => engine_rate(values, reach, machine, (format, way), amount),
+        Doer::Offload => offload(values, reach, machine, (format, way), amount),
+        Doer::Cpu => match own_cpu(values, reach, machine, (codec, way), amount) {
+            Some(rate) => Ok(rate),
+            None => other_cpu(values, reach, machine, (codec, way), amount),
+        },
     }
-    match first_unknown {
-        Some(unknown) if rates.is_empty() => Err(unknown),
-        _ => Ok(middle(&rates)),
+}
+
+/// The size from which an engine with a context for each input beats a core: its rate on large
+/// inputs counts.
+pub(crate) fn faster_from(
+    values: &Values<'_>,
+    reach: &Reach,
+    (card, cpu): (&str, &str),
+    what: (Codec, Way),
+) -> Result<f64, MissingParameter> {
+    reach.to(EvidenceLevel::Card);
+    let engine = engine_rate(values, reach, card, what, Amount::Files)?;
+    let large = Amount::AtLeast(SMALL_BYTES);
+    let cpu = rate(values, reach, (Doer::Cpu, cpu), what, large)?;
+    let context = context_ns(values, reach, card)?;
+    break_even_bytes(context, engine, cpu).ok_or_else(|| {
+        MissingParameter::nothing(
+            "the engine is faster at no size",
+            "ask for another card or operation",
+        )
+    })
+}
+
+/// Share of its size by which an input shrinks.
+pub(crate) fn reduction(
+    values: &Values<'_>,
+    reach: &Reach,
+    codec: Codec,
+) -> Result<f64, MissingParameter> {
+    let name = format!("{}/codec.{}.reduction", HOSTS[0], codec.name());
+    if values.has(&name) {
+        return values.get(&name);
     }
+    reach.to(EvidenceLevel::Card);
+    let left = |file: &File| match codec {
+        Codec::Lz4 => file.lz4_bytes / file.bytes,
+        _ => file.deflate_bytes / file.bytes,
+    };
+    Ok(1.0 - corpus::mean(left))
+}
+
+/// Time to end a context over the engine's time for the mean file.
+pub(crate) fn context_over_engine(
+    values: &Values<'_>,
+    reach: &Reach,
+    card: &str,
+) -> Result<f64, MissingParameter> {
+    reach.to(EvidenceLevel::Application);
+    let context = context_ns(values, reach, card)?;
+    let rate = all_tasks_rate(values, reach, card)?;
+    Ok(context / (corpus::mean(|file| file.bytes) / rate * 1e9))
 }

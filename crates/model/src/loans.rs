@@ -1,0 +1,114 @@
+//! What machines know of their links, and what they lend each other.
+
+use crate::{
+    Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, ParameterValue, Values,
+};
+
+/// Who is asked first for what a machine lacks.
+const LENDERS: [&str; 7] = [
+    "bf2-200g",
+    "bf3-8c",
+    "bf2",
+    "bf3",
+    "bf1",
+    "host-dpbento",
+    "host-idio",
+];
+
+/// What differs between generations by more than a half, and says nothing of another.
+const OWN: [&str; 10] = [
+    "dma.event.initiator",
+    "dma.event.throughput",
+    "dma.event.throughput.initiator",
+    "rdma.dpu.read.large",
+    "rdma.onpath.read.large",
+    "rdma.onpath.send.large",
+    "rdma.onpath.write.large",
+    "tcp.slowpath.deficit",
+    "tcp.sm1.rate",
+    "tcp.sm2.rate",
+];
+
+/// What machines know of their links, and what they may lend each other.
+pub(crate) struct Loans {
+    own: Evidence,
+    lent: Evidence,
+}
+
+impl Loans {
+    /// Of those profiles. Hosts lend to hosts and cards to cards.
+    pub(crate) fn of(library: &Library, machines: &[&str]) -> Self {
+        let own = library.evidence(machines);
+        let mut lent = own.clone();
+        for machine in machines {
+            let is_host = machine.starts_with("host");
+            let lenders = LENDERS.iter().filter(|one| *one != machine);
+            for lender in lenders.filter(|one| one.starts_with("host") == is_host) {
+                lend(library, machine, lender, &mut lent);
+            }
+        }
+        Self { own, lent }
+    }
+
+    /// Predicts from what they know themselves, else with what others lend.
+    pub(crate) fn predict<F, O>(&self, closeness: EvidenceLevel, formula: F) -> Answer
+    where
+        F: Fn(&Values<'_>) -> Result<O, MissingParameter>,
+        O: Into<Outcome>,
+    {
+        (self.own.predict(closeness, &formula)).or_else(|why| {
+            (self.lent.predict(EvidenceLevel::Application, &formula)).map_err(|_| why)
+        })
+    }
+
+    /// Predicts from what they know themselves: what was published of them, or nothing.
+    pub(crate) fn own<F, O>(&self, formula: F) -> Answer
+    where
+        F: Fn(&Values<'_>) -> Result<O, MissingParameter>,
+        O: Into<Outcome>,
+    {
+        self.own.predict(EvidenceLevel::Same, formula)
+    }
+
+    /// Whether a machine knows a parameter itself.
+    pub(crate) fn knows(&self, machine: &str, name: &str) -> bool {
+        self.own.get(&format!("{machine}/{name}")).is_some()
+    }
+}
+
+fn lend(library: &Library, machine: &str, lender: &str, lent: &mut Evidence) {
+    let theirs = library.evidence(&[lender]);
+    let rate = |evidence: &Evidence, of: &str| match evidence.get(&format!("{of}/pcie.rate")) {
+        Some(ParameterValue::Quantity(quantity)) => {
+            Some((quantity.interval().typ, quantity.clone()))
+        }
+        _ => None,
+    };
+    for (name, known) in theirs.iter() {
+        let Some(name) = name.strip_prefix(&format!("{lender}/")) else {
+            continue;
+        };
+        let to = format!("{machine}/{name}");
+        let moves = ["dma.", "rdma.", "tcp."]
+            .iter()
+            .any(|it| name.starts_with(it));
+        if !moves || OWN.contains(&name) || lent.get(&to).is_some() {
+            continue;
+        }
+        let mut known = known.clone();
+        // What saturates a link saturates another one at the same share of it.
+        if let (true, ParameterValue::Quantity(peak)) = (
+            name.starts_with("dma.") && name.ends_with(".peak"),
+            &mut known,
+        ) {
+            let (Some(mine), Some(other)) = (rate(lent, machine), rate(&theirs, lender)) else {
+                continue;
+            };
+            for one in [&mut peak.value, &mut peak.low, &mut peak.high] {
+                *one = one.map(|value| value * mine.0 / other.0);
+            }
+            peak.facts.extend(mine.1.facts);
+        }
+        lent.insert(to, known);
+    }
+}

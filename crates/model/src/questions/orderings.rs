@@ -1,0 +1,194 @@
+//! What orderings ask: whether answers stand as they were published.
+
+use overside_config::Error;
+use serde::{Deserialize, Serialize};
+
+use super::{Cases, Question};
+use crate::{Interval, Library};
+
+/// What is asked about an ordering.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OrderingQuestion {
+    /// What all its questions share.
+    #[serde(default)]
+    ask: Question,
+    /// What has to hold, all of it.
+    #[serde(default)]
+    all: Vec<Relation>,
+    /// Why nothing is asked.
+    #[serde(default)]
+    not_modelled: Option<String>,
+}
+
+/// How several answers stand to each other.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Relation {
+    /// Once for each combination of these.
+    #[serde(default, rename = "for")]
+    cases: Cases,
+    /// Each is less than the next.
+    #[serde(default)]
+    rising: Vec<Question>,
+    /// Each is more than the next.
+    #[serde(default)]
+    falling: Vec<Question>,
+    /// All are within a factor of each other.
+    #[serde(default)]
+    alike: Vec<Question>,
+    /// That factor.
+    #[serde(default = "a_seventh")]
+    within: f64,
+}
+
+/// What studies call about the same.
+const fn a_seventh() -> f64 {
+    1.15
+}
+
+/// What the model says of an ordering.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "finding")]
+pub enum OrderingFinding {
+    /// A scenario answers it: whether the typical predictions stand in that order, and what was
+    /// compared, in words.
+    Claimed {
+        /// The scenario.
+        scenario: String,
+        /// Whether it holds.
+        holds: bool,
+        /// The answers.
+        sides: Vec<(String, Interval)>,
+    },
+    /// Nothing in the model speaks of it.
+    NotModelled {
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl Relation {
+    fn questions(&self) -> &[Question] {
+        [&self.rising, &self.falling, &self.alike]
+            .into_iter()
+            .find(|list| !list.is_empty())
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// Its questions, all of them, for each of its cases.
+    fn asked(&self, shared: &Question) -> Result<Vec<Vec<Question>>, Error> {
+        let asked = (self.cases.each()?.iter())
+            .map(|case| {
+                let own = |one: &Question| {
+                    if one.value.is_some() {
+                        return one.clone();
+                    }
+                    // What the question itself sets stands.
+                    let shared = shared.with(case);
+                    one.over(&shared)
+                };
+                self.questions().iter().map(own).collect()
+            })
+            .collect();
+        Ok(asked)
+    }
+
+    fn holds(&self, typical: &[f64]) -> bool {
+        let pairs =
+            |of: &dyn Fn(f64, f64) -> bool| typical.windows(2).all(|two| of(two[0], two[1]));
+        if !self.rising.is_empty() {
+            pairs(&|a, b| a < b)
+        } else if !self.falling.is_empty() {
+            pairs(&|a, b| a > b)
+        } else {
+            let (least, most) = typical
+                .iter()
+                .fold((f64::INFINITY, 0.0_f64), |(least, most), one| {
+                    (least.min(*one), most.max(*one))
+                });
+            most / least <= self.within
+        }
+    }
+}
+
+impl OrderingQuestion {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.not_modelled.is_some() != self.all.is_empty() {
+            let problem = "neither what has to hold nor why nothing is asked, or both";
+            return Err(Error::of_key(
+                "all",
+                problem,
+                "write `all` or `not_modelled`",
+            ));
+        }
+        for relation in &self.all {
+            let lists = [&relation.rising, &relation.falling, &relation.alike];
+            if lists.iter().filter(|list| !list.is_empty()).count() != 1
+                || relation.questions().len() < 2
+            {
+                let problem = "not one list of two questions or more";
+                let remedy = "write one of rising, falling and alike";
+                return Err(Error::of_key("all", problem, remedy));
+            }
+            for question in relation.asked(&self.ask)?.iter().flatten() {
+                question.check(0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the answers from what `library` knows stand as they were published.
+    pub fn answer(&self, library: &Library) -> OrderingFinding {
+        if let Some(reason) = &self.not_modelled {
+            return OrderingFinding::NotModelled {
+                reason: reason.clone(),
+            };
+        }
+        let (mut sides, mut all_hold, mut scenario) = (Vec::new(), true, String::new());
+        for relation in &self.all {
+            for questions in relation.asked(&self.ask).unwrap_or_default() {
+                let mut typical = Vec::new();
+                for question in &questions {
+                    match question.answer(library) {
+                        Ok(answer) => {
+                            typical.push(answer.interval.typ);
+                            sides.push((question.to_string(), answer.interval));
+                        }
+                        Err(none) => {
+                            let reason = format!("{question}: {none}");
+                            return OrderingFinding::NotModelled { reason };
+                        }
+                    }
+                    if question.value.is_none() {
+                        question.scenario().clone_into(&mut scenario);
+                    }
+                }
+                all_hold &= relation.holds(&typical);
+            }
+        }
+        OrderingFinding::Claimed {
+            scenario,
+            holds: all_hold,
+            sides,
+        }
+    }
+}
+
+impl std::fmt::Display for Question {
+    /// `figure (key=value, key=value)`.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(value) = self.value {
+            return write!(out, "{value}");
+        }
+        let settings: Vec<String> = (self.settings.iter())
+            .map(|(key, value)| format!("{key}={}", value.0))
+            .collect();
+        write!(
+            out,
+            "{} ({})",
+            self.figure.as_deref().unwrap_or_default(),
+            settings.join(", ")
+        )
+    }
+}

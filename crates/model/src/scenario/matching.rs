@@ -1,0 +1,59 @@
+//! Matching regular expressions: on a card's engine, or by a library on a core.
+
+use overside_config::Error;
+
+use super::codec::by_size;
+use super::{Point, Row};
+use crate::codec::rates::predict;
+use crate::matching::{self, CARD, has_point};
+use crate::{EvidenceLevel, Library};
+
+/// Answers one point.
+pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
+    let evidence = matching::evidence(library);
+    let (on, pattern) = (point.word("on"), point.word("pattern"));
+    if on != "engine" {
+        let name = format!("host-coproc-bf2/codec.regex.{on}.rate");
+        let rate = evidence.predict(EvidenceLevel::Same, |values| values.get(&name));
+        return Ok(vec![Row {
+            throughput: Some(point.metric("throughput", rate)),
+            notes: vec!["a library's rate is the mean over the patterns, on one core".into()],
+            ..Row::default()
+        }]);
+    }
+    let bytes = point.number("buffer");
+    let rate = match (pattern, point.number_if_set("batch")) {
+        ("mean", _) => predict(&evidence, matching::mean_of_queries),
+        (pattern, Some(batch)) => predict(&evidence, |values, reach| {
+            let name = format!("{CARD}/codec.regex.{pattern}.batch");
+            if values.has(&name) && !has_point(&evidence, &name, batch) {
+                reach.to(EvidenceLevel::Card);
+            }
+            matching::by_batch(values, reach, pattern, batch)
+        }),
+        (pattern, None) => predict(&evidence, |values, reach| {
+            if !has_point(&evidence, &format!("{CARD}/buffer.{pattern}"), bytes) {
+                reach.to(EvidenceLevel::Card);
+            }
+            matching::by_buffer(values, pattern, bytes)
+        }),
+    };
+    let card = point.word("profile");
+    let of_card = library.evidence(&[card]);
+    let slower = |own: &str| {
+        let data = point.number_if_set("size").unwrap_or(bytes);
+        by_size(&of_card, &format!("{card}/codec.regex.slowdown{own}"), data)
+    };
+    let mut row = Row {
+        throughput: Some(point.metric("throughput", rate)),
+        notes: vec!["published for BlueField-2 and BlueField-3 together, with full batches unless one is set".into()],
+        ..Row::default()
+    };
+    if point.number_if_set("size").is_some() {
+        row.more = vec![
+            point.metric("all threads of the host over it", slower("")),
+            point.metric("all threads of the card over it", slower(".own")),
+        ];
+    }
+    Ok(vec![row])
+}
