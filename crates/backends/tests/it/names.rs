@@ -88,7 +88,7 @@ fn only_what_matters_to_a_device_tells_it_from_another() {
     let options = Options {
         threads: 3,
         cores: Some(vec![0]),
-        timing: None,
+        ..Options::default()
     };
     let emulated = relevant_options(&options, "emulated:bf2");
     assert_eq!(
