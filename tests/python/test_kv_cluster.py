@@ -215,7 +215,8 @@ def test_clusters_are_made_once(url: str) -> None:
     at = ("cluster", "--directory", url)
     assert kv(*at) == "no cluster\n"
     assert "no cluster" in kv(*at, "--remove", code=2)
-    assert json.loads(kv(*at, "b", "a", "--json")) == {"members": ["b", "a"]}
+    made = json.loads(kv(*at, "b", "a", "--json"))
+    assert made == {"schema": "kv-cluster/1", "cluster": {"members": ["b", "a"]}}
     assert "already" in kv(*at, "--registered", "5", code=2)
     assert kv(*at) == "b, a\n"
     assert kv(*at, "--remove") == "no cluster\n"

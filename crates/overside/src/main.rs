@@ -84,8 +84,8 @@ fn run() -> ExitCode {
 /// An error is an object too where the answer is to be one.
 fn tell_programs() {
     if let Some(error) = messages::last_error() {
-        // A closed stdout is no reason to end otherwise.
-        let _ = print(&format!("{error}\n"));
+        // A stdout that is closed or full may be what went wrong.
+        let _ = writeln!(std::io::stdout(), "{error}");
     }
 }
 

@@ -317,12 +317,9 @@ def _latency(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
     """Latency percentiles at one size, for each depth: one job at a time first."""
     depths = sorted({_depth(test) for one in series for test in one.tests})
     for depth in depths[:DEPTHS_MAX]:
-        alike = [
-            replace(one, tests=tests)
-            for one in series
-            if (tests := tuple(test for test in one.tests if _depth(test) == depth))
-        ]
-        yield from _latency_at(provenance, alike, depth)
+        # Named by what they differ in among themselves: the title has the depth.
+        alike = [test for one in series for test in one.tests if _depth(test) == depth]
+        yield from _latency_at(provenance, _series(alike), depth)
 
 
 def _latency_at(provenance: str, series: Sequence[_Series], depth: int) -> Iterator[Chart]:

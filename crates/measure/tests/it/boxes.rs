@@ -134,7 +134,7 @@ fn all_that_the_format_forbids_is_told_at_once() {
             ],
             "nodes": [],
             "measure": {"rounds": 0, "warmup_s": -1, "sample_s": 0, "max_s": 1e9,
-                        "target_interval": "5 %", "treshold": 0.1, "round": 6.5}}"#,
+                        "target_interval": "5 s", "treshold": 0.1, "round": 6.5}}"#,
         ),
     );
 }

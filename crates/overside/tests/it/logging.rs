@@ -118,7 +118,9 @@ fn a_lost_host_is_in_the_agents_log() {
     let events = events(&user.path("agent.log"));
     let within = |event: &&Value| event["spans"][0]["name"] == "connection";
     let connection: Vec<&Value> = events.iter().filter(within).collect();
-    let peer = connection[0]["spans"][0]["peer"].as_str().unwrap();
+    // `agents add` and the host's own question have connections, too.
+    let opened = connection.iter().find(|event| event["init_ns"].is_u64());
+    let peer = opened.unwrap()["spans"][0]["peer"].as_str().unwrap();
     assert!(peer.starts_with("127.0.0.1:"), "{peer}");
     let of_peer = connection
         .iter()
