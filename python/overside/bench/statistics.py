@@ -385,8 +385,8 @@ def _late_reason(samples: Sequence[Json], limit: float) -> str:
     placed = any((sample.get("placement") or {}).get("device") for sample in samples)
     what = "of the time a completion was overdue" if placed else "of the completions came late"
     return (
-        f"the emulated timing is invalid: more than {limit * 100:g} % {what}; use timing=virtual, or "
-        "give the emulation a processor of its own (fewer threads), or larger buffers"
+        f"the emulated timing is invalid: more than {limit * 100:g} % {what}; use timing=virtual, "
+        "or give the emulation a processor of its own (fewer threads), or larger buffers"
     )
 
 

@@ -13,7 +13,8 @@ class DmaTask(MeasuredTask):
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; a link has variants of its own or none, an emulated engine has
-        virtual time unless it is paced, a batch is never larger than the depth, and a read has no payload to hand over."""
+        virtual time unless it is paced, a batch is never larger than the depth, and a read has no
+        payload to hand over."""
         full = super().normal(parameters)
         link = full["device"].rpartition("/")[2]
         copies = full["variant"] in _COPIERS
