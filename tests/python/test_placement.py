@@ -68,7 +68,7 @@ def test_what_a_target_does_without_is_not_part_of_the_test() -> None:
     device = normal(placement="device", threads=2, cpu_variant="zlib")
     assert (device["threads"], device["cpu_variant"], device["depth"]) == (1, None, 16)
     split = normal(placement="split:50", threads=2, cpu_variant="zlib")
-    assert (split["threads"], split["cpu_variant"], split["timing"]) == (2, "zlib", "replay")
+    assert (split["threads"], split["cpu_variant"], split["timing"]) == (2, "zlib", "virtual")
     # Other than without a placement, jobs stay in flight in the reconfiguration setting.
     assert normal(placement="split:50", setting="reconfiguration")["depth"] == 16
     without = normal(cpu_variant="zlib")

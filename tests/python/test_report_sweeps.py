@@ -139,7 +139,7 @@ def test_every_format_tells_of_the_shares(tmp_path: Path) -> None:
     assert event in page
     assert 'id="sweep-1-shares-emulated"' in page
     assert 'id="sweep-1-stages-emulated"' in page
-    assert "| static | 90 % \\(best\\) |" in text
+    assert "| static | 90 %, cDECOMP \\(best\\) |" in text
     assert "(emulated)" in text
     assert "C1 holds" in summary
     content = json.loads(report.render(run, "json"))

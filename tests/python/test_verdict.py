@@ -115,6 +115,15 @@ def test_a_busy_machine_has_no_headline() -> None:
     assert "quiet machine" in one.next_step
 
 
+def test_no_load_changes_what_is_in_virtual_time() -> None:
+    busy = QUIET | {"load_after": QUIET["load_after"] | {"busy_s": 20.0, "own_s": 6.0}}
+    emulated = compressing(
+        around(5000), device="emulated:bf2", provenance="emulated", timing="virtual"
+    )
+    assert verdict.of_run(run_of(emulated, machine=busy)).caution == ""
+    assert verdict.of_run(run_of(emulated, *host(), machine=busy)).caution != ""
+
+
 def test_only_what_others_did_during_the_run_counts() -> None:
     before = QUIET | {"load_before": QUIET["load_before"] | {"load_1min": 2.0}}
     assert verdict.of_run(run_of(*host(), machine=before)).caution == ""

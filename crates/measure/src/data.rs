@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use overside_base::Random;
 use overside_device::{Device, ExternalBytes, MemoryKind, Operation, Region, Slice};
 use overside_ops::{Config, Format, prepare};
 
@@ -42,8 +43,8 @@ impl From<Failure> for NoData {
 }
 
 impl Buffers {
-    /// Takes them from the files.
-    pub(crate) fn read(data: &Data, buffer_size: u64) -> Result<Self, NoData> {
+    /// Takes them from the files. `mixed`: of lengths drawn with that seed, `buffer_size` at most.
+    pub(crate) fn read(data: &Data, buffer_size: u64, mixed: Option<u64>) -> Result<Self, NoData> {
         let stream = Stream::open(&data.files)?;
         if stream.len < buffer_size {
             return Err(NoData::TooShort(format!(
@@ -52,7 +53,16 @@ impl Buffers {
             )));
         }
         let places = places(stream.len, buffer_size, data.sample_bytes);
-        let lengths = vec![buffer_size as usize; places.len()];
+        let lengths = match mixed {
+            None => vec![buffer_size as usize; places.len()],
+            Some(seed) => {
+                let mut random = Random::new(seed);
+                let all = places
+                    .iter()
+                    .map(|_| drawn_length(&mut random, buffer_size));
+                all.collect()
+            }
+        };
         let mut reader = Reader {
             stream: &stream,
             open: None,
@@ -262,6 +272,12 @@ impl Buffers {
     }
 }
 
+/// A length from a sixteenth of `longest` to all of it, each octave as likely as another.
+fn drawn_length(random: &mut Random, longest: u64) -> usize {
+    let length = longest as f64 * 16_f64.powf(random.uniform() - 1.0);
+    (length.round() as u64).clamp(1, longest) as usize
+}
+
 /// A destination's length that no compressor of [`Format`] exceeds.
 pub(crate) fn bound(source_bytes: u64) -> u64 {
     // Stored DEFLATE blocks add 5 bytes each 64 KiB or less, LZ4 1 byte in 255, frames a header;
@@ -389,7 +405,7 @@ mod tests {
                 .collect();
             let all = files.concat();
             let data = Data { name: "made".into(), files: paths, sample_bytes: 1000 };
-            match Buffers::read(&data, size) {
+            match Buffers::read(&data, size, None) {
                 Ok(buffers) => {
                     let places = places(all.len() as u64, size, 1000);
                     prop_assert_eq!(buffers.count(), places.len());
@@ -413,7 +429,7 @@ mod tests {
             files: vec![path.into()],
             sample_bytes: 1,
         };
-        match Buffers::read(&data, 1) {
+        match Buffers::read(&data, 1, None) {
             Err(NoData::Failed(failure)) => failure,
             _ => panic!("{} was read", path.display()),
         }

@@ -38,6 +38,6 @@ pub use tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 pub use tasks::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkTest};
 pub use test::{
     BUFFER_SIZE_MAX, CompletionMode, DEPTH_MAX, Data, FILES_MAX, Input, PATTERN_BYTES_MAX,
-    PATTERNS_MAX, SAMPLE_BYTES_MAX, Setting, THREADS_MAX, Test, TestError,
+    PATTERNS_MAX, SAMPLE_BYTES_MAX, Setting, Sizes, THREADS_MAX, Test, TestError,
 };
 pub use worker::{Opener, Worker};

@@ -72,6 +72,9 @@ pub struct Test {
     /// The library of the CPU's target; for placements.
     #[serde(default = "auto")]
     pub cpu_variant: String,
+    /// Whether all buffers are of one length.
+    #[serde(default)]
+    pub sizes: Sizes,
     /// What a stream of a placement is.
     #[serde(default)]
     pub input: Input,
@@ -104,6 +107,17 @@ pub enum Setting {
     /// Torn down and set up again before each job, one job at a time, as if each brought another
     /// buffer size; with a placement, before each stream. The time of it counts.
     Reconfiguration,
+}
+
+/// The lengths of buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sizes {
+    /// All of them `buffer_size`.
+    #[default]
+    Fixed,
+    /// From a sixteenth of `buffer_size` to all of it, each octave as likely as another.
+    Mixed,
 }
 
 /// What a stream of a placement is made of.
@@ -188,6 +202,9 @@ impl Test {
                 "files",
                 "buffers without a placement",
             ));
+        }
+        if self.input == Input::Files && self.sizes == Sizes::Mixed {
+            return Err(OutOfRange::new("sizes", "mixed", "fixed with whole files"));
         }
         within("the number of files", self.data.files.len(), 1, FILES_MAX)?;
         within("sample_bytes", self.data.sample_bytes, 1, SAMPLE_BYTES_MAX)?;

@@ -20,7 +20,7 @@ use crate::placement_bench::{PlacementBench, Side, target_test};
 use crate::plan::{compressed_input, plan};
 use crate::sample::Sample;
 use crate::tasks::AnyTest;
-use crate::test::{Data, Input, Test, TestError};
+use crate::test::{Data, Input, Sizes, Test, TestError};
 use crate::verify::{ReferenceCache, TestBuffers};
 use overside_probe::{Failure, FailureKind};
 
@@ -56,6 +56,7 @@ fn is_virtual(test: &Test) -> bool {
 struct BuffersKey {
     data: Data,
     input: Input,
+    mixed: Option<u64>,
     buffer_size: u64,
     compressed: Option<Format>,
 }
@@ -255,15 +256,17 @@ impl Worker {
         let key = BuffersKey {
             data: test.data.clone(),
             input: test.input,
+            mixed: (test.sizes == Sizes::Mixed).then_some(test.seed),
             buffer_size: test.buffer_size,
             compressed: None,
         };
         let original = self.kept(key.clone(), || {
+            let (data, size) = (&test.data, test.buffer_size);
             let read = match test.input {
-                Input::Buffers => Buffers::read,
-                Input::Files => Buffers::read_files,
+                Input::Buffers => Buffers::read(data, size, key.mixed),
+                Input::Files => Buffers::read_files(data, size),
             };
-            let original = match read(&test.data, test.buffer_size) {
+            let original = match read {
                 Ok(buffers) => Arc::new(buffers),
                 Err(NoData::TooShort(reason)) => return Err(Failure::unsupported(reason)),
                 Err(NoData::Failed(failure)) => return Err(failure),

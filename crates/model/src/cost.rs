@@ -354,10 +354,16 @@ impl<'a> Sum<'a> {
         Some(one.scale(packets))
     }
 
-    /// Ending the old context and initialising the new one.
+    /// Ending the old context and initialising the new one. What stands for the first is of this
+    /// operation and initiator, and its bounds are of all paths: they differ by more than is known.
     fn contexts(&mut self) -> (Option<Interval>, Option<Interval>) {
         let (profile, operation) = (self.profile, self.work.operation);
-        let end = self.fixed(profile.context_end(operation), "end of a context");
+        let mut end = self.fixed(profile.context_end(operation), "end of a context");
+        if let (Some(end), Some(all)) = (&mut end, &profile.reconfiguration) {
+            self.rest_on(&all.facts);
+            end.low = end.low.min(all.interval().low);
+            end.high = end.high.max(all.interval().high);
+        }
         let init = profile.context_init(operation);
         (end, self.fixed(init, "initialisation of a context"))
     }

@@ -355,15 +355,25 @@ pub struct Engine {
 }
 
 /// What is known of a card's DMA engine, from its own profile or else lent by other cards, for
-/// transfers that so many cores start.
+/// transfers that so many cores start. A latency that was measured on the card at lengths around this
+/// one, by this initiator, needs no formula.
 pub fn engine(library: &Library, card: &str, transfer: &Transfer, cores: f64) -> Engine {
     let loans = Loans::of(library, &[card]);
+    let name = format!("dma.copy.latency.{}", transfer.completion.name());
+    let profile = library.profile(card);
+    let profile = profile.filter(|profile| profile.initiator == transfer.initiator);
+    let own = profile.and_then(|profile| profile.tables.get(&name));
+    let is_measured = own.is_some_and(|table| {
+        let ends = (table.at.first(), table.at.last());
+        matches!(ends, (Some(first), Some(last)) if (*first..=*last).contains(&transfer.bytes))
+    });
     Engine {
         busy_ns: loans.predict(EvidenceLevel::Card, |values| {
             Ok(1e9 / per_s(values, card, transfer, cores, None)?.value)
         }),
-        latency_ns: loans.predict(EvidenceLevel::Card, |values| {
-            latency_ns(values, card, transfer)
+        latency_ns: loans.predict(EvidenceLevel::Card, |values| match is_measured {
+            true => values.at(&of(card, &name), transfer.bytes),
+            false => latency_ns(values, card, transfer),
         }),
     }
 }

@@ -19,6 +19,12 @@ from overside.tasks.common import Json
 #: Parameters that belong to one target, or that say how the work is shared.
 _OF_DEVICE = ("device", "variant", "timing", "depth")
 _OF_CPU = ("threads", "cores", "cpu_variant")
+#: A task's placements on the device alone and on both, as the study of co-processing names them.
+_IN_STUDY = {
+    "compress": ("cDPU", "cCOMP"),
+    "decompress": ("dDPU", "cDECOMP"),
+    "match": ("rDPU", "cREG"),
+}
 _LEFT_OUT = {*_OF_DEVICE, *_OF_CPU, "placement", "setting", "batch", "completion"}
 
 #: Settings in the order they are shown, and what they are called.
@@ -74,6 +80,15 @@ class Point:
         if self.asked is None:
             return "adaptive"
         return {0.0: "CPU alone", 100.0: "device alone"}.get(self.asked, f"{self.asked:g} %")
+
+    @property
+    def in_study(self) -> str:
+        """What the study of co-processing calls it: `fCPU`, `cDPU`, `cCOMP`; empty for what it has
+        not."""
+        device, split = _IN_STUDY.get(self.test.task, ("", ""))
+        if self.asked is None or not device:
+            return ""
+        return {0.0: "fCPU", 100.0: device}.get(self.asked, split)
 
 
 @dataclass(frozen=True)
@@ -427,7 +442,8 @@ def table(sweep: Sweep) -> list[tuple[str, ...]]:
                     "cpu_cost",
                 )
             )
-            name = f"{point.name} (best)" if point is top else point.name
+            name = f"{point.name}, {point.in_study}" if point.in_study else point.name
+            name = f"{name} (best)" if point is top else name
             rows.append((series.title, name, *figures, str(point.throughput.n)))
     return rows
 
@@ -468,6 +484,7 @@ def _series_json(series: Series) -> Json:
             {
                 "test": point.test.id,
                 "placement": point.test.parameters["placement"],
+                "in_study": point.in_study or None,
                 "device_share": point.share,
                 "throughput": point.throughput.median,
             }

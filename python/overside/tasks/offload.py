@@ -52,6 +52,7 @@ class OffloadTask(MeasuredTask):
             "threads": parameters["threads"],
             "cores": parameters["cores"],
             "input": parameters["input"],
+            "sizes": parameters["sizes"],
             "setting": parameters["setting"],
             "data": {"name": parameters["data"], "sample_bytes": parameters["sample_bytes"]},
         }
@@ -101,6 +102,8 @@ def cannot(operation: str, target: Json, machine: Machine) -> str | None:
 def _placed(full: Json) -> Json:
     """The parameters of a placement, without those of a target that has no part in it."""
     full["placement"] = _core.placement(full["placement"])
+    if full["input"] == "files":
+        full["sizes"] = "fixed"
     # The executor rings its doorbells and waits for completions in its own way.
     full["batch"] = full["completion"] = None
     emulated = full["device"].startswith("emulated:")

@@ -10,11 +10,14 @@ BUSY_SHARE = 0.5
 
 
 def noise(view: RunView) -> str:
-    """Why a run's figures are no headline; empty where the machine was quiet.
+    """Why a run's figures are no headline; empty where the machine was quiet, or where all of them
+    are of virtual time, which no load changes.
 
     What others did *during* the run counts. The load average before it stands in only where the
     run did not record that, as when it was killed.
     """
+    if {test.timing for test in view.tests if test.timing} == {"virtual"}:
+        return ""
     try:
         load = environment.load_during(view.environment, view.manifest)
     except (AttributeError, TypeError, ValueError):

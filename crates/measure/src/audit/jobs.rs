@@ -8,7 +8,7 @@ use overside_placement::Policy;
 
 use super::faulty::{Fault, Times, faulty_device, software_worker, worker};
 use super::{Mistake, Planted};
-use crate::{CompletionMode, Data, Input, Sample, Setting, Test, Worker};
+use crate::{CompletionMode, Data, Input, Sample, Setting, Sizes, Test, Worker};
 
 /// Buffers of a test, each unlike the others.
 const BUFFERS: usize = 16;
@@ -114,6 +114,7 @@ fn test(operation: &str, device: &str, data: &Data) -> Test {
         cores: None,
         placement: None,
         cpu_variant: "auto".into(),
+        sizes: Sizes::default(),
         input: Input::default(),
         setting: Setting::Static,
         completion: CompletionMode::Event,

@@ -318,7 +318,7 @@ mod tests {
             files: vec![file.path().into()],
             sample_bytes: 1001,
         };
-        let Ok(sources) = Buffers::read(&data, 1001) else {
+        let Ok(sources) = Buffers::read(&data, 1001, None) else {
             panic!("no buffers");
         };
         let sources = Arc::new(sources);

@@ -28,6 +28,35 @@ fn latency(card: &str, transfer: Transfer) -> f64 {
 }
 
 #[test]
+fn a_latency_that_was_measured_on_the_card_needs_no_formula() {
+    let mut calibrated = profile("bf2").unwrap();
+    let measured = Table {
+        by: Axis::Bytes,
+        at: vec![64.0, 65536.0],
+        value: vec![2000.0, 8000.0],
+        unit: Unit::Ns,
+        facts: Vec::new(),
+        citation: Some("measured on this card".into()),
+        note: None,
+    };
+    (calibrated.tables).insert("dma.copy.latency.poll".into(), measured);
+    let library = Library::new(vec![calibrated]);
+    let latency = |bytes, initiator| {
+        let transfer = Transfer {
+            initiator,
+            ..polled(Primitive::Dma, bytes)
+        };
+        dma::engine(&library, "bf2", &transfer, 1.0).latency_ns
+    };
+    let typ = |bytes| latency(bytes, Initiator::Host).unwrap().interval.typ;
+    assert_eq!((typ(64.0), typ(65536.0)), (2000.0, 8000.0));
+    assert!((2000.0..8000.0).contains(&typ(4096.0)));
+    // Neither longer transfers nor those of the card's own cores were measured.
+    assert!(latency(1e6, Initiator::Host).is_err());
+    assert!(latency(64.0, Initiator::Soc).is_err());
+}
+
+#[test]
 fn a_transfer_takes_longer_the_longer_it_is_and_never_less_by_events() {
     for card in ["bf2-200g", "bf3-8c"] {
         for initiator in [Initiator::Host, Initiator::Soc] {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use overside_measure::{CompletionMode, Data, Input, Sample, Setting, Status, Test, Worker};
+use overside_measure::{CompletionMode, Data, Input, Sample, Setting, Sizes, Status, Test, Worker};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -53,6 +53,7 @@ impl DataSet {
             cores: None,
             placement: None,
             cpu_variant: "auto".into(),
+            sizes: Sizes::default(),
             input: Input::default(),
             setting: Setting::Static,
             completion: CompletionMode::Event,

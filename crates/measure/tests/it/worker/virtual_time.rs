@@ -10,7 +10,7 @@ use overside_device::{
     Context, ContextConfig, Device, Job, OpenError, Provenance, SubmitError, Timing,
 };
 use overside_layers::{ContextLayer, DeviceLayer, Layered, LayeredContext};
-use overside_measure::{Input, Sample, Setting, Test, Worker};
+use overside_measure::{Input, Sample, Setting, Sizes, Test, Worker};
 use overside_model::split::Split;
 use overside_placement::Policy;
 
@@ -294,6 +294,24 @@ fn whole_files_are_joined_one_after_the_other() {
 
     test.placement = None;
     assert!(test.check().is_err());
+}
+
+#[test]
+fn mixed_lengths_are_as_many_in_each_octave() {
+    let data = DataSet::new(&text(1 << 20));
+    let mut test = Test {
+        device: "emulated:bf2".into(),
+        sizes: Sizes::Mixed,
+        buffer_size: 4096,
+        sample_s: 0.02,
+        ..data.test("compress-deflate")
+    };
+    test.data.sample_bytes = 1 << 20;
+    let sample = measured(&mut Worker::new(), &test);
+    let mean = sample.work.unwrap().bytes as f64 / sample.work.unwrap().jobs as f64;
+    // The mean of a log-uniform length between 256 and 4096.
+    let expected = (4096.0 - 256.0) / 16_f64.ln();
+    assert!((mean / expected - 1.0).abs() < 0.15, "{mean} {expected}");
 }
 
 #[test]
