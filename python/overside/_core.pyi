@@ -460,7 +460,7 @@ def facts(
     `ids`. Of `file`, or those that are built in. Raises `ValueError`.
     """
 
-def facts_ask(id: str, file: str | None = None) -> str:
+def facts_ask(name: str, file: str | None = None) -> str:
     """What to type to see what the model answers about a fact, as JSON: `figures`, each `name`,
     `published`, `unit` and `commands` of `what`, `figure` and `command`. Raises `ValueError`.
     """

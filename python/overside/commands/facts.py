@@ -102,7 +102,8 @@ def _ask_model(args: argparse.Namespace, ids: Sequence[str]) -> int:
         print(json.dumps(answers, ensure_ascii=False))
         return Exit.OK
     for figure in (figure for answer in answers for figure in answer["figures"]):
-        print(f"{clean(figure['name'])}: {_figure({**figure, 'path': (), 'value': figure['published']})}")
+        published = _figure({**figure, "path": (), "value": figure["published"]})
+        print(f"{clean(figure['name'])}: {published}")
         if not figure["commands"]:
             print("  no scenario speaks of it")
         for one in figure["commands"]:

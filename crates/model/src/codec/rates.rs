@@ -403,7 +403,7 @@ pub(crate) fn faster_from(
     let context = context_ns(values, reach, card)?;
     break_even_bytes(context, engine, cpu).ok_or_else(|| {
         MissingParameter::nothing(
-            "the engine is faster at no size",
+            "the engine is never faster",
             "ask for another card or operation",
         )
     })

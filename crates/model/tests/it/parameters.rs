@@ -193,7 +193,11 @@ fn a_profile_survives_being_written() {
         let again = Profile::parse(&file, &text).unwrap();
         // Written are the numbers, and not which figures they are.
         assert_eq!(again.to_toml(), text);
-        assert_eq!(Profile::parse(&file, &again.to_toml()).unwrap(), again, "{text}");
+        assert_eq!(
+            Profile::parse(&file, &again.to_toml()).unwrap(),
+            again,
+            "{text}"
+        );
     }
 }
 
