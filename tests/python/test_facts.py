@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -137,3 +138,46 @@ def test_a_file_that_would_never_end_is_refused(capsys: pytest.CaptureFixture[st
     assert code == 2
     assert "not a regular file" in err
     assert run(capsys, "--facts", "/nowhere/at/all.yaml")[0] == 2
+
+
+def test_ask_prints_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "ask", "idio.dma.d4.host")
+    assert code == 0
+    assert "overside simulate dma" in out
+    assert "how much less than" in out
+    commands = asked(capsys, "ask", "idio.net.sm2")[0]["figures"][0]["commands"]
+    words = shlex.split(commands[0]["command"])
+    assert words[:2] == ["overside", "simulate"]
+    assert main([*words[1:], "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)["rows"][0]["throughput"]
+    (scored,) = [
+        one
+        for one in asked(capsys, "check", "idio.net.sm2", "--use", "all")["figures"]
+        if one["name"] == "idio.net.sm2[BF-2]"
+    ]
+    assert printed["typ"] == pytest.approx(scored["modelled"]["typ"])
+    code, _, err = run(capsys, "ask", "idio.net.sm")
+    assert (code, "did you mean" in err) == (4, True)
+    code, out, _ = run(capsys, "ask", "idio.net.ipc")
+    assert "no scenario speaks of it" in out
+
+
+def test_a_file_never_seen_before_is_scored_by_the_questions_in_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    ask = "{scenario: network, figure: TCP, path: sm2, profile: bf3-8c}"
+    mine = MINE.replace("use: validate}", f"use: validate, ask: {ask}}}").replace(
+        "value: 7, unit: count", "value: 41, unit: Gbps"
+    )
+    file.write_text(mine)
+    check = asked(capsys, "check", "--facts", str(file), "network")
+    assert [one["finding"] for one in check["figures"]] == ["predicted"]
+    assert check["figures"][0]["inside"]
+    _, out, _ = run(capsys, "check", "--facts", str(file))
+    assert "a development score" in out
+    file.write_text(mine.replace("sm2", "sm7"))
+    code, _, err = run(capsys, "check", "--facts", str(file))
+    assert code == 2
+    assert "mine.yaml:" in err
+    assert '"sm7" is not known' in err

@@ -48,6 +48,7 @@ pub(crate) fn evidence(library: &Library) -> Evidence {
                 facts: sweep.facts.clone(),
                 citation: None,
                 note: None,
+                cites: Vec::new(),
             };
             evidence.insert(name, ParameterValue::Table(table));
         }

@@ -218,6 +218,7 @@ impl Sweep {
             facts: self.facts.clone(),
             citation: None,
             note: None,
+            cites: Vec::new(),
         }
     }
 
@@ -285,9 +286,11 @@ impl Axis {
     }
 }
 
-/// A value published for several sizes, depths or counts.
+/// A value published for several sizes, depths or counts. A file may name the figures that it is
+/// instead of repeating their numbers: `fact` has one under `path` for each point, in order, or each
+/// point is the figure at `path` of another fact, `each`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "WrittenTable")]
 pub struct Table {
     /// What it depends on.
     pub by: Axis,
@@ -306,6 +309,114 @@ pub struct Table {
     /// What a reader has to know about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// The figure that each value is: the fact, and the keys inside it. None of values that were
+    /// written as numbers.
+    #[serde(skip)]
+    pub cites: Vec<(String, Vec<String>)>,
+}
+
+/// A table as a file has it: with its numbers, or with the figures that have them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenTable {
+    by: Axis,
+    at: Vec<f64>,
+    #[serde(default)]
+    value: Vec<f64>,
+    unit: Option<Unit>,
+    #[serde(default)]
+    facts: Vec<String>,
+    citation: Option<String>,
+    note: Option<String>,
+    /// One fact with a figure for each point.
+    fact: Option<String>,
+    /// A fact for each point.
+    #[serde(default)]
+    each: Vec<String>,
+    /// The keys inside.
+    #[serde(default)]
+    path: Vec<String>,
+}
+
+impl TryFrom<WrittenTable> for Table {
+    type Error = String;
+
+    fn try_from(written: WrittenTable) -> Result<Self, String> {
+        let WrittenTable {
+            by,
+            at,
+            value,
+            unit,
+            facts,
+            citation,
+            note,
+            fact,
+            each,
+            path,
+        } = written;
+        let cites: Vec<(String, Vec<String>)> = match (&fact, each.is_empty()) {
+            (None, true) if path.is_empty() => Vec::new(),
+            (None, false) => each
+                .iter()
+                .map(|fact| (fact.clone(), path.clone()))
+                .collect(),
+            (Some(fact), true) => {
+                let found = Facts::published()
+                    .get(fact)
+                    .map(Fact::figures)
+                    .unwrap_or_default();
+                let under = found.into_iter().map(|figure| figure.path);
+                let one_deeper =
+                    |keys: &Vec<String>| keys.len() == path.len() + 1 && keys.starts_with(&path);
+                under
+                    .filter(one_deeper)
+                    .map(|keys| (fact.clone(), keys))
+                    .collect()
+            }
+            _ => return Err("write a fact, or each, and the path inside".into()),
+        };
+        let mut table = Self {
+            by,
+            at,
+            value,
+            unit: unit.unwrap_or(Unit::Count),
+            facts,
+            citation,
+            note,
+            cites,
+        };
+        if table.cites.is_empty() {
+            return match (unit, fact) {
+                (Some(_), None) => Ok(table),
+                (None, None) => Err("missing field `unit`".into()),
+                (_, Some(fact)) => Err(format!("{} has no figures at {path:?}", quoted(&fact))),
+            };
+        }
+        if !table.value.is_empty() || table.cites.len() != table.at.len() {
+            let (figures, points) = (table.cites.len(), table.at.len());
+            return Err(format!(
+                "{figures} figures for {points} points, and no numbers beside them"
+            ));
+        }
+        let mut units = Vec::new();
+        for (fact, path) in &table.cites {
+            let one = Quantity::number(0.0, Unit::Count);
+            let one = one.of_fact(fact.clone(), path.clone(), unit, 1.0)?;
+            let value = one
+                .value
+                .ok_or_else(|| format!("{fact} has no single number at {path:?}"))?;
+            table.value.push(value);
+            units.push(one.unit);
+            if !table.facts.contains(fact) {
+                table.facts.push(fact.clone());
+            }
+        }
+        if units.iter().any(|one| *one != units[0]) {
+            return Err("figures in several units: say in which `unit`".into());
+        }
+        table.unit = units[0];
+        Ok(table)
+    }
 }
 
 impl Table {

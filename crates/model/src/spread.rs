@@ -6,7 +6,7 @@
 pub(crate) const SAME: f64 = 1.05;
 
 /// Of predictions with [`crate::EvidenceLevel::Card`].
-pub(crate) const CARD: f64 = 1.13;
+pub(crate) const CARD: f64 = 1.15;
 
 /// Of predictions with [`crate::EvidenceLevel::Application`].
-pub(crate) const APPLICATION: f64 = 1.52;
+pub(crate) const APPLICATION: f64 = 1.5;

@@ -51,12 +51,12 @@ pub(crate) fn facts_check(py: Python<'_>, file: Option<&str>) -> PyResult<String
 /// What to type to see what the model answers about a fact: `figures`, each with `name`,
 /// `published`, `unit`, and `commands`. Raises `ValueError`.
 #[pyfunction]
-#[pyo3(signature = (fact, file = None))]
-pub(crate) fn facts_ask(py: Python<'_>, fact: &str, file: Option<&str>) -> PyResult<String> {
+#[pyo3(signature = (name, file = None))]
+pub(crate) fn facts_ask(py: Python<'_>, name: &str, file: Option<&str>) -> PyResult<String> {
     guarded(|| {
         py.detach(|| {
             with(file, |facts| {
-                let figures = facts.get(fact).map(Fact::figures).unwrap_or_default();
+                let figures = facts.get(name).map(Fact::figures).unwrap_or_default();
                 let figures = figures.iter().map(|figure| {
                     let asked = Questions::published().of(figure);
                     json!({

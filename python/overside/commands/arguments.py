@@ -308,6 +308,7 @@ def _facts(parser: Parser) -> None:
         "Search published figures, and compare the model with them.\n\n"
         "  overside facts [WORD ...]      facts and orderings that hold all words\n"
         "  overside facts show ID         one fact, with all that a reader has to know of it\n"
+        "  overside facts ask ID          what to type to see the model's answer about it\n"
         "  overside facts check [FIELD]   every figure and ordering beside the model's prediction"
     )
     text = "`show ID`, `check [FIELD]`, or words to search for"

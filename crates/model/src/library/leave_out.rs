@@ -1,12 +1,12 @@
 //! Profiles without some of the published figures.
 //!
-//! A value goes with the figure that it was taken from. One that was derived from several goes
-//! with any of them. Facts that were derived from a figure repeat it, and go with it.
+//! A value that names the figure that it is goes with that one. One that was derived from several
+//! goes with any of them. Facts that were derived from a figure repeat it, and go with it.
 
 use std::collections::BTreeMap;
 
 use crate::facts::{Fact, Facts, Figure, Kind};
-use crate::{OperationProfile, Profile, Quantity, Sweep, Table, Unit};
+use crate::{OperationProfile, Profile, Quantity, Sweep, Table};
 
 /// What is left out.
 pub(super) struct LeftOut {
@@ -17,15 +17,6 @@ pub(super) struct LeftOut {
 /// Equal up to how far sources round.
 fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-3 * a.abs().max(b.abs())
-}
-
-/// Whether a figure gives that number, in the value's unit or its own.
-fn gives(figure: &Figure<'_>, number: f64, unit: Unit) -> bool {
-    let own = figure.known_unit().map(Unit::in_base);
-    figure.value.numbers().into_iter().any(|published| {
-        near(published, number)
-            || own.is_some_and(|own| near(published * own, number * unit.in_base()))
-    })
 }
 
 /// Whether a key inside its fact says which device it is about.
@@ -42,45 +33,6 @@ fn speaks_of(profile: &Profile, device: &str) -> bool {
         .filter(|one| device.contains(**one))
         .collect();
     named.is_empty() || named.iter().any(|one| profile.name.contains(**one))
-}
-
-/// Sizes and counts in a text such as `16384`, `16KB`, `64 MiB` or `rnd.read 4MB`; a decimal prefix
-/// may mean the binary one.
-fn amounts(text: &str) -> Vec<f64> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some(start) = rest.find(|at: char| at.is_ascii_digit()) {
-        rest = &rest[start..];
-        let end = rest
-            .find(|at: char| !at.is_ascii_digit() && at != '.')
-            .unwrap_or(rest.len());
-        let (digits, after) = rest.split_at(end);
-        if let Ok(number) = digits.trim_end_matches('.').parse::<f64>() {
-            found.push(number);
-            let power = match after.trim_start().as_bytes().first() {
-                Some(b'K' | b'k') => 1,
-                Some(b'M') => 2,
-                Some(b'G') => 3,
-                _ => 0,
-            };
-            if power > 0 {
-                found.extend([1000_f64, 1024.0].map(|prefix| number * prefix.powi(power)));
-            }
-        }
-        rest = after;
-    }
-    found
-}
-
-/// Whether a figure can be the point at `at` of a table: not if its keys or its workload name
-/// other sizes or counts.
-fn may_stand_at(figure: &Figure<'_>, at: f64) -> bool {
-    let keys = (figure.path.iter()).filter(|key| *key != figure.device());
-    let mut named: Vec<f64> = keys.flat_map(|key| amounts(key)).collect();
-    if named.is_empty() {
-        named = amounts(&figure.fact.workload);
-    }
-    named.is_empty() || named.iter().any(|one| near(*one, at))
 }
 
 impl LeftOut {
@@ -132,72 +84,54 @@ impl LeftOut {
             })
     }
 
-    /// Whether that number, at that size or count if it has one, stands in what remains of
-    /// `facts`.
-    fn supported(
-        &self,
-        profile: &Profile,
-        facts: &[String],
-        (number, unit): (f64, Unit),
-        at: Option<f64>,
-    ) -> bool {
-        (facts.iter().filter_map(|id| Facts::published().get(id)))
-            .flat_map(Fact::figures)
-            .any(|figure| {
-                let keyed = is_keyed(&figure);
-                !self.has(&figure)
-                    && (!keyed || speaks_of(profile, figure.device()))
-                    && at.is_none_or(|at| may_stand_at(&figure, at))
-                    && gives(&figure, number, unit)
-            })
+    fn is_gone(&self, (fact, path): &(String, Vec<String>)) -> bool {
+        (self.figures.get(fact)).is_some_and(|paths| paths.contains(path))
     }
 
     fn keeps(&self, profile: &Profile, quantity: &Quantity) -> bool {
-        if let Some((fact, path)) = &quantity.cites {
+        match &quantity.cites {
             // It is that figure, and no other.
-            let is_gone = |paths: &Vec<Vec<String>>| paths.contains(path);
-            return !self.figures.get(fact).is_some_and(is_gone);
+            Some(cited) => !self.is_gone(cited),
+            None => !self.touches(profile, &quantity.facts),
         }
-        !self.touches(profile, &quantity.facts)
-            || [quantity.low, quantity.value, quantity.high]
-                .into_iter()
-                .flatten()
-                .all(|one| self.supported(profile, &quantity.facts, (one, quantity.unit), None))
     }
 
     fn table(&self, profile: &Profile, table: &Table) -> Option<Table> {
-        if !self.touches(profile, &table.facts) {
-            return Some(table.clone());
+        if table.cites.is_empty() {
+            return (!self.touches(profile, &table.facts)).then(|| table.clone());
         }
         let mut left = Table {
             at: Vec::new(),
             value: Vec::new(),
+            cites: Vec::new(),
             ..table.clone()
         };
-        for (at, value) in table.at.iter().zip(&table.value) {
-            if self.supported(profile, &table.facts, (*value, table.unit), Some(*at)) {
-                left.at.push(*at);
-                left.value.push(*value);
-            }
+        let points = table.at.iter().zip(&table.value).zip(&table.cites);
+        for ((at, value), cited) in points.filter(|(_, cited)| !self.is_gone(cited)) {
+            left.at.push(*at);
+            left.value.push(*value);
+            left.cites.push(cited.clone());
         }
         (!left.at.is_empty()).then_some(left)
     }
 
-    fn sweep(&self, profile: &Profile, sweep: &Sweep) -> Option<Sweep> {
-        if !self.touches(profile, &sweep.facts) {
-            return Some(sweep.clone());
-        }
+    /// Each point is the figure of its size.
+    fn sweep(&self, sweep: &Sweep) -> Option<Sweep> {
+        let is_gone = |bytes: &u64| {
+            sweep
+                .facts
+                .iter()
+                .any(|fact| self.is_gone(&(fact.clone(), vec![bytes.to_string()])))
+        };
         let mut left = Sweep {
             source_bytes: Vec::new(),
             rate: Vec::new(),
             ..sweep.clone()
         };
-        for (bytes, rate) in sweep.source_bytes.iter().zip(&sweep.rate) {
-            let at = Some(*bytes as f64);
-            if self.supported(profile, &sweep.facts, (*rate, sweep.unit), at) {
-                left.source_bytes.push(*bytes);
-                left.rate.push(*rate);
-            }
+        let points = sweep.source_bytes.iter().zip(&sweep.rate);
+        for (bytes, rate) in points.filter(|(bytes, _)| !is_gone(bytes)) {
+            left.source_bytes.push(*bytes);
+            left.rate.push(*rate);
         }
         (!left.rate.is_empty()).then_some(left)
     }
@@ -220,7 +154,7 @@ impl LeftOut {
         keep(&mut left.link.to_device);
         keep(&mut left.link.from_device);
         for entry in &mut left.operations {
-            self.operation(profile, entry, &keep);
+            self.operation(entry, &keep);
         }
         left.values
             .retain(|_, quantity| self.keeps(profile, quantity));
@@ -230,22 +164,16 @@ impl LeftOut {
         left
     }
 
-    fn operation(
-        &self,
-        profile: &Profile,
-        entry: &mut OperationProfile,
-        keep: &dyn Fn(&mut Option<Quantity>),
-    ) {
+    fn operation(&self, entry: &mut OperationProfile, keep: &dyn Fn(&mut Option<Quantity>)) {
         keep(&mut entry.max_destination);
         keep(&mut entry.rate);
         keep(&mut entry.per_job);
         keep(&mut entry.per_doorbell);
         keep(&mut entry.latency);
-        entry.one_at_a_time =
-            (entry.one_at_a_time.take()).and_then(|sweep| self.sweep(profile, &sweep));
+        entry.one_at_a_time = (entry.one_at_a_time.take()).and_then(|sweep| self.sweep(&sweep));
         for pattern in &mut entry.patterns {
             keep(&mut pattern.rate);
-            pattern.sweep = (pattern.sweep.take()).and_then(|sweep| self.sweep(profile, &sweep));
+            pattern.sweep = (pattern.sweep.take()).and_then(|sweep| self.sweep(&sweep));
         }
         (entry.patterns).retain(|one| one.rate.is_some() || one.sweep.is_some());
     }

@@ -114,6 +114,7 @@ fn microseconds_need_a_calibrated_card() {
         facts: Vec::new(),
         citation: Some("measured on this card".into()),
         note: None,
+        cites: Vec::new(),
     };
     (calibrated.tables).insert("dma.copy.latency.poll".into(), measured);
     let report = ask_of(&Library::new(vec![calibrated]), "dma", &set).unwrap();
