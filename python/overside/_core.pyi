@@ -371,6 +371,9 @@ def log_event(level: int, logger: str, message: str) -> None:
 def version() -> str:
     """The version of Overside."""
 
+def commit() -> str:
+    """The commit that it was built from, `-dirty` behind it if files differed; empty if unknown."""
+
 def parse_box(text: str) -> str:
     """A box in its parsed form, as JSON: axes as lists, defaults filled in. Raises `BoxError`."""
 
@@ -481,6 +484,9 @@ def advise(
     `question` is JSON of what was measured; `profiles` are names, `files` further profiles and
     `workload` a workload, each with what it is called and its text. Raises `ValueError`.
     """
+
+def published_question(cores: int) -> str:
+    """What a host of so many cores does by published figures: a question for `advise`, as JSON."""
 
 def workload(file: str, text: str) -> str:
     """A workload in its parsed form, as JSON. Raises `ValueError` that names the key."""
