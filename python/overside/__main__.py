@@ -37,6 +37,9 @@ def main(argv: list[str] | None = None) -> int:
             sub.show_examples(name)
             log.arguments(sub)
     args, unknown = parser.parse_known_args(argv)
+    if hasattr(args, "words") and not any(word.startswith("-") for word in unknown):
+        # Words may stand behind options too: argparse gives a list of words up at the first option.
+        args.words, unknown = [*args.words, *unknown], []
     if unknown:
         verbs.choices[args.verb].error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
