@@ -38,6 +38,7 @@ fn a_latency_that_was_measured_on_the_card_needs_no_formula() {
         facts: Vec::new(),
         citation: Some("measured on this card".into()),
         note: None,
+        cites: Vec::new(),
     };
     (calibrated.tables).insert("dma.copy.latency.poll".into(), measured);
     let library = Library::new(vec![calibrated]);
