@@ -97,6 +97,11 @@ impl From<VerbDefinition> for Command {
 
 impl From<ArgumentDefinition> for Arg {
     fn from(definition: ArgumentDefinition) -> Self {
+        // What is known by its place is given once; an option may be repeated.
+        let action = match definition.options.is_empty() {
+            true => ArgAction::Set,
+            false => ArgAction::Append,
+        };
         let mut arg = Self::new(kept(definition.name)).help(definition.help);
         for option in definition.options {
             arg = match option.strip_prefix("--") {
@@ -110,13 +115,14 @@ impl From<ArgumentDefinition> for Arg {
         let Some(value) = definition.value else {
             return arg.action(ArgAction::Count);
         };
-        arg = arg.value_name(kept(value)).action(ArgAction::Append);
+        arg = arg.value_name(kept(value)).action(action);
         if let Some(choices) = definition.choices {
             let choices: Vec<&str> = choices.into_iter().map(kept).collect();
             arg = arg.value_parser(choices);
         }
         match definition.values {
-            Values::None | Values::One => arg,
+            Values::None => arg,
+            Values::One => arg.num_args(1),
             Values::Optional => arg.num_args(0..=1),
             Values::Any => arg.num_args(0..),
             Values::Some => arg.num_args(1..),
