@@ -209,6 +209,7 @@ fn devices_are_listed_for_programs() {
             "emulated:bf2",
             "emulated:bf2-soc",
             "emulated:bf3",
+            "emulated:bf3-doca22",
             "emulated:bf3-soc"
         ]
     );
