@@ -369,7 +369,10 @@ pub fn engine(library: &Library, card: &str, transfer: &Transfer, cores: f64) ->
     });
     Engine {
         busy_ns: loans.predict(EvidenceLevel::Card, |values| {
-            Ok(1e9 / per_s(values, card, transfer, cores, None)?.value)
+            let rate = per_s(values, card, transfer, cores, None)?.value;
+            // Of whose link nothing is known, other cards' engines say nothing.
+            peak(values, card, transfer.initiator)?;
+            Ok(1e9 / rate)
         }),
         latency_ns: loans.predict(EvidenceLevel::Card, |values| match is_measured {
             true => values.at(&of(card, &name), transfer.bytes),

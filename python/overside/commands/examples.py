@@ -41,7 +41,7 @@ EXAMPLES: Mapping[str, Sequence[tuple[str, str]]] = {
     ],
     "advise": [
         ("overside advise", "from the newest run"),
-        ("overside advise --profile bf2 --explain", "about one card, with reasons"),
+        ("overside advise --card bf2 --explain", "about one card, with reasons"),
         ("overside advise --workload workloads/log-archive.toml --placement-out p.toml", ""),
     ],
     "compare": [

@@ -40,10 +40,11 @@ def main(args: argparse.Namespace) -> int:
         f"all {len(tests)} tests" if can_run == len(tests) else f"{can_run} of {len(tests)} tests"
     )
     page = screen.Page(screen.columns(), colour=False)
-    page.line(f"{chosen.path}: valid; {many} can run here")
+    print(f"{chosen.path}: valid; {many} can run here")
     for why, count in reasons.most_common(_REASONS_MAX):
         page.line(f"  {count} skipped: {why}", indent="    ")
-    print(page.text(), end="")
+    if page.lines:
+        print(page.text(), end="")
     if len(reasons) > _REASONS_MAX:
         print(f"  and {len(reasons) - _REASONS_MAX} more reasons: overside plan {chosen.path}")
     if doubtful:

@@ -184,7 +184,12 @@ fn what_a_device_cannot_is_skipped_with_the_limit() {
         ),
     ] {
         let sample = sample(&dma(changes));
-        assert_eq!(sample.status, Status::Skipped, "{:?}", sample.error);
+        assert_eq!(
+            sample.status,
+            Status::Skipped,
+            "{words}: {:?}",
+            sample.error
+        );
         let reason = sample.reason.unwrap();
         assert!(reason.contains(words), "{reason}");
     }
