@@ -1,7 +1,7 @@
 //! Arrow tables: partitioned, or serialised through a card's DEFLATE engine instead of a host's
 //! codec.
 
-use crate::codec::rates::{Reach, predict};
+use crate::codec::rates::{EvidenceTracker, predict};
 use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Values};
 
 /// The card of that study.
@@ -24,7 +24,7 @@ impl Against {
 /// Speed-up of the engine over the host's codec.
 fn speedup(
     values: &Values<'_>,
-    reach: &Reach,
+    reach: &EvidenceTracker,
     way: &str,
     against: Against,
 ) -> Result<f64, MissingParameter> {
@@ -32,7 +32,7 @@ fn speedup(
     if values.has(&own) {
         return values.get(&own);
     }
-    reach.to(EvidenceLevel::Application);
+    reach.weaken_to(EvidenceLevel::Application);
     // Threads help one codec as much as another.
     let turned = |codec, threads| Against { codec, threads }.name(way);
     let other = if against.codec == "lz4" {
@@ -80,7 +80,7 @@ pub(crate) fn answer(library: &Library, figure: Figures) -> Answer {
     predict(&evidence(library), |values, reach| {
         // Of several data sets the range over them is known.
         if matches!(figure, Figures::Speedup(..) | Figures::Left(_)) {
-            reach.to(EvidenceLevel::Card);
+            reach.weaken_to(EvidenceLevel::Card);
         }
         match figure {
             Figures::Speedup(way, codec, threads) => {
@@ -99,16 +99,20 @@ fn evidence(library: &Library) -> Evidence {
 
 /// The host's throughput over the card's cores'. How many cores each used is not published, so
 /// nothing else stands for it.
-fn partition(values: &Values<'_>, _: &Reach) -> Result<f64, MissingParameter> {
+fn partition(values: &Values<'_>, _: &EvidenceTracker) -> Result<f64, MissingParameter> {
     values.get(&format!("{CARD}/arrow.partition.host"))
 }
 
-fn compressed(values: &Values<'_>, reach: &Reach, codec: &str) -> Result<f64, MissingParameter> {
+fn compressed(
+    values: &Values<'_>,
+    reach: &EvidenceTracker,
+    codec: &str,
+) -> Result<f64, MissingParameter> {
     let own = format!("{CARD}/arrow.left.{codec}");
     if values.has(&own) {
         return values.get(&own);
     }
-    reach.to(EvidenceLevel::Application);
+    reach.weaken_to(EvidenceLevel::Application);
     // LZ4 leaves more than DEFLATE, Zstandard less: as far as the other two are apart.
     let of = |codec: &str| values.get(&format!("{CARD}/arrow.left.{codec}"));
     match codec {

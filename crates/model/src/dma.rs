@@ -14,7 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::loans::Loans;
+use crate::fallback::FallbackEvidence;
 use crate::{
     Answer, Completion, Evaluation, EvidenceLevel, Initiator, Library, MissingParameter, Outcome,
     Values,
@@ -167,13 +167,17 @@ pub fn over_card(values: &Values<'_>, card: &str, other: &str, transfer: &Transf
 }
 
 /// How near the evidence of [`over_card`] is.
-pub(crate) fn over_card_closeness(loans: &Loans, card: &str, transfer: &Transfer) -> EvidenceLevel {
+pub(crate) fn over_card_closeness(
+    fallback: &FallbackEvidence,
+    card: &str,
+    transfer: &Transfer,
+) -> EvidenceLevel {
     let packet = format!(
         "dma.{}.{}.packet",
         who(transfer.initiator),
         way(transfer.access)
     );
-    if loans.knows(card, &packet) {
+    if fallback.knows(card, &packet) {
         EvidenceLevel::Same
     } else {
         EvidenceLevel::Card
@@ -231,14 +235,18 @@ pub fn latency(values: &Values<'_>, card: &str, transfer: &Transfer) -> Evaluati
 }
 
 /// How near the evidence of a latency in times of a short polled DMA is.
-pub(crate) fn closeness(loans: &Loans, card: &str, transfer: &Transfer) -> EvidenceLevel {
+pub(crate) fn closeness(
+    fallback: &FallbackEvidence,
+    card: &str,
+    transfer: &Transfer,
+) -> EvidenceLevel {
     let is_short = transfer.bytes <= SHORT_COPY_BYTES;
     match (transfer.primitive, transfer.completion) {
         (Primitive::Dma, Completion::Poll) if is_short => EvidenceLevel::Same,
         (Primitive::Dma, Completion::Poll) => EvidenceLevel::Card,
         (Primitive::Dma, Completion::Event) => {
-            let gap = loans.knows(card, "dma.event.initiator");
-            match (gap, loans.knows(card, "dma.event.dpu.latency")) {
+            let gap = fallback.knows(card, "dma.event.initiator");
+            match (gap, fallback.knows(card, "dma.event.dpu.latency")) {
                 (true, true) if is_short => EvidenceLevel::Same,
                 (true, _) => EvidenceLevel::Card,
                 _ => EvidenceLevel::Application,
@@ -250,7 +258,7 @@ pub(crate) fn closeness(loans: &Loans, card: &str, transfer: &Transfer) -> Evide
                 who(transfer.initiator),
                 way(transfer.access)
             );
-            match loans.knows(card, &large) {
+            match fallback.knows(card, &large) {
                 true => EvidenceLevel::Same,
                 false => EvidenceLevel::Application,
             }
@@ -358,7 +366,7 @@ pub struct Engine {
 /// transfers that so many cores start. A latency that was measured on the card at lengths around this
 /// one, by this initiator, needs no formula.
 pub fn engine(library: &Library, card: &str, transfer: &Transfer, cores: f64) -> Engine {
-    let loans = Loans::of(library, &[card]);
+    let fallback = FallbackEvidence::of(library, &[card]);
     let name = format!("dma.copy.latency.{}", transfer.completion.name());
     let profile = library.profile(card);
     let profile = profile.filter(|profile| profile.initiator == transfer.initiator);
@@ -368,13 +376,13 @@ pub fn engine(library: &Library, card: &str, transfer: &Transfer, cores: f64) ->
         matches!(ends, (Some(first), Some(last)) if (*first..=*last).contains(&transfer.bytes))
     });
     Engine {
-        busy_ns: loans.predict(EvidenceLevel::Card, |values| {
+        busy_ns: fallback.predict(EvidenceLevel::Card, |values| {
             let rate = per_s(values, card, transfer, cores, None)?.value;
             // Of whose link nothing is known, other cards' engines say nothing.
             peak(values, card, transfer.initiator)?;
             Ok(1e9 / rate)
         }),
-        latency_ns: loans.predict(EvidenceLevel::Card, |values| match is_measured {
+        latency_ns: fallback.predict(EvidenceLevel::Card, |values| match is_measured {
             true => values.at(&of(card, &name), transfer.bytes),
             false => latency_ns(values, card, transfer),
         }),

@@ -1,6 +1,6 @@
 //! Matching: rates by pattern, buffer and batch.
 
-use crate::codec::rates::Reach;
+use crate::codec::rates::EvidenceTracker;
 use crate::{
     Axis, Evidence, EvidenceLevel, Library, MissingParameter, ParameterValue, Quantity, Table,
     Unit, Values,
@@ -79,7 +79,7 @@ pub(crate) fn by_buffer(
 /// Bytes a second of a pattern by batch, at 1 KiB buffers.
 pub(crate) fn by_batch(
     values: &Values<'_>,
-    reach: &Reach,
+    reach: &EvidenceTracker,
     query: &str,
     batch: f64,
 ) -> Result<f64, MissingParameter> {
@@ -89,13 +89,16 @@ pub(crate) fn by_batch(
     if values.has(&own) {
         return values.at(&own, batch);
     }
-    reach.to(EvidenceLevel::Application);
+    reach.weaken_to(EvidenceLevel::Application);
     by_buffer(values, query, BATCH_BUFFER_BYTES)
 }
 
 /// Bytes a second, mean over the four queries with full batches of 1 KiB buffers.
-pub(crate) fn mean_of_queries(values: &Values<'_>, reach: &Reach) -> Result<f64, MissingParameter> {
-    reach.to(EvidenceLevel::Card);
+pub(crate) fn mean_of_queries(
+    values: &Values<'_>,
+    reach: &EvidenceTracker,
+) -> Result<f64, MissingParameter> {
+    reach.weaken_to(EvidenceLevel::Card);
     let mut sum = 0.0;
     for query in ["q1", "q2", "q3", "q4"] {
         sum += by_batch(values, reach, query, FULL_BATCH)?;

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dma::{least, of};
-use crate::loans::Loans;
+use crate::fallback::FallbackEvidence;
 use crate::{
     Answer, Evaluation, EvidenceLevel, Library, Outcome, ParameterValue, Prediction, Values,
 };
@@ -106,15 +106,19 @@ pub fn tcp_through(values: &Values<'_>, card: &str, submode: Submode) -> Evaluat
 
 /// How near the evidence of a submode's rate is: it was published, follows from others, or is only
 /// known to lie between them.
-pub(crate) fn through_closeness(loans: &Loans, card: &str, submode: Submode) -> EvidenceLevel {
+pub(crate) fn through_closeness(
+    fallback: &FallbackEvidence,
+    card: &str,
+    submode: Submode,
+) -> EvidenceLevel {
     let direct = match submode {
         Submode::Sm1 => "tcp.sm1.rate",
         Submode::Sm2 | Submode::Sm3 => "tcp.sm2.rate",
         Submode::Sm4 | Submode::Sm5 | Submode::OffPath => "tcp.fastpath.rate",
     };
-    if submode == Submode::Sm3 && !loans.knows(card, "tcp.sm3.gain") {
+    if submode == Submode::Sm3 && !fallback.knows(card, "tcp.sm3.gain") {
         EvidenceLevel::Application
-    } else if loans.knows(card, direct) {
+    } else if fallback.knows(card, direct) {
         EvidenceLevel::Same
     } else {
         EvidenceLevel::Card
@@ -122,9 +126,13 @@ pub(crate) fn through_closeness(loans: &Loans, card: &str, submode: Submode) -> 
 }
 
 /// How near the evidence of streams is that end on a machine.
-pub(crate) fn ending_closeness(loans: &Loans, machine: &str, threads: f64) -> EvidenceLevel {
-    let core = loans.knows(machine, "tcp.core.rate");
-    if core && (threads <= 1.0 || loans.knows(machine, "tcp.peak.rate")) {
+pub(crate) fn ending_closeness(
+    fallback: &FallbackEvidence,
+    machine: &str,
+    threads: f64,
+) -> EvidenceLevel {
+    let core = fallback.knows(machine, "tcp.core.rate");
+    if core && (threads <= 1.0 || fallback.knows(machine, "tcp.peak.rate")) {
         EvidenceLevel::Same
     } else {
         EvidenceLevel::Application
@@ -132,9 +140,14 @@ pub(crate) fn ending_closeness(loans: &Loans, machine: &str, threads: f64) -> Ev
 }
 
 /// How near the evidence is of what the card's switch adds to RDMA.
-pub(crate) fn detour_closeness(loans: &Loans, card: &str, verb: Verb, long: bool) -> EvidenceLevel {
+pub(crate) fn detour_closeness(
+    fallback: &FallbackEvidence,
+    card: &str,
+    verb: Verb,
+    long: bool,
+) -> EvidenceLevel {
     let class = if long { "large" } else { "small" };
-    if loans.knows(card, &format!("rdma.onpath.{}.{class}", verb.name())) {
+    if fallback.knows(card, &format!("rdma.onpath.{}.{class}", verb.name())) {
         EvidenceLevel::Same
     } else {
         EvidenceLevel::Card

@@ -100,7 +100,7 @@ pub struct Question {
 
 /// What is asked about one figure, for those that compare it with something else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Asked {
+pub struct AskedFigure {
     /// The scenario.
     pub scenario: String,
     /// Which of its figures.
@@ -374,7 +374,7 @@ impl Question {
     }
 
     /// What is asked, as data.
-    pub fn asked(&self) -> Asked {
+    pub fn asked(&self) -> AskedFigure {
         let plain = |settings: &BTreeMap<String, Scalar>| -> BTreeMap<String, String> {
             (settings.iter())
                 .map(|(key, value)| (key.clone(), value.0.clone()))
@@ -388,7 +388,7 @@ impl Question {
             .map(|other| plain(&other.settings))
             .unwrap_or_default();
         other.retain(|key, value| keys.get(key) != Some(value));
-        Asked {
+        AskedFigure {
             scenario: self.scenario().to_owned(),
             figure: self.figure.clone().unwrap_or_default(),
             open: open.into_iter().cloned().collect(),

@@ -1,6 +1,6 @@
 //! How fast engines, offloads and CPU cores are with a codec, from what the profiles know.
 //!
-//! Each function falls back on the nearest thing that is known and says so in a [`Reach`].
+//! Each function falls back on the nearest thing that is known and says so in a [`EvidenceTracker`].
 
 use std::cell::Cell;
 
@@ -36,14 +36,14 @@ impl Codec {
 /// Which way data goes through a codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     /// Uncompressed to compressed.
     Compress,
     /// Back.
     Decompress,
 }
 
-impl Way {
+impl Direction {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Compress => "compress",
@@ -54,7 +54,7 @@ impl Way {
 
 /// Who does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doer {
+pub(crate) enum Processor {
     /// The engine itself, by its own clock.
     Engine,
     /// The engine as a caller sees it who sets up a context for each input.
@@ -90,12 +90,12 @@ pub(crate) const SMALL_BYTES: f64 = 10.0 * 1024.0 * 1024.0;
 /// The smallest inputs that the study speaks of by their size.
 const LEAST_BYTES: f64 = 100.0 * 1024.0;
 
-/// How far from the evidence a formula had to reach.
-pub(crate) struct Reach(Cell<EvidenceLevel>);
+/// How far from the evidence a formula had to tracker.
+pub(crate) struct EvidenceTracker(Cell<EvidenceLevel>);
 
-impl Reach {
+impl EvidenceTracker {
     /// At least as far as `closeness`.
-    pub(crate) fn to(&self, closeness: EvidenceLevel) {
+    pub(crate) fn weaken_to(&self, closeness: EvidenceLevel) {
         self.0.set(self.0.get().max(closeness));
     }
 }
@@ -111,15 +111,15 @@ pub(crate) fn evidence(library: &Library, others: &[&str]) -> Evidence {
 /// Predicts with the closeness that the formula itself finds it has.
 pub(crate) fn predict<F, O>(evidence: &Evidence, formula: F) -> Answer
 where
-    F: Fn(&Values<'_>, &Reach) -> Result<O, MissingParameter>,
+    F: Fn(&Values<'_>, &EvidenceTracker) -> Result<O, MissingParameter>,
     O: Into<Outcome>,
 {
-    let reach = Reach(Cell::new(EvidenceLevel::Same));
-    let near = evidence.predict(EvidenceLevel::Same, |values| formula(values, &reach))?;
-    match reach.0.get() {
+    let tracker = EvidenceTracker(Cell::new(EvidenceLevel::Same));
+    let near = evidence.predict(EvidenceLevel::Same, |values| formula(values, &tracker))?;
+    match tracker.0.get() {
         EvidenceLevel::Same => Ok(near),
         further => {
-            let ignored = Reach(Cell::new(EvidenceLevel::Same));
+            let ignored = EvidenceTracker(Cell::new(EvidenceLevel::Same));
             evidence.predict(further, |values| formula(values, &ignored))
         }
     }
@@ -131,16 +131,16 @@ pub(crate) fn middle(all: &[f64]) -> f64 {
 }
 
 /// A file's length on the side that rates count: what is compressed, or what is decompressed.
-pub(crate) fn counted_bytes(file: &File, codec: Codec, way: Way) -> f64 {
+pub(crate) fn counted_bytes(file: &File, codec: Codec, way: Direction) -> f64 {
     match (way, codec) {
-        (Way::Compress, _) => file.bytes,
-        (Way::Decompress, Codec::Lz4) => file.lz4_bytes,
-        (Way::Decompress, _) => file.deflate_bytes,
+        (Direction::Compress, _) => file.bytes,
+        (Direction::Decompress, Codec::Lz4) => file.lz4_bytes,
+        (Direction::Decompress, _) => file.deflate_bytes,
     }
 }
 
 /// The size that stands for an amount; `None` for the files themselves.
-fn typical_bytes(amount: Amount, codec: Codec, way: Way) -> Option<f64> {
+fn typical_bytes(amount: Amount, codec: Codec, way: Direction) -> Option<f64> {
     let largest = (corpus::SILESIA.iter())
         .map(|file| counted_bytes(file, codec, way))
         .fold(0.0, f64::max);
@@ -169,13 +169,13 @@ pub(crate) fn context_name(values: &Values<'_>, card: &str) -> Option<String> {
 /// cores do it. It is work of the core, so that a faster core is done sooner.
 pub(crate) fn context_ns(
     values: &Values<'_>,
-    reach: &Reach,
+    tracker: &EvidenceTracker,
     card: &str,
 ) -> Result<f64, MissingParameter> {
     if let Some(own) = context_name(values, card) {
         return values.get(&own);
     }
-    reach.to(EvidenceLevel::Application);
+    tracker.weaken_to(EvidenceLevel::Application);
     let [bf2, bf3] = CARDS;
     let gain = values.get(&format!("{bf3}/codec.core.gain"));
     // Whole files were measured from the host of a BF-3 too.
@@ -194,9 +194,9 @@ pub(crate) fn context_ns(
 /// Bytes a second of the engine itself.
 pub(crate) fn engine_rate(
     values: &Values<'_>,
-    reach: &Reach,
+    tracker: &EvidenceTracker,
     card: &str,
-    (codec, way): (Codec, Way),
+    (codec, way): (Codec, Direction),
     amount: Amount,
 ) -> Result<f64, MissingParameter> {
     let stem = format!("{card}/codec.{}.{}.engine", codec.name(), way.name());
@@ -215,32 +215,32 @@ pub(crate) fn engine_rate(
         };
         if values.has(&name) {
             if rank > 0 && !(same && kind.is_empty()) {
-                reach.to(EvidenceLevel::Card);
+                tracker.weaken_to(EvidenceLevel::Card);
             }
             return values.get(&name);
         }
     }
-    reach.to(EvidenceLevel::Card);
-    if way == Way::Decompress && codec == Codec::Lz4 && card == CARDS[0] {
+    tracker.weaken_to(EvidenceLevel::Card);
+    if way == Direction::Decompress && codec == Codec::Lz4 && card == CARDS[0] {
         return Err(MissingParameter::parameter(stem));
     }
-    if way == Way::Compress && card == CARDS[1] {
+    if way == Direction::Compress && card == CARDS[1] {
         return Err(MissingParameter::parameter(stem));
     }
-    all_tasks_rate(values, reach, card)
+    all_tasks_rate(values, tracker, card)
 }
 
 /// Bytes a second of the engine, mean over all kinds of task.
 pub(crate) fn all_tasks_rate(
     values: &Values<'_>,
-    reach: &Reach,
+    tracker: &EvidenceTracker,
     card: &str,
 ) -> Result<f64, MissingParameter> {
     let own = format!("{card}/codec.engine.rate");
     if values.has(&own) {
         return values.get(&own);
     }
-    reach.to(EvidenceLevel::Application);
+    tracker.weaken_to(EvidenceLevel::Application);
     let mut kinds = Vec::new();
     for name in ["deflate.decompress.engine", "lz4.decompress.engine"] {
         kinds.extend(values.get(&format!("{card}/codec.{name}")));
@@ -257,14 +257,14 @@ pub(crate) fn all_tasks_rate(
 /// Bytes a second that a caller sees who sets up a context for each input.
 fn offload(
     values: &Values<'_>,
-    reach: &Reach,
+    tracker: &EvidenceTracker,
     card: &str,
-    what: (Codec, Way),
+    what: (Codec, Direction),
     amount: Amount,
 ) -> Result<f64, MissingParameter> {
-    reach.to(EvidenceLevel::Card);
-    let context = context_ns(values, reach, card)?;
-    let rate = engine_rate(values, reach, card, what, Amount::Files)?;
+    tracker.weaken_to(EvidenceLevel::Card);
+    let context = context_ns(values, tracker, card)?;
+    let rate = engine_rate(values, tracker, card, what, Amount::Files)?;
     Ok(match typical_bytes(amount, what.0, what.1) {
         Some(bytes) => offload_rate(context, bytes, rate),
         None => {
@@ -274,17 +274,19 @@ fn offload(
 }
 
 /// Names under which a core's rate may stand, the best first.
-fn cpu_names(codec: Codec, way: Way, amount: Amount) -> Vec<String> {
+fn cpu_names(codec: Codec, way: Direction, amount: Amount) -> Vec<String> {
     let stem = format!("codec.{}.{}", codec.name(), way.name());
     let kinds: &[&str] = match (codec, way, amount) {
-        (Codec::Deflate, Way::Decompress, Amount::At(bytes)) if bytes < SMALL_BYTES => {
+        (Codec::Deflate, Direction::Decompress, Amount::At(bytes)) if bytes < SMALL_BYTES => {
             &["small", "rate"]
         }
-        (Codec::Deflate, Way::Decompress, Amount::Below(_)) => &["small", "rate"],
-        (Codec::Deflate, Way::Decompress, Amount::At(_) | Amount::AtLeast(_)) => &["large", "rate"],
-        (Codec::Deflate, Way::Decompress, _) => &["rate", "large", "small"],
+        (Codec::Deflate, Direction::Decompress, Amount::Below(_)) => &["small", "rate"],
+        (Codec::Deflate, Direction::Decompress, Amount::At(_) | Amount::AtLeast(_)) => {
+            &["large", "rate"]
+        }
+        (Codec::Deflate, Direction::Decompress, _) => &["rate", "large", "small"],
         // The two published means differ by a factor of two: none stands for the other.
-        (Codec::Lz4, Way::Decompress, Amount::Corpus) => &["corpus"],
+        (Codec::Lz4, Direction::Decompress, Amount::Corpus) => &["corpus"],
         _ => &["rate"],
     };
     kinds.iter().map(|kind| format!("{stem}.{kind}")).collect()
@@ -293,16 +295,16 @@ fn cpu_names(codec: Codec, way: Way, amount: Amount) -> Vec<String> {
 /// Bytes a second of one core, where it is known for that machine.
 fn own_cpu(
     values: &Values<'_>,
-    reach: &Reach,
+    tracker: &EvidenceTracker,
     machine: &str,
-    what: (Codec, Way),
+    what: (Codec, Direction),
     amount: Amount,
 ) -> Option<f64> {
     let names = cpu_names(what.0, what.1, amount);
     for (rank, name) in names.iter().enumerate() {
         if let Ok(rate) = values.get(&format!("{machine}/{name}")) {
             if rank > 0 {
-                reach.to(EvidenceLevel::Card);
+                tracker.weaken_to(EvidenceLevel::Card);
             }
             return Some(rate);
         }
@@ -313,9 +315,9 @@ fn own_cpu(
 /// Bytes a second of one core, by way of another machine's.
 fn other_cpu(
     values: &Values<'_>,
-    reach: &Reach,
+    tracker: &EvidenceTracker,
     machine: &str,
-    what: (Codec, Way),
+    what: (Codec, Direction),
     amount: Amount,
 ) -> Result<f64, MissingParameter> {
     let [bf2, bf3] = CARDS;
@@ -327,7 +329,7 @@ fn other_cpu(
         ))
     };
     // Published rates of single cores differ a hundredfold with LZ4: none stands for another.
-    if what == (Codec::Lz4, Way::Decompress) && machine == bf2 {
+    if what == (Codec::Lz4, Direction::Decompress) && machine == bf2 {
         return Err(unknown());
     }
     let gain = values.get(&format!("{bf3}/codec.core.gain")).ok();
@@ -355,23 +357,23 @@ fn other_cpu(
             (bf3, own_gap.map(|gap| 1.0 / (1.0 - gap))),
         ],
     };
-    reach.to(EvidenceLevel::Application);
+    tracker.weaken_to(EvidenceLevel::Application);
     let mut routes = routes
         .into_iter()
-        .filter_map(|(from, factor)| Some(own_cpu(values, reach, from, what, amount)? * factor?));
+        .filter_map(|(from, factor)| Some(own_cpu(values, tracker, from, what, amount)? * factor?));
     routes.next().ok_or_else(unknown)
 }
 
 /// Bytes a second of a doer on a machine.
 pub(crate) fn rate(
     values: &Values<'_>,
-    reach: &Reach,
-    (doer, machine): (Doer, &str),
-    (codec, way): (Codec, Way),
+    tracker: &EvidenceTracker,
+    (doer, machine): (Processor, &str),
+    (codec, way): (Codec, Direction),
     amount: Amount,
 ) -> Result<f64, MissingParameter> {
     if matches!(amount, Amount::At(_)) {
-        reach.to(EvidenceLevel::Card);
+        tracker.weaken_to(EvidenceLevel::Card);
     }
     // An engine knows formats, not libraries.
     let format = match codec {
@@ -379,11 +381,11 @@ pub(crate) fn rate(
         codec => codec,
     };
     match doer {
-        Doer::Engine => engine_rate(values, reach, machine, (format, way), amount),
-        Doer::Offload => offload(values, reach, machine, (format, way), amount),
-        Doer::Cpu => match own_cpu(values, reach, machine, (codec, way), amount) {
+        Processor::Engine => engine_rate(values, tracker, machine, (format, way), amount),
+        Processor::Offload => offload(values, tracker, machine, (format, way), amount),
+        Processor::Cpu => match own_cpu(values, tracker, machine, (codec, way), amount) {
             Some(rate) => Ok(rate),
-            None => other_cpu(values, reach, machine, (codec, way), amount),
+            None => other_cpu(values, tracker, machine, (codec, way), amount),
         },
     }
 }
@@ -392,15 +394,15 @@ pub(crate) fn rate(
 /// inputs counts.
 pub(crate) fn faster_from(
     values: &Values<'_>,
-    reach: &Reach,
+    tracker: &EvidenceTracker,
     (card, cpu): (&str, &str),
-    what: (Codec, Way),
+    what: (Codec, Direction),
 ) -> Result<f64, MissingParameter> {
-    reach.to(EvidenceLevel::Card);
-    let engine = engine_rate(values, reach, card, what, Amount::Files)?;
+    tracker.weaken_to(EvidenceLevel::Card);
+    let engine = engine_rate(values, tracker, card, what, Amount::Files)?;
     let large = Amount::AtLeast(SMALL_BYTES);
-    let cpu = rate(values, reach, (Doer::Cpu, cpu), what, large)?;
-    let context = context_ns(values, reach, card)?;
+    let cpu = rate(values, tracker, (Processor::Cpu, cpu), what, large)?;
+    let context = context_ns(values, tracker, card)?;
     break_even_bytes(context, engine, cpu).ok_or_else(|| {
         MissingParameter::nothing(
             "the engine is never faster",
@@ -412,14 +414,14 @@ pub(crate) fn faster_from(
 /// Share of its size by which an input shrinks.
 pub(crate) fn reduction(
     values: &Values<'_>,
-    reach: &Reach,
+    tracker: &EvidenceTracker,
     codec: Codec,
 ) -> Result<f64, MissingParameter> {
     let name = format!("{}/codec.{}.reduction", HOSTS[0], codec.name());
     if values.has(&name) {
         return values.get(&name);
     }
-    reach.to(EvidenceLevel::Card);
+    tracker.weaken_to(EvidenceLevel::Card);
     let left = |file: &File| match codec {
         Codec::Lz4 => file.lz4_bytes / file.bytes,
         _ => file.deflate_bytes / file.bytes,
@@ -430,11 +432,11 @@ pub(crate) fn reduction(
 /// Time to end a context over the engine's time for the mean file.
 pub(crate) fn context_over_engine(
     values: &Values<'_>,
-    reach: &Reach,
+    tracker: &EvidenceTracker,
     card: &str,
 ) -> Result<f64, MissingParameter> {
-    reach.to(EvidenceLevel::Application);
-    let context = context_ns(values, reach, card)?;
-    let rate = all_tasks_rate(values, reach, card)?;
+    tracker.weaken_to(EvidenceLevel::Application);
+    let context = context_ns(values, tracker, card)?;
+    let rate = all_tasks_rate(values, tracker, card)?;
     Ok(context / (corpus::mean(|file| file.bytes) / rate * 1e9))
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Fact, Facts, Figure, FigureValue, Flag, Kind, Ordering, Use};
-use crate::questions::{Asked, Questions};
+use crate::questions::{AskedFigure, Questions};
 use crate::{Basis, Dimension};
 
 /// What to look for. All that is given must apply.
@@ -72,7 +72,7 @@ pub struct FigureText {
     pub unit: String,
     /// What it asks of a scenario.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ask: Option<Asked>,
+    pub ask: Option<AskedFigure>,
     /// Both ends in bytes a second, where it is such a rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<[f64; 2]>,

@@ -4,7 +4,7 @@ use overside_config::Error;
 
 use super::{Metric, Point, Row};
 use crate::codec::jobs;
-use crate::codec::rates::{self, Amount, Codec, Doer, Reach, Way};
+use crate::codec::rates::{self, Amount, Codec, Direction, EvidenceTracker, Processor};
 use crate::lookup::{Coverage, coverage};
 use crate::{
     Answer, Evaluation, Evidence, EvidenceLevel, Interval, Library, NoPrediction, OperationProfile,
@@ -20,8 +20,8 @@ struct Job<'a> {
     library: &'a Library,
     evidence: Evidence,
     machine: &'a str,
-    doer: Doer,
-    what: (Codec, Way),
+    doer: Processor,
+    what: (Codec, Direction),
     amount: Amount,
 }
 
@@ -48,9 +48,9 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         evidence: rates::evidence(library, &[machine, point.word("host")]),
         machine,
         doer: match (point.word("on"), kept) {
-            ("cpu", _) => Doer::Cpu,
-            (_, true) => Doer::Engine,
-            _ => Doer::Offload,
+            ("cpu", _) => Processor::Cpu,
+            (_, true) => Processor::Engine,
+            _ => Processor::Offload,
         },
         what: (point.choice("codec"), point.choice("direction")),
         amount,
@@ -62,7 +62,7 @@ impl Job<'_> {
     fn metric<O: Into<Outcome>>(
         &self,
         name: &str,
-        formula: impl Fn(&Values<'_>, &Reach) -> Evaluation<O>,
+        formula: impl Fn(&Values<'_>, &EvidenceTracker) -> Evaluation<O>,
     ) -> Metric {
         self.point
             .metric(name, rates::predict(&self.evidence, formula))
@@ -70,24 +70,24 @@ impl Job<'_> {
 
     fn row(&self) -> Row {
         let (doer, machine) = (self.doer, self.machine);
-        let rate = |values: &Values<'_>, reach: &Reach| {
-            rates::rate(values, reach, (doer, machine), self.what, self.amount)
+        let rate = |values: &Values<'_>, tracker: &EvidenceTracker| {
+            rates::rate(values, tracker, (doer, machine), self.what, self.amount)
         };
-        let throughput = self.metric("throughput", |values, reach| {
+        let throughput = self.metric("throughput", |values, tracker| {
             Ok(Outcome {
-                value: rate(values, reach)?,
+                value: rate(values, tracker)?,
                 bottleneck: Some(self.limit().into()),
             })
         });
-        let mut more = vec![self.metric("smaller by", |values, reach| {
-            rates::reduction(values, reach, self.what.0)
+        let mut more = vec![self.metric("smaller by", |values, tracker| {
+            rates::reduction(values, tracker, self.what.0)
         })];
-        if doer != Doer::Cpu {
+        if doer != Processor::Cpu {
             more.extend(self.engine());
         }
         let latency = match self.amount {
-            Amount::At(bytes) => Some(self.metric("time", |values, reach| {
-                Ok(bytes / rate(values, reach)? * 1e9)
+            Amount::At(bytes) => Some(self.metric("time", |values, tracker| {
+                Ok(bytes / rate(values, tracker)? * 1e9)
             })),
             _ => None,
         };
@@ -106,9 +106,9 @@ impl Job<'_> {
 
     fn limit(&self) -> &'static str {
         match self.doer {
-            Doer::Cpu => "one core",
-            Doer::Engine => "the engine",
-            Doer::Offload => "setting up a context",
+            Processor::Cpu => "one core",
+            Processor::Engine => "the engine",
+            Processor::Offload => "setting up a context",
         }
     }
 
@@ -117,21 +117,21 @@ impl Job<'_> {
         let card = self.machine;
         let share = format!("{card}/codec.context.init.share");
         let mut more = vec![
-            self.metric("context", |values, reach| {
-                rates::context_ns(values, reach, card)
+            self.metric("context", |values, tracker| {
+                rates::context_ns(values, tracker, card)
             }),
-            self.metric("context over engine", |values, reach| {
-                rates::context_over_engine(values, reach, card)
+            self.metric("context over engine", |values, tracker| {
+                rates::context_over_engine(values, tracker, card)
             }),
             self.metric("context set-up share", |values, _| values.get(&share)),
-            self.metric("engine, all kinds of job", |values, reach| {
-                rates::all_tasks_rate(values, reach, card)
+            self.metric("engine, all kinds of job", |values, tracker| {
+                rates::all_tasks_rate(values, tracker, card)
             }),
         ];
-        if self.doer == Doer::Offload {
+        if self.doer == Processor::Offload {
             let host = self.point.word("host");
-            more.push(self.metric("faster from", |values, reach| {
-                rates::faster_from(values, reach, (card, host), self.what)
+            more.push(self.metric("faster from", |values, tracker| {
+                rates::faster_from(values, tracker, (card, host), self.what)
             }));
         }
         if let Some(entry) = self.entry() {

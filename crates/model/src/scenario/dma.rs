@@ -5,7 +5,7 @@ use overside_config::Error;
 use super::{Point, Row};
 use crate::Completion;
 use crate::dma::{self, Access, INLINE_BYTES, Primitive, SHORT_BYTES, Transfer};
-use crate::loans::Loans;
+use crate::fallback::FallbackEvidence;
 use crate::{EvidenceLevel, Initiator, Library};
 
 fn transfer(point: &Point) -> Result<Transfer, Error> {
@@ -38,10 +38,10 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     let transfer = transfer(point)?;
     let (card, cores) = (point.word("profile"), point.number("cores"));
     let depth = point.number_if_set("depth");
-    let loans = Loans::of(library, &[card]);
-    let near = dma::closeness(&loans, card, &transfer);
-    let relative = loans.predict(near, |values| dma::latency(values, card, &transfer));
-    let latency = loans.predict(EvidenceLevel::Card, |values| {
+    let fallback = FallbackEvidence::of(library, &[card]);
+    let near = dma::closeness(&fallback, card, &transfer);
+    let relative = fallback.predict(near, |values| dma::latency(values, card, &transfer));
+    let latency = fallback.predict(EvidenceLevel::Card, |values| {
         dma::latency_ns(values, card, &transfer)
     });
     // A core that polls is busy all the time: there is no doubt about that.
@@ -50,7 +50,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         if polls {
             return point.given(name, cores);
         }
-        let busy = loans.predict(EvidenceLevel::Same, |values| {
+        let busy = fallback.predict(EvidenceLevel::Same, |values| {
             Ok(cores * dma::core_use(values, card, &transfer)?)
         });
         point.metric(name, busy)
@@ -67,10 +67,10 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         ],
         ..Row::default()
     };
-    let packets = loans.own(|values| dma::packets(values, card, transfer.bytes));
+    let packets = fallback.own(|values| dma::packets(values, card, transfer.bytes));
     row.more.push(point.metric("packets", packets));
     if let Some(other) = point.word_if_set("other") {
-        let both = Loans::of(library, &[card, other]);
+        let both = FallbackEvidence::of(library, &[card, other]);
         let near = dma::over_card_closeness(&both, card, &transfer);
         let over = both.predict(near, |values| {
             dma::over_card(values, card, other, &transfer)
@@ -78,13 +78,13 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         row.more.push(point.metric("over the other card", over));
     }
     if transfer.primitive == Primitive::Dma {
-        let peak = loans.predict(EvidenceLevel::Same, |values| {
+        let peak = fallback.predict(EvidenceLevel::Same, |values| {
             dma::peak(values, card, transfer.initiator)
         });
         row.more.push(point.metric("peak", peak));
         if transfer.completion == Completion::Event {
             let gap =
-                loans.own(|values| values.get(&dma::of(card, "dma.event.throughput.initiator")));
+                fallback.own(|values| values.get(&dma::of(card, "dma.event.throughput.initiator")));
             row.more
                 .push(point.metric("DMAs by the host over those by the card", gap));
         }
@@ -93,15 +93,15 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         } else {
             EvidenceLevel::Card
         };
-        let per_s = loans.predict(near, |values| {
+        let per_s = fallback.predict(near, |values| {
             dma::per_s(values, card, &transfer, cores, depth)
         });
-        let rate = loans.predict(EvidenceLevel::Card, |values| {
+        let rate = fallback.predict(EvidenceLevel::Card, |values| {
             let mut outcome = dma::per_s(values, card, &transfer, cores, depth)?;
             outcome.value *= transfer.bytes;
             Ok(outcome)
         });
-        let link = (loans.predict(EvidenceLevel::Same, |values| {
+        let link = (fallback.predict(EvidenceLevel::Same, |values| {
             values.get(&dma::of(card, "pcie.rate"))
         }))
         .map_or(f64::INFINITY, |link| link.interval.typ);

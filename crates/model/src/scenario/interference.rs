@@ -8,7 +8,7 @@ use overside_config::Error;
 
 use super::{Method, Point, Row, simulated};
 use crate::contention::{self, Demand, SharedPath};
-use crate::loans::Loans;
+use crate::fallback::FallbackEvidence;
 use crate::{
     Answer, Evaluation, EvidenceLevel, Initiator, Interval, Library, NoPrediction, Prediction,
     Values, dma, network,
@@ -53,7 +53,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
             "engine" => None,
             _ => Some(point.number("intensity")),
         },
-        loans: Loans::of(library, &[card]),
+        fallback: FallbackEvidence::of(library, &[card]),
     };
     match point.number_if_set("phase") {
         None => Ok(vec![asked.closed_form()]),
@@ -69,7 +69,7 @@ struct Traffic<'a> {
     arriving: Prediction,
     /// Of DMAs; `None` beside jobs of an engine.
     intensity: Option<f64>,
-    loans: Loans,
+    fallback: FallbackEvidence,
 }
 
 impl Traffic<'_> {
@@ -81,7 +81,7 @@ impl Traffic<'_> {
     /// The share of what was sent that is not kept: that is what there is a doubt about.
     fn lost(&self, intensity: f64) -> Answer {
         let sent = self.point.number("traffic");
-        let lost = self.loans.predict(EvidenceLevel::Application, |values| {
+        let lost = self.fallback.predict(EvidenceLevel::Application, |values| {
             let lost = contention::traffic_loss(values, self.card, intensity)?;
             let left = self.arriving_per_s() * (1.0 - lost);
             Ok(1.0 - left.min(self.shares(values, intensity)?.0) / sent)
@@ -133,7 +133,8 @@ impl Traffic<'_> {
         };
         let lost = self.lost(intensity);
         let kept = self.kept(&lost);
-        let moved = (self.loans).predict(EvidenceLevel::Card, |v| Ok(self.shares(v, intensity)?.1));
+        let moved =
+            (self.fallback).predict(EvidenceLevel::Card, |v| Ok(self.shares(v, intensity)?.1));
         Row {
             more: vec![point.metric("lost", lost), point.metric("DMA moves", moved)],
             throughput: Some(point.metric("traffic", kept)),
@@ -151,11 +152,12 @@ impl Traffic<'_> {
     /// The path at typical values of its parameters.
     fn path(&self) -> Result<SharedPath, NoPrediction> {
         let typical = OnceCell::new();
-        self.loans.predict(EvidenceLevel::Application, |values| {
-            // The first evaluation is the typical one.
-            let path = SharedPath::of_card(values, self.card)?;
-            Ok(typical.get_or_init(|| path).share)
-        })?;
+        self.fallback
+            .predict(EvidenceLevel::Application, |values| {
+                // The first evaluation is the typical one.
+                let path = SharedPath::of_card(values, self.card)?;
+                Ok(typical.get_or_init(|| path).share)
+            })?;
         typical.into_inner().ok_or_else(NoPrediction::not_evaluated)
     }
 
@@ -203,7 +205,7 @@ impl Traffic<'_> {
 
     /// What a frame takes on the shared path, as a part of what it takes in all alone.
     fn waiting(&self, intensity: f64) -> Answer {
-        self.loans.predict(EvidenceLevel::Application, |values| {
+        self.fallback.predict(EvidenceLevel::Application, |values| {
             let path = SharedPath::of_card(values, self.card)?;
             Ok(path.share * contention::stretch(path.load(intensity)))
         })

@@ -27,13 +27,13 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         (pattern, Some(batch)) => predict(&evidence, |values, reach| {
             let name = format!("{CARD}/codec.regex.{pattern}.batch");
             if values.has(&name) && !has_point(&evidence, &name, batch) {
-                reach.to(EvidenceLevel::Card);
+                reach.weaken_to(EvidenceLevel::Card);
             }
             matching::by_batch(values, reach, pattern, batch)
         }),
         (pattern, None) => predict(&evidence, |values, reach| {
             if !has_point(&evidence, &format!("{CARD}/buffer.{pattern}"), bytes) {
-                reach.to(EvidenceLevel::Card);
+                reach.weaken_to(EvidenceLevel::Card);
             }
             matching::by_buffer(values, pattern, bytes)
         }),

@@ -4,26 +4,26 @@ use overside_config::Error;
 
 use super::{Point, Row};
 use crate::dma::of;
-use crate::loans::Loans;
+use crate::fallback::FallbackEvidence;
 use crate::network::{self, Submode, Verb};
 use crate::{Library, Outcome};
 
 /// Answers one point.
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
     let machine = point.word("profile");
-    let loans = Loans::of(library, &[machine]);
+    let fallback = FallbackEvidence::of(library, &[machine]);
     let port = network::port(library, machine);
     let within_port = |answer| network::within_port(answer, port.as_ref());
     let tcp = |answer| Some(point.metric("TCP", answer));
     if point.word("path") == "ends" {
         let threads = point.number("threads");
-        let near = network::ending_closeness(&loans, machine, threads);
-        let ending = loans.predict(near, |values| network::tcp_ending(values, machine, threads));
+        let near = network::ending_closeness(&fallback, machine, threads);
+        let ending = fallback.predict(near, |values| network::tcp_ending(values, machine, threads));
         let remote = |name: &str, parameter: &str| {
-            let answer = loans.own(|values| values.get(&of(machine, parameter)));
+            let answer = fallback.own(|values| values.get(&of(machine, parameter)));
             point.metric(name, answer)
         };
-        let connections = loans.own(|values| network::rdma_connections(values, machine));
+        let connections = fallback.own(|values| network::rdma_connections(values, machine));
         return Ok(vec![Row {
             throughput: tcp(within_port(ending)),
             more: vec![
@@ -44,8 +44,8 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     } else {
         "the hosts"
     };
-    let near = network::through_closeness(&loans, machine, submode);
-    let through = within_port(loans.predict(near, |values| {
+    let near = network::through_closeness(&fallback, machine, submode);
+    let through = within_port(fallback.predict(near, |values| {
         Ok(Outcome {
             value: network::tcp_through(values, machine, submode)?,
             bottleneck: Some(cores_or_hosts.into()),
@@ -62,8 +62,8 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
             ("RDMA write longer by", Verb::Write),
             ("RDMA send longer by", Verb::SendRecv),
         ] {
-            let near = network::detour_closeness(&loans, machine, verb, long);
-            let longer = loans.predict(near, |values| {
+            let near = network::detour_closeness(&fallback, machine, verb, long);
+            let longer = fallback.predict(near, |values| {
                 network::rdma_detour(values, machine, verb, long)
             });
             row.more.push(point.metric(name, longer));

@@ -4,21 +4,21 @@ use overside_config::Error;
 
 use super::{Point, Row};
 use crate::Library;
-use crate::split::published::{Asked, Codec, Driver, Figures, Way, answer};
+use crate::split::published::{Codec, Direction, Driver, Figures, SplitQuestion, answer};
 
 /// Answers one point.
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
     let is = |key: &str, word: &str| point.word(key) == word;
-    let asked = Asked {
+    let asked = SplitQuestion {
         codec: if is("codec", "lz4") {
             Codec::Lz4
         } else {
             Codec::Deflate
         },
         way: if is("direction", "compress") {
-            Way::Compress
+            Direction::Compress
         } else {
-            Way::Decompress
+            Direction::Decompress
         },
         driver: if is("initiator", "card") {
             Driver::Card
@@ -27,7 +27,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         },
         setting: point.choice("setting"),
     };
-    if asked.codec == Codec::Lz4 && asked.way == Way::Compress {
+    if asked.codec == Codec::Lz4 && asked.way == Direction::Compress {
         let problem = "no card of the studies compresses LZ4";
         return Err(Error::of_key("direction", problem, "decompress with lz4"));
     }

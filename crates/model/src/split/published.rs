@@ -1,8 +1,8 @@
 //! Shared inputs over the files of a corpus, from what was published of cards and hosts.
 
 use super::Split;
-pub(crate) use crate::codec::rates::{Codec, Way};
-use crate::codec::rates::{Reach, context_name, evidence, predict};
+pub(crate) use crate::codec::rates::{Codec, Direction};
+use crate::codec::rates::{EvidenceTracker, context_name, evidence, predict};
 use crate::corpus::{self, File};
 use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, Setting, Values};
 
@@ -22,14 +22,14 @@ pub(crate) enum Driver {
 
 /// A co-processing question.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct SplitQuestion {
     pub(crate) codec: Codec,
-    pub(crate) way: Way,
+    pub(crate) way: Direction,
     pub(crate) driver: Driver,
     pub(crate) setting: Setting,
 }
 
-impl Asked {
+impl SplitQuestion {
     /// The card: LZ4 runs on a BF-3 only.
     fn card(&self) -> &'static str {
         if self.codec == Codec::Lz4 {
@@ -63,7 +63,7 @@ pub(crate) enum Figures {
 }
 
 /// Predicts a figure of a split.
-pub(crate) fn answer(library: &Library, asked: Asked, figure: Figures) -> Answer {
+pub(crate) fn answer(library: &Library, asked: SplitQuestion, figure: Figures) -> Answer {
     let mut prediction = unbounded(library, asked, figure)?;
     if matches!(figure, Figures::Saved(_) | Figures::Best) {
         // Doubt reaches no further than the whole.
@@ -72,20 +72,20 @@ pub(crate) fn answer(library: &Library, asked: Asked, figure: Figures) -> Answer
     Ok(prediction)
 }
 
-fn unbounded(library: &Library, asked: Asked, figure: Figures) -> Answer {
-    predict(&known(library), |values, reach| {
+fn unbounded(library: &Library, asked: SplitQuestion, figure: Figures) -> Answer {
+    predict(&known(library), |values, tracker| {
         if let Figures::Saved(share) = figure {
-            return saved(values, reach, asked, share).map(Outcome::from);
+            return saved(values, tracker, asked, share).map(Outcome::from);
         }
-        let split = split_of(values, reach, asked)?;
+        let split = split_of(values, tracker, asked)?;
         let (value, share) = match figure {
-            Figures::Throughput(share) => (throughput(values, reach, asked, share)?, share),
+            Figures::Throughput(share) => (throughput(values, tracker, asked, share)?, share),
             Figures::Time(share) => {
-                reach.to(EvidenceLevel::Card);
+                tracker.weaken_to(EvidenceLevel::Card);
                 (corpus::mean(|file| split(file).time_ns(share)), share)
             }
             Figures::Best | Figures::Saved(_) => {
-                let best = best_share(values, reach, asked)?;
+                let best = best_share(values, tracker, asked)?;
                 (best, best)
             }
         };
@@ -121,17 +121,17 @@ fn known(library: &Library) -> Evidence {
 /// Bytes a second of the CPU's part and of the device's, on the uncompressed side, mean over files.
 fn target_rates(
     values: &Values<'_>,
-    reach: &Reach,
-    asked: Asked,
+    tracker: &EvidenceTracker,
+    asked: SplitQuestion,
 ) -> Result<(f64, f64), MissingParameter> {
-    let Asked { codec, way, .. } = asked;
+    let SplitQuestion { codec, way, .. } = asked;
     let host = "host-coproc-bf2";
     let expand = |codec: Codec| -> Result<f64, MissingParameter> {
         let reduction = values.get(&format!("{host}/codec.{}.reduction", codec.name()))?;
         Ok(1.0 / (1.0 - reduction))
     };
     if codec == Codec::Lz4 {
-        reach.to(EvidenceLevel::Card);
+        tracker.weaken_to(EvidenceLevel::Card);
         let expand = expand(codec)?;
         let cpu = values.get("host-coproc-bf3/codec.lz4.decompress.rate")?;
         let device = values.get("bf3-soc/codec.lz4.decompress.engine")?;
@@ -139,20 +139,20 @@ fn target_rates(
     }
     let name = format!("codec.{}.{}.split", codec.name(), way.name());
     let (cpu, device) = (format!("{host}/{name}"), format!("bf2/{name}"));
-    let cpu = if values.has(&cpu) || way == Way::Compress {
+    let cpu = if values.has(&cpu) || way == Direction::Compress {
         // Nothing relates zlib's level 6, which the CPU's part uses, to the published levels.
         values.get(&cpu)?
     } else {
-        reach.to(EvidenceLevel::Application);
+        tracker.weaken_to(EvidenceLevel::Application);
         values.get(&format!("{host}/codec.deflate.decompress.rate"))? * expand(codec)?
     };
     let device = if values.has(&device) {
         values.get(&device)?
     } else {
-        reach.to(EvidenceLevel::Application);
+        tracker.weaken_to(EvidenceLevel::Application);
         match way {
-            Way::Compress => values.get("bf2-soc/codec.engine.rate")?,
-            Way::Decompress => {
+            Direction::Compress => values.get("bf2-soc/codec.engine.rate")?,
+            Direction::Decompress => {
                 values.get("bf2-soc/codec.deflate.decompress.engine")? * expand(codec)?
             }
         }
@@ -161,18 +161,22 @@ fn target_rates(
 }
 
 /// How much slower all of it is where the card's cores do the CPU's part and drive the engine.
-fn slowdown(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, MissingParameter> {
+fn slowdown(
+    values: &Values<'_>,
+    tracker: &EvidenceTracker,
+    asked: SplitQuestion,
+) -> Result<f64, MissingParameter> {
     if asked.driver == Driver::Host {
         return Ok(1.0);
     }
-    let stem = |way: Way| format!("bf2-soc/codec.deflate.{}.split.host", way.name());
+    let stem = |way: Direction| format!("bf2-soc/codec.deflate.{}.split.host", way.name());
     if asked.codec != Codec::Lz4 && values.has(&stem(asked.way)) {
         return values.get(&stem(asked.way));
     }
-    reach.to(EvidenceLevel::Application);
+    tracker.weaken_to(EvidenceLevel::Application);
     let other = match asked.way {
-        Way::Compress => Way::Decompress,
-        Way::Decompress => Way::Compress,
+        Direction::Compress => Direction::Decompress,
+        Direction::Decompress => Direction::Compress,
     };
     if asked.codec != Codec::Lz4 && values.has(&stem(other)) {
         return values.get(&stem(other));
@@ -182,20 +186,24 @@ fn slowdown(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, Mis
 }
 
 /// Nanoseconds that a context costs, driven by the host.
-fn context(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, MissingParameter> {
+fn context(
+    values: &Values<'_>,
+    tracker: &EvidenceTracker,
+    asked: SplitQuestion,
+) -> Result<f64, MissingParameter> {
     if asked.setting == Setting::Static {
         return Ok(0.0);
     }
     let operation = match (asked.codec, asked.way) {
         (Codec::Lz4, _) => "decompress-lz4-block",
-        (_, Way::Compress) => "compress-deflate",
-        (_, Way::Decompress) => "decompress-deflate",
+        (_, Direction::Compress) => "compress-deflate",
+        (_, Direction::Decompress) => "decompress-deflate",
     };
     let own = format!("{}/context.end.{operation}", asked.card());
     if values.has(&own) {
         return values.get(&own);
     }
-    reach.to(EvidenceLevel::Application);
+    tracker.weaken_to(EvidenceLevel::Application);
     let other = context_name(values, asked.card()).ok_or(MissingParameter::parameter(own))?;
     values.get(&other)
 }
@@ -203,13 +211,13 @@ fn context(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, Miss
 /// The split of one file's input.
 fn split_of(
     values: &Values<'_>,
-    reach: &Reach,
-    asked: Asked,
+    tracker: &EvidenceTracker,
+    asked: SplitQuestion,
 ) -> Result<impl Fn(&File) -> Split, MissingParameter> {
-    let (cpu, device) = target_rates(values, reach, asked)?;
-    let context_ns = context(values, reach, asked)?;
+    let (cpu, device) = target_rates(values, tracker, asked)?;
+    let context_ns = context(values, tracker, asked)?;
     let largest_job_bytes = values.get(&format!("{}/longest-job", asked.card()))?;
-    let slowdown = slowdown(values, reach, asked)?;
+    let slowdown = slowdown(values, tracker, asked)?;
     Ok(move |file: &File| Split {
         bytes: asked.input(file),
         cpu_rate: cpu / slowdown * corpus::relative_speed(file),
@@ -222,21 +230,25 @@ fn split_of(
 /// Bytes a second at a share, mean over the files of size over time.
 fn throughput(
     values: &Values<'_>,
-    reach: &Reach,
-    asked: Asked,
+    tracker: &EvidenceTracker,
+    asked: SplitQuestion,
     share: f64,
 ) -> Result<f64, MissingParameter> {
     if share > 0.0 && share < 1.0 || asked.setting == Setting::Reconfiguration {
-        reach.to(EvidenceLevel::Card);
+        tracker.weaken_to(EvidenceLevel::Card);
     }
-    let split = split_of(values, reach, asked)?;
+    let split = split_of(values, tracker, asked)?;
     Ok(corpus::mean(|file| split(file).throughput(share)))
 }
 
 /// The best share for the mean over the files, in hundredths.
-fn best_share(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, MissingParameter> {
-    reach.to(EvidenceLevel::Application);
-    let split = split_of(values, reach, asked)?;
+fn best_share(
+    values: &Values<'_>,
+    tracker: &EvidenceTracker,
+    asked: SplitQuestion,
+) -> Result<f64, MissingParameter> {
+    tracker.weaken_to(EvidenceLevel::Application);
+    let split = split_of(values, tracker, asked)?;
     let at = |percent: u32| {
         let share = f64::from(percent) / 100.0;
         corpus::mean(|file| split(file).throughput(share))
@@ -254,11 +266,11 @@ fn best_share(values: &Values<'_>, reach: &Reach, asked: Asked) -> Result<f64, M
 /// Share of the CPU time that is saved at a share on the device.
 fn saved(
     values: &Values<'_>,
-    reach: &Reach,
-    asked: Asked,
+    tracker: &EvidenceTracker,
+    asked: SplitQuestion,
     share: f64,
 ) -> Result<f64, MissingParameter> {
-    let Asked { codec, way, .. } = asked;
+    let SplitQuestion { codec, way, .. } = asked;
     let own = format!(
         "{}/codec.{}.{}.saved",
         asked.card(),
@@ -268,7 +280,7 @@ fn saved(
     if asked.driver == Driver::Host && share == SAVED_AT && values.has(&own) {
         return values.get(&own);
     }
-    reach.to(EvidenceLevel::Card);
-    let split = split_of(values, reach, asked)?;
+    tracker.weaken_to(EvidenceLevel::Card);
+    let split = split_of(values, tracker, asked)?;
     Ok(corpus::mean(|file| split(file).cpu_saved(share)))
 }

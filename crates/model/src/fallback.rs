@@ -1,11 +1,11 @@
-//! What machines know of their links, and what they lend each other.
+//! What is known of a machine's link, with other machines' figures where its own are missing.
 
 use crate::{
     Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, ParameterValue, Values,
 };
 
-/// Who is asked first for what a machine lacks.
-const LENDERS: [&str; 7] = [
+/// Whose figures stand in for missing ones, in this order.
+const SOURCES: [&str; 7] = [
     "bf2-200g",
     "bf3-8c",
     "bf2",
@@ -29,35 +29,38 @@ const OWN: [&str; 10] = [
     "tcp.sm2.rate",
 ];
 
-/// What machines know of their links, and what they may lend each other.
-pub(crate) struct Loans {
+/// What machines know of their links themselves, and that with the figures of others.
+pub(crate) struct FallbackEvidence {
     own: Evidence,
-    lent: Evidence,
+    with_others: Evidence,
 }
 
-impl Loans {
-    /// Of those profiles. Hosts lend to hosts and cards to cards.
+impl FallbackEvidence {
+    /// Of those profiles. Hosts stand in for hosts and cards for cards.
     pub(crate) fn of(library: &Library, machines: &[&str]) -> Self {
         let own = library.evidence(machines);
-        let mut lent = own.clone();
+        let mut with_others = own.clone();
         for machine in machines {
             let is_host = machine.starts_with("host");
-            let lenders = LENDERS.iter().filter(|one| *one != machine);
-            for lender in lenders.filter(|one| one.starts_with("host") == is_host) {
-                lend(library, machine, lender, &mut lent);
+            let sources = SOURCES.iter().filter(|one| *one != machine);
+            for source in sources.filter(|one| one.starts_with("host") == is_host) {
+                add_from(library, machine, source, &mut with_others);
             }
         }
-        Self { own, lent }
+        Self { own, with_others }
     }
 
-    /// Predicts from what they know themselves, else with what others lend.
+    /// Predicts from what they know themselves, else with the figures of others.
     pub(crate) fn predict<F, O>(&self, closeness: EvidenceLevel, formula: F) -> Answer
     where
         F: Fn(&Values<'_>) -> Result<O, MissingParameter>,
         O: Into<Outcome>,
     {
         (self.own.predict(closeness, &formula)).or_else(|why| {
-            (self.lent.predict(EvidenceLevel::Application, &formula)).map_err(|_| why)
+            (self
+                .with_others
+                .predict(EvidenceLevel::Application, &formula))
+            .map_err(|_| why)
         })
     }
 
@@ -76,8 +79,8 @@ impl Loans {
     }
 }
 
-fn lend(library: &Library, machine: &str, lender: &str, lent: &mut Evidence) {
-    let theirs = library.evidence(&[lender]);
+fn add_from(library: &Library, machine: &str, source: &str, with_others: &mut Evidence) {
+    let theirs = library.evidence(&[source]);
     let rate = |evidence: &Evidence, of: &str| match evidence.get(&format!("{of}/pcie.rate")) {
         Some(ParameterValue::Quantity(quantity)) => {
             Some((quantity.interval().typ, quantity.clone()))
@@ -85,14 +88,14 @@ fn lend(library: &Library, machine: &str, lender: &str, lent: &mut Evidence) {
         _ => None,
     };
     for (name, known) in theirs.iter() {
-        let Some(name) = name.strip_prefix(&format!("{lender}/")) else {
+        let Some(name) = name.strip_prefix(&format!("{source}/")) else {
             continue;
         };
         let to = format!("{machine}/{name}");
         let moves = ["dma.", "rdma.", "tcp."]
             .iter()
             .any(|it| name.starts_with(it));
-        if !moves || OWN.contains(&name) || lent.get(&to).is_some() {
+        if !moves || OWN.contains(&name) || with_others.get(&to).is_some() {
             continue;
         }
         let mut known = known.clone();
@@ -101,7 +104,8 @@ fn lend(library: &Library, machine: &str, lender: &str, lent: &mut Evidence) {
             name.starts_with("dma.") && name.ends_with(".peak"),
             &mut known,
         ) {
-            let (Some(mine), Some(other)) = (rate(lent, machine), rate(&theirs, lender)) else {
+            let (Some(mine), Some(other)) = (rate(with_others, machine), rate(&theirs, source))
+            else {
                 continue;
             };
             for one in [&mut peak.value, &mut peak.low, &mut peak.high] {
@@ -109,6 +113,6 @@ fn lend(library: &Library, machine: &str, lender: &str, lent: &mut Evidence) {
             }
             peak.facts.extend(mine.1.facts);
         }
-        lent.insert(to, known);
+        with_others.insert(to, known);
     }
 }
