@@ -90,7 +90,7 @@ pub(crate) const SMALL_BYTES: f64 = 10.0 * 1024.0 * 1024.0;
 /// The smallest inputs that the study speaks of by their size.
 const LEAST_BYTES: f64 = 100.0 * 1024.0;
 
-/// How far from the evidence a formula had to tracker.
+/// How far from the evidence a formula had to go.
 pub(crate) struct EvidenceTracker(Cell<EvidenceLevel>);
 
 impl EvidenceTracker {
