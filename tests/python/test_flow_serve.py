@@ -261,14 +261,22 @@ def test_time_and_memory_are_bounded(limited: TableServer, statement: str) -> No
     assert limited.ask("SELECT count(*) n FROM v").to_pylist() == [{"n": ROWS}]
 
 
+def _ask_until_answered(server: TableServer) -> list[dict[str, int]]:
+    """What a server answers that may say \"try again later\" at first."""
+    for _ in range(3):
+        with contextlib.suppress(Error):
+            return server.ask("SELECT count(*) n FROM v").to_pylist()
+    return server.ask("SELECT count(*) n FROM v").to_pylist()
+
+
 def test_a_client_that_stalls_or_goes_gives_its_slot_back(tables: dict[str, Path]) -> None:
     many = messages.pack("TicketStatementQuery", (1, "SELECT a.* FROM v a, range(1000)"))
     with table_server("--statements", "1", "--timeout", "4", **tables) as server:
         with fl.connect(server.uri) as stalled:
             reader = stalled.do_get(fl.Ticket(many))
             reader.read_chunk()
-            # Waits until the time of the other is over.
-            assert server.ask("SELECT count(*) n FROM v").to_pylist() == [{"n": ROWS}]
+            # It may wait as long as the other has: about as long as that takes.
+            assert _ask_until_answered(server) == [{"n": ROWS}]
             with pytest.raises(fl.FlightTimedOutError, match="time limit"):
                 reader.read_all()
         with fl.connect(server.uri) as gone:
@@ -277,7 +285,7 @@ def test_a_client_that_stalls_or_goes_gives_its_slot_back(tables: dict[str, Path
             with fl.connect(server.uri) as gone:
                 gone.do_get(fl.Ticket(many)).cancel()
         begin = time.monotonic()
-        assert server.ask("SELECT count(*) n FROM v").to_pylist() == [{"n": ROWS}]
+        assert _ask_until_answered(server) == [{"n": ROWS}]
         assert time.monotonic() - begin < PATIENCE_S
 
 

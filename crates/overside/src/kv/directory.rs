@@ -1,8 +1,9 @@
 //! A server in a directory of endpoints.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
+use overside_base::lock;
 use overside_kv::directory::entry::is_server_name;
 use overside_kv::directory::{Endpoint, Location, Registration, RegistrationStatus, is_host};
 use overside_kv::server::{Settings, random_hex};
@@ -41,7 +42,7 @@ pub struct ServerRegistration {
     name: String,
     advertise: Option<String>,
     status: Arc<RegistrationStatus>,
-    running: OnceLock<Registration>,
+    running: Mutex<Option<Registration>>,
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -101,7 +102,7 @@ impl DirectoryArguments {
             name: self.name.clone().map_or_else(host_name, Ok)?,
             advertise: self.advertise.clone(),
             status: Arc::default(),
-            running: OnceLock::new(),
+            running: Mutex::default(),
         })))
     }
 }
@@ -129,16 +130,21 @@ impl ServerRegistration {
         let (location, status) = (self.location.clone(), Arc::clone(&self.status));
         let registration = Registration::start(location, endpoints, status)
             .map_err(|error| format!("starting a thread: {error}"))?;
-        // A server registers once.
-        let _ = self.running.set(registration);
+        *lock(&self.running) = Some(registration);
         Ok(())
     }
 
     /// Begins to remove the endpoints, so that clients look elsewhere before the server ends.
     pub fn withdraw(&self) {
-        if let Some(registration) = self.running.get() {
+        if let Some(registration) = &*lock(&self.running) {
             registration.withdraw();
         }
+    }
+
+    /// Returns when the endpoints are removed, or the directory does not answer.
+    pub fn end(&self) {
+        let running = lock(&self.running).take();
+        drop(running);
     }
 
     fn endpoints(

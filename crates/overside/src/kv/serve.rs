@@ -263,10 +263,12 @@ fn serve(all: &Arguments, layout: Layout) -> Result<ExitCode, String> {
         withdrawn.iter().for_each(|one| one.withdraw());
         handle.stop();
     }));
-    if let Some(registration) = registration {
+    if let Some(registration) = &registration {
         registration.register(&listening)?;
     }
     let served = engines.run(&stop);
+    // What handles signals keeps one too, until the process ends.
+    registration.iter().for_each(|one| one.end());
     if let Some(reason) = end.and_then(|end| end.try_recv().ok()) {
         return Err(reason);
     }
