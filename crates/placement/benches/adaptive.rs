@@ -21,7 +21,7 @@ use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_backend_emulated::{EmulatedDevice, Mode};
 use overside_device::{Device, ExternalBytes, Operation, OperationConfig, Slice};
 use overside_model::profile;
-use overside_placement::{Executor, Policy, Setup};
+use overside_placement::{DeviceSetup, Executor, Policy, Setup};
 
 const CHUNKS: usize = 48;
 const LONG: Duration = Duration::from_secs(10);
@@ -59,11 +59,10 @@ fn sweep(title: &str, card: &str, name: &str, plain: &[Vec<u8>], is_bench: bool)
     let longest = inputs.iter().chain(plain).map(Vec::len).max().unwrap_or(0);
     let setup = |policy| Setup {
         cpu: Some(Arc::clone(&cpu)),
-        device: Some(Arc::clone(&device)),
+        devices: vec![DeviceSetup::new(Arc::clone(&device))],
         source_bytes: longest,
         destination_bytes: longest,
         cpu_depth: 2,
-        device_depth: 8,
         ..Setup::new(operation.clone(), policy)
     };
     let sources: Vec<Slice> = (inputs.iter())
@@ -81,7 +80,7 @@ fn sweep(title: &str, card: &str, name: &str, plain: &[Vec<u8>], is_bench: bool)
     let run = |policy, time| rate(setup(policy), &sources, &counted, time);
     run(Policy::Device, Duration::ZERO);
     let mut policies: Vec<Policy> = (0..=10)
-        .map(|tenths| Policy::Split(10.0 * f64::from(tenths)))
+        .map(|tenths| Policy::split(10.0 * f64::from(tenths)).unwrap())
         .collect();
     policies.push(Policy::Adaptive);
     let mut rates = vec![Vec::new(); policies.len()];

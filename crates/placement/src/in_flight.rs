@@ -1,7 +1,7 @@
 //! The table of chunks between `push` and `pull`: where each is, and in what order they leave.
 //!
 //! A chunk waits in a queue, runs on a target, or is done. Its source is kept while it runs where
-//! it may fail, so that it can be run again elsewhere. While a target is silent, the other one may
+//! it may fail, so that it can be run again elsewhere. While a device is silent, the CPU may
 //! run the same chunk as well; the first result counts, and the other job is *superseded*: it is
 //! remembered until it comes back, because its chunk may have left long before.
 
@@ -19,8 +19,8 @@ pub(crate) struct InFlightChunk {
     pub(crate) destination_bytes: usize,
     pub(crate) checksum: Option<Checksum>,
     pub(crate) attempts: u32,
-    /// Why the device did not do it, if that was not the last word.
-    pub(crate) device_error: Option<JobError>,
+    /// Why a device did not do it, if that was not the last word, and which.
+    pub(crate) device_error: Option<(Target, JobError)>,
     state: ChunkState,
 }
 
@@ -31,9 +31,9 @@ enum ChunkState {
     Waiting(Source),
     /// On a target, with its source if that may be needed again.
     Running(Target, Option<Source>),
-    /// On both targets.
-    RunningOnBoth(Source),
-    /// The device is done; whether its result is right is being seen.
+    /// On a device, and on the CPU as well.
+    RunningOnBoth(Target, Source),
+    /// A device is done; whether its result is right is being seen.
     Verifying(Source),
     /// Waits for its turn.
     Done(ChunkResult),
@@ -53,7 +53,8 @@ pub(crate) struct InFlight {
     chunks: ReorderBuffer<InFlightChunk>,
     shared: VecDeque<u64>,
     shared_bytes: u64,
-    queues: [VecDeque<u64>; 2],
+    /// By target.
+    queues: Vec<VecDeque<u64>>,
     /// For the CPU, before all others, because results wait for them.
     retry: BTreeSet<u64>,
     /// Jobs that targets still have though their chunks are done.
@@ -61,12 +62,13 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// So many chunks at most, on so many targets.
+    pub(crate) fn new(capacity: usize, targets: usize) -> Self {
         Self {
             chunks: ReorderBuffer::new(capacity),
             shared: VecDeque::new(),
             shared_bytes: 0,
-            queues: [VecDeque::new(), VecDeque::new()],
+            queues: vec![VecDeque::new(); targets],
             retry: BTreeSet::new(),
             superseded: BTreeSet::new(),
         }
@@ -117,7 +119,7 @@ impl InFlight {
                 self.shared.push_back(place);
                 self.shared_bytes += self.source_bytes(place);
             }
-            Queue::Of(target) => self.queues[target as usize].push_back(place),
+            Queue::Of(target) => self.queues[target.index()].push_back(place),
         }
     }
 
@@ -127,7 +129,7 @@ impl InFlight {
             Target::Cpu => {
                 self.retry.insert(place);
             }
-            Target::Device => self.queues[target as usize].push_front(place),
+            Target::Device(_) => self.queues[target.index()].push_front(place),
         }
     }
 
@@ -135,37 +137,37 @@ impl InFlight {
     pub(crate) fn take(&mut self, target: Target) -> Option<u64> {
         let retry = match target {
             Target::Cpu => self.retry.pop_first(),
-            Target::Device => None,
+            Target::Device(_) => None,
         };
-        retry.or_else(|| self.queues[target as usize].pop_front())
+        retry.or_else(|| self.queues[target.index()].pop_front())
     }
 
-    /// The length of the next chunk that waits for either target.
+    /// The length of the next chunk that waits for any target.
     pub(crate) fn next_shared_bytes(&mut self) -> Option<u64> {
         let place = *self.shared.front()?;
         Some(self.source_bytes(place))
     }
 
-    /// The next chunk that waits for either target.
+    /// The next chunk that waits for any target.
     pub(crate) fn take_shared(&mut self) -> Option<u64> {
         let place = self.shared.pop_front()?;
         self.shared_bytes -= self.source_bytes(place);
         Some(place)
     }
 
-    /// Bytes that wait for either target.
+    /// Bytes that wait for any target.
     pub(crate) fn shared_bytes(&self) -> u64 {
         self.shared_bytes
     }
 
-    /// Whether anything waits for either target.
+    /// Whether anything waits for any target.
     pub(crate) fn has_shared(&self) -> bool {
         !self.shared.is_empty()
     }
 
     /// How many chunks wait for this target and no other.
     pub(crate) fn waiting(&self, target: Target) -> usize {
-        self.queues[target as usize].len()
+        self.queues[target.index()].len()
     }
 
     /// Whether nothing waits for any target.
@@ -177,7 +179,7 @@ impl InFlight {
 
     /// Empties a target's queue.
     pub(crate) fn drain(&mut self, target: Target) -> Vec<u64> {
-        self.queues[target as usize].drain(..).collect()
+        self.queues[target.index()].drain(..).collect()
     }
 
     fn source_bytes(&mut self, place: u64) -> u64 {
@@ -208,24 +210,27 @@ impl InFlight {
         }
     }
 
-    /// The first chunk that only the device has.
-    pub(crate) fn first_on_device(&self) -> Option<u64> {
-        let is_there =
-            |state: &ChunkState| matches!(state, ChunkState::Running(Target::Device, Some(_)));
-        let mut all = self.chunks.iter();
-        let (place, _) = all.find(|(_, chunk)| is_there(&chunk.state))?;
-        Some(place)
+    /// The first chunk that only one of such devices has, and which.
+    pub(crate) fn first_on(&self, is_such: impl Fn(Target) -> bool) -> Option<(u64, Target)> {
+        self.chunks
+            .iter()
+            .find_map(|(place, chunk)| match chunk.state {
+                ChunkState::Running(target, Some(_)) if target.is_device() && is_such(target) => {
+                    Some((place, target))
+                }
+                _ => None,
+            })
     }
 
-    /// Begins to run a chunk that the device has on the CPU as well: its source.
+    /// Begins to run a chunk that a device has on the CPU as well: its source.
     pub(crate) fn start_second(&mut self, place: u64) -> Option<Source> {
         let chunk = self.chunks.get_mut(place)?;
-        let ChunkState::Running(_, Some(source)) = &chunk.state else {
+        let ChunkState::Running(target, Some(source)) = &chunk.state else {
             return None;
         };
-        let source = source.clone();
+        let (target, source) = (*target, source.clone());
         chunk.attempts += 1;
-        chunk.state = ChunkState::RunningOnBoth(source.clone());
+        chunk.state = ChunkState::RunningOnBoth(target, source.clone());
         Some(source)
     }
 
@@ -244,15 +249,11 @@ impl InFlight {
         !self.superseded.is_empty() && self.superseded.remove(&(target, place))
     }
 
-    /// Forgets the superseded jobs of a target, or of both; how many each had.
-    pub(crate) fn clear_superseded(&mut self, only: Option<Target>) -> [usize; 2] {
-        let mut counts = [0; 2];
-        self.superseded.retain(|(target, _)| {
-            let goes = only.is_none_or(|only| only == *target);
-            counts[*target as usize] += usize::from(goes);
-            !goes
-        });
-        counts
+    /// Forgets the superseded jobs of a target; how many it had.
+    pub(crate) fn clear_superseded(&mut self, of: Target) -> usize {
+        let before = self.superseded.len();
+        self.superseded.retain(|(target, _)| *target != of);
+        before - self.superseded.len()
     }
 
     /// What a chunk's result is known by.
@@ -260,11 +261,11 @@ impl InFlight {
         self.chunks.get_mut(place)?.checksum
     }
 
-    /// The device is done with a chunk, and its result is verified before it counts: the chunk's
+    /// A device is done with a chunk, and its result is verified before it counts: the chunk's
     /// source. `come_back` is what the job had.
     pub(crate) fn begin_verifying(&mut self, place: u64, come_back: &Source) -> Option<Source> {
         let chunk = self.chunks.get_mut(place)?;
-        let ChunkState::Running(Target::Device, kept) = &mut chunk.state else {
+        let ChunkState::Running(Target::Device(_), kept) = &mut chunk.state else {
             return None;
         };
         let source = kept.take().unwrap_or_else(|| come_back.clone());
@@ -280,44 +281,50 @@ impl InFlight {
             .collect()
     }
 
-    /// The device is done with a chunk without a result. Whether that matters no more, because the
+    /// A device is done with a chunk without a result. Whether that matters no more, because the
     /// CPU runs it as well, or did.
-    pub(crate) fn drop_from_device(&mut self, place: u64) -> bool {
-        if self.remove_superseded(place, Target::Device) {
+    pub(crate) fn drop_from(&mut self, place: u64, device: Target) -> bool {
+        if self.remove_superseded(place, device) {
             return true;
         }
         let Some(chunk) = self.chunks.get_mut(place) else {
             return false;
         };
-        let ChunkState::RunningOnBoth(source) = &chunk.state else {
+        let ChunkState::RunningOnBoth(_, source) = &chunk.state else {
             return false;
         };
         chunk.state = ChunkState::Running(Target::Cpu, Some(source.clone()));
         true
     }
 
-    /// Has a chunk that a target has wait again; `source` is its source where none was kept.
-    pub(crate) fn retry(&mut self, place: u64, source: Option<Source>, error: JobError) {
+    /// Has a chunk that a device has wait again; `source` is its source where none was kept.
+    pub(crate) fn retry(
+        &mut self,
+        place: u64,
+        device: Target,
+        source: Option<Source>,
+        error: JobError,
+    ) {
         if self.unstart(place, source).is_some_and(|chunk| {
-            chunk.device_error = Some(error);
+            chunk.device_error = Some((device, error));
             true
         }) {
             self.retry.insert(place);
         }
     }
 
-    /// Has a chunk wait for the device again that it never took.
-    pub(crate) fn withdraw(&mut self, place: u64) {
+    /// Has a chunk wait for a device again that it never took.
+    pub(crate) fn withdraw(&mut self, place: u64, device: Target) {
         let Some(chunk) = self.unstart(place, None) else {
             return;
         };
         chunk.attempts -= 1;
-        self.queues[Target::Device as usize].push_back(place);
+        self.queues[device.index()].push_back(place);
     }
 
     fn unstart(&mut self, place: u64, source: Option<Source>) -> Option<&mut InFlightChunk> {
         let chunk = self.chunks.get_mut(place)?;
-        let none = ChunkState::Running(Target::Device, None);
+        let none = ChunkState::Running(Target::Cpu, None);
         chunk.state = match (std::mem::replace(&mut chunk.state, none), source) {
             (
                 ChunkState::Running(_, Some(source))
@@ -347,8 +354,13 @@ impl InFlight {
         let none = ChunkState::Running(target, None);
         let kept = match std::mem::replace(&mut chunk.state, none) {
             ChunkState::Running(_, kept) => kept,
-            ChunkState::RunningOnBoth(source) => {
-                self.superseded.insert((target.other(), place));
+            ChunkState::RunningOnBoth(device, source) => {
+                let other = if target == device {
+                    Target::Cpu
+                } else {
+                    device
+                };
+                self.superseded.insert((other, place));
                 Some(source)
             }
             ChunkState::Verifying(source) => Some(source),
@@ -366,7 +378,7 @@ impl InFlight {
         let source = match std::mem::replace(&mut chunk.state, none) {
             ChunkState::Waiting(source)
             | ChunkState::Running(_, Some(source))
-            | ChunkState::RunningOnBoth(source)
+            | ChunkState::RunningOnBoth(_, source)
             | ChunkState::Verifying(source) => source,
             ChunkState::Running(_, None) => Source::Chain(Box::default()),
             done @ ChunkState::Done(_) => {
@@ -391,7 +403,7 @@ impl InFlightChunk {
     fn runs_on(&self, target: Target) -> bool {
         match self.state {
             ChunkState::Running(on, _) => on == target,
-            ChunkState::RunningOnBoth(_) => true,
+            ChunkState::RunningOnBoth(device, _) => target == device || target == Target::Cpu,
             ChunkState::Waiting(_) | ChunkState::Verifying(_) | ChunkState::Done(_) => false,
         }
     }

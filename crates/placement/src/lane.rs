@@ -24,6 +24,9 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// The device of a target.
 pub(crate) struct Lane {
     target: Target,
+    /// As it was given.
+    given: Arc<dyn Device>,
+    /// With its time limit, where it has one.
     device: Arc<dyn Device>,
     clock: Clock,
     pub(crate) config: ContextConfig,
@@ -39,7 +42,7 @@ pub(crate) struct Lane {
     requirements: MemoryRequirements,
     /// Its own destinations.
     own: Arc<Pool>,
-    /// Where destinations come from: its own, or the other target's, whose they are to account for.
+    /// Where destinations come from: its own, or a device's, whose they are to account for.
     pub(crate) destinations: Arc<Pool>,
     bounce: Arc<Pool>,
     /// Where results go that the device has in memory of its own.
@@ -48,6 +51,8 @@ pub(crate) struct Lane {
     progress: Instant,
     /// The longest time in which nothing came back though it had something to do.
     longest_gap: Duration,
+    /// When something last came back.
+    last_done: Option<Instant>,
     throughput: ThroughputEstimator,
     pub(crate) tally: TargetReport,
     /// Sources copied because the device cannot reach them, and their bytes.
@@ -86,9 +91,10 @@ impl Lane {
                 id,
                 max_segments,
             },
+            given: Arc::clone(device),
             device: match target {
                 Target::Cpu => Arc::clone(device),
-                Target::Device => {
+                Target::Device(_) => {
                     let clock = setup.clock.clone();
                     TimeLimit::on_clock(Arc::clone(device), setup.job_timeout, clock)
                 }
@@ -102,6 +108,7 @@ impl Lane {
             outstanding_bytes: 0,
             progress: setup.clock.now(),
             longest_gap: Duration::ZERO,
+            last_done: None,
             throughput: ThroughputEstimator::default(),
             tally: TargetReport {
                 device: device.info().name.clone(),
@@ -130,13 +137,18 @@ impl Lane {
         Pool::new(&self.device, bytes, keep, self.is_registered())
     }
 
-    /// Takes destinations out of the other target's pool, if they are as long and within reach: then
+    /// Takes destinations out of another target's pool, if they are as long and within reach: then
     /// what one target gives back serves the other.
     pub(crate) fn share_destinations(&mut self, other: &Self) {
         let same = self.config.max_destination_bytes == other.config.max_destination_bytes;
         if same && self.requirements.id.is_none() && !other.has_own_memory() {
             self.destinations = Arc::clone(&other.own);
         }
+    }
+
+    /// The device, as it was given.
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
+        &self.given
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -224,7 +236,7 @@ impl Lane {
     ) -> Result<Option<Source>, MemoryError> {
         let destination = self.destinations.take()?;
         let (source, kept) = if self.requirements.are_met(&source) {
-            let kept = (self.target == Target::Device).then(|| source.clone());
+            let kept = (self.target.is_device()).then(|| source.clone());
             (source, kept)
         } else {
             (self.bounce(&source)?, Some(source))
@@ -314,6 +326,7 @@ impl Lane {
             let since = now - self.progress;
             self.tally.busy_ns += since.as_nanos() as u64;
             self.progress = now;
+            self.last_done = Some(now);
             self.longest_gap = self.longest_gap.max(since);
             let done = out.iter().filter(|done| done.result.is_ok());
             let sizes = done.map(|done| done.source.len() as u64);
@@ -333,10 +346,17 @@ impl Lane {
         self.progress
     }
 
+    /// When something last came back, if anything ever did.
+    pub(crate) fn last_done(&self) -> Option<Instant> {
+        self.last_done
+    }
+
     /// What an adaptive scheduler goes by.
-    pub(crate) fn state(&self) -> TargetState {
+    pub(crate) fn state(&self, is_silent: bool, is_out: bool) -> TargetState {
         let (bytes, busy) = self.throughput.so_far();
         TargetState {
+            is_silent,
+            is_out,
             chunks: self.tally.chunks,
             bytes,
             busy,

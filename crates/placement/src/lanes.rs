@@ -1,144 +1,188 @@
-//! Where chunks run: both targets, the memory that they share, and whether the device is used.
+//! Where chunks run: all targets, the memory that they share, and whether each device is used.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_device::OpenError;
 
-use crate::adaptive::TargetState;
+use crate::adaptive::{TargetState, TargetStates};
 use crate::circuit_breaker::CircuitBreaker;
 use crate::lane::Lane;
 use crate::memory::{Buffer, Pool};
+use crate::policy::TARGETS_MAX;
 use crate::report::{EventKind, Log};
 use crate::{Error, Policy, Setup, Target};
 
 /// Whose memory buffers are made of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BufferSource {
-    /// The device's, if it asks for its own: it will get chunks.
+    /// A device's, if one asks for its own: it will get chunks.
     Device,
-    /// The CPU's. What the device gets all the same, to see whether it would help by now, is copied.
+    /// The CPU's. What a device gets all the same, to see whether it would help by now, is copied.
     Cpu,
 }
 
-/// The lanes of both targets.
+/// A target: its lane, unless it is not there or cannot do the operation, and whether it is used.
+struct Place {
+    lane: Option<Lane>,
+    /// The CPU's stays closed.
+    breaker: CircuitBreaker,
+}
+
+/// The lanes of all targets.
 pub(crate) struct Lanes {
-    lanes: [Option<Lane>; 2],
-    pub(crate) breaker: CircuitBreaker,
+    /// By target.
+    places: Vec<Place>,
     sources: Arc<Pool>,
     buffer_source: BufferSource,
-    /// Destinations given up with their contexts.
-    pub(crate) quarantined: u64,
+    /// Destinations given up with their contexts, by target.
+    quarantined: Vec<u64>,
     /// Time spent on buffers that are gone.
     memory_before: Duration,
 }
 
 impl Lanes {
-    /// Both targets, as far as the policy has them and the devices can. Opens those that will be
+    /// All targets, as far as the policy has them and the devices can. Opens those that will be
     /// needed for certain, and makes the memory that is dear to make.
     pub(crate) fn open(setup: &Setup, log: &mut Log) -> Result<Self, Error> {
-        let mut lanes = make_lanes(setup, log)?;
-        let sources = share_memory(setup, &mut lanes, BufferSource::Device)?;
-        let mut breaker = CircuitBreaker::new(setup.retry);
-        if lanes[Target::Device as usize].is_none() {
-            breaker.give_up();
-        }
+        let lanes = make_lanes(setup, log)?;
+        let mut places: Vec<Place> = (lanes.into_iter())
+            .map(|lane| {
+                let mut breaker = CircuitBreaker::new(setup.retry);
+                if lane.is_none() {
+                    breaker.give_up();
+                }
+                Place { lane, breaker }
+            })
+            .collect();
+        let sources = share_memory(setup, &mut places, BufferSource::Device)?;
         let mut all = Self {
-            lanes,
-            breaker,
+            quarantined: vec![0; places.len()],
+            places,
             sources,
             buffer_source: BufferSource::Device,
-            quarantined: 0,
             memory_before: Duration::ZERO,
         };
         all.open_needed(setup, true)?;
         Ok(all)
     }
 
-    /// `at_once`: the device as well, where the CPU has work meanwhile.
+    /// `at_once`: the devices as well, where the CPU has work meanwhile.
     fn open_needed(&mut self, setup: &Setup, at_once: bool) -> Result<(), Error> {
-        let [cpu, device] = &mut self.lanes;
-        if setup.policy != Policy::Adaptive
-            && let Some(device) = device
-        {
+        if setup.policy != Policy::Adaptive {
             let has_rest = matches!(setup.policy, Policy::Split(_)) && setup.policy.uses_cpu();
-            if at_once || !has_rest {
-                device.open()?;
+            let mut is_registered = false;
+            for device in self.places[1..]
+                .iter_mut()
+                .flat_map(|place| &mut place.lane)
+            {
+                if at_once || !has_rest {
+                    device.open()?;
+                }
+                if device.is_registered() {
+                    device.destinations.fill()?;
+                    is_registered = true;
+                }
             }
-            if device.is_registered() {
+            if is_registered {
                 self.sources.fill()?;
-                device.destinations.fill()?;
             }
         }
         if setup.policy.uses_cpu()
-            && let Some(cpu) = cpu
+            && let Some(cpu) = &mut self.places[0].lane
         {
             cpu.open()?;
         }
         Ok(())
     }
 
-    /// Tears contexts and buffers down and sets them up again; the device of a split when the CPU has
-    /// got its work. `uses_device`: the device will get
-    /// chunks for more than to see how fast it is. Returns why the device cannot be opened, if the
-    /// CPU can do its work.
+    /// Tears contexts and buffers down and sets them up again; the devices of a split when the CPU has
+    /// got its work. `uses_device`: devices will get chunks for more than to see how fast they are.
+    /// Returns why a device cannot be opened, if the CPU can do its work.
     pub(crate) fn reconfigure(
         &mut self,
         setup: &Setup,
         uses_device: bool,
-    ) -> Result<Option<OpenError>, Error> {
+    ) -> Result<Option<(Target, OpenError)>, Error> {
         self.memory_before = self.memory_spent();
-        for lane in self.lanes.iter_mut().flatten() {
-            self.quarantined += lane.reconfigure() as u64;
+        for (place, quarantined) in self.places.iter_mut().zip(&mut self.quarantined) {
+            if let Some(lane) = &mut place.lane {
+                *quarantined += lane.reconfigure() as u64;
+            }
         }
         self.buffer_source = match uses_device {
             true => BufferSource::Device,
             false => BufferSource::Cpu,
         };
-        self.sources = share_memory(setup, &mut self.lanes, self.buffer_source)?;
+        self.sources = share_memory(setup, &mut self.places, self.buffer_source)?;
         match self.open_needed(setup, false) {
-            // As with any other failure of the device, the CPU does its work.
-            Err(Error::Open(error))
-                if setup.policy != Policy::Adaptive
-                    && self.get(Target::Cpu).is_some()
-                    && self.get(Target::Device).is_some_and(|lane| !lane.is_open()) =>
-            {
-                Ok(Some(error))
+            // As with any other failure of a device, the CPU does its work.
+            Err(Error::Open(error)) if setup.policy != Policy::Adaptive && self.has_fallback() => {
+                let is_closed =
+                    |target: &Target| self.get(*target).is_some_and(|lane| !lane.is_open());
+                match self.devices().find(is_closed) {
+                    Some(device) => Ok(Some((device, error))),
+                    None => Err(Error::Open(error)),
+                }
             }
             opened => opened.map(|()| None),
         }
     }
 
-    /// Makes sources of the device's memory from when the device is in use.
+    /// Makes sources of a device's memory from when devices are in use.
     pub(crate) fn follow(&mut self, setup: &Setup, uses_device: bool) {
         if self.buffer_source == BufferSource::Device || !uses_device {
             return;
         }
         self.buffer_source = BufferSource::Device;
-        if let Some(device) = self.get(Target::Device).filter(|lane| lane.is_registered()) {
+        if let Some(device) = self.registered() {
             let sources = source_pool(setup, device);
             self.memory_before += self.sources.spent();
             self.sources = sources;
         }
     }
 
+    /// The first device that takes only its own memory.
+    pub(crate) fn registered(&self) -> Option<&Lane> {
+        registered(&self.places)
+    }
+
+    /// The targets that are devices.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = Target> + use<> {
+        (0..self.places.len() - 1).map(Target::Device)
+    }
+
+    /// Whether a target is used.
+    pub(crate) fn breaker(&self, target: Target) -> &CircuitBreaker {
+        &self.places[target.index()].breaker
+    }
+
+    pub(crate) fn breaker_mut(&mut self, target: Target) -> &mut CircuitBreaker {
+        &mut self.places[target.index()].breaker
+    }
+
     pub(crate) fn get(&self, target: Target) -> Option<&Lane> {
-        self.lanes[target as usize].as_ref()
+        self.places[target.index()].lane.as_ref()
     }
 
     pub(crate) fn get_mut(&mut self, target: Target) -> Option<&mut Lane> {
-        self.lanes[target as usize].as_mut()
+        self.places[target.index()].lane.as_mut()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Lane> {
-        self.lanes.iter().flatten()
+        self.places.iter().flat_map(|place| &place.lane)
+    }
+
+    /// The lanes of the targets from a place on.
+    pub(crate) fn iter_from(&self, place: usize) -> impl Iterator<Item = &Lane> {
+        self.places[place..].iter().flat_map(|place| &place.lane)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Lane> {
-        self.lanes.iter_mut().flatten()
+        self.places.iter_mut().flat_map(|place| &mut place.lane)
     }
 
-    /// Whether the CPU can do what the device does not.
+    /// Whether the CPU can do what a device does not.
     pub(crate) fn has_fallback(&self) -> bool {
         self.get(Target::Cpu).is_some()
     }
@@ -149,36 +193,60 @@ impl Lanes {
         Ok(Buffer::new(region, &self.sources))
     }
 
-    /// What an adaptive scheduler goes by.
-    pub(crate) fn states(&self) -> [TargetState; 2] {
-        [Target::Cpu, Target::Device].map(|target| {
-            self.get(target)
-                .map_or_else(TargetState::default, Lane::state)
-        })
+    /// What an adaptive scheduler goes by at this moment.
+    pub(crate) fn states(&self, now: Instant) -> TargetStates {
+        let mut states = [TargetState::NONE; TARGETS_MAX];
+        for (index, (state, place)) in states.iter_mut().zip(&self.places).enumerate() {
+            if let Some(lane) = &place.lane {
+                let is_silent = self.is_silent(Target::at(index), now);
+                *state = lane.state(is_silent, place.breaker.is_open());
+            }
+        }
+        states
     }
 
-    /// When the device has been silent for longer than is to be expected.
-    pub(crate) fn device_silent_at(&self) -> Option<Instant> {
-        self.get(Target::Device).and_then(Lane::silent_at)
+    /// Whether a device has been silent for longer than is to be expected.
+    pub(crate) fn is_silent(&self, target: Target, now: Instant) -> bool {
+        target.is_device()
+            && (self.get(target).and_then(Lane::silent_at)).is_some_and(|at| now >= at)
     }
 
-    pub(crate) fn device_name(&self) -> &str {
-        self.get(Target::Device).map_or("the device", Lane::name)
+    /// When the next device will have been silent for longer than is to be expected.
+    pub(crate) fn next_silent_at(&self, now: Instant) -> Option<Instant> {
+        let devices = self.iter_from(1).filter_map(Lane::silent_at);
+        devices.filter(|at| *at > now).min()
     }
 
-    /// Gives the device's context up with what it has in flight; the destinations do not come back.
-    pub(crate) fn abandon_device(&mut self) {
-        if let Some(lane) = self.get_mut(Target::Device) {
+    pub(crate) fn name(&self, target: Target) -> &str {
+        self.get(target).map_or("the device", Lane::name)
+    }
+
+    /// Gives a device's context up with what it has in flight; the destinations do not come back.
+    pub(crate) fn abandon(&mut self, device: Target) {
+        if let Some(lane) = self.get_mut(device) {
             let quarantined = lane.quarantined();
             let running = lane.abandon();
-            self.quarantined += (quarantined + running) as u64;
+            self.quarantined[device.index()] += (quarantined + running) as u64;
         }
     }
 
     pub(crate) fn close(&mut self) {
-        for lane in self.lanes.iter_mut().flatten() {
-            self.quarantined += lane.close() as u64;
+        for (place, quarantined) in self.places.iter_mut().zip(&mut self.quarantined) {
+            if let Some(lane) = &mut place.lane {
+                *quarantined += lane.close() as u64;
+            }
         }
+    }
+
+    /// Destinations that a target's contexts were given up with.
+    pub(crate) fn quarantined_of(&self, target: Target) -> u64 {
+        self.quarantined[target.index()]
+    }
+
+    /// Destinations that are not used again, of all targets.
+    pub(crate) fn quarantined(&self) -> u64 {
+        let held = self.iter().map(|lane| lane.quarantined() as u64);
+        self.quarantined.iter().sum::<u64>() + held.sum::<u64>()
     }
 
     /// Time spent on making buffers.
@@ -188,7 +256,7 @@ impl Lanes {
     }
 }
 
-fn make_lanes(setup: &Setup, log: &mut Log) -> Result<[Option<Lane>; 2], Error> {
+fn make_lanes(setup: &Setup, log: &mut Log) -> Result<Vec<Option<Lane>>, Error> {
     let policy = setup.policy;
     let missing = |target| Error::NoTarget { policy, target };
     let cpu = match (&setup.cpu, policy.uses_cpu()) {
@@ -204,38 +272,52 @@ fn make_lanes(setup: &Setup, log: &mut Log) -> Result<[Option<Lane>; 2], Error> 
         (None, true) => return Err(missing(Target::Cpu)),
         (None, false) => None,
     };
+    let is_lenient = cpu.is_some();
+    let mut lanes = vec![cpu];
     if !policy.uses_device() {
-        return Ok([cpu, None]);
+        return Ok(lanes);
     }
-    let device = (setup.device.as_ref()).ok_or_else(|| missing(Target::Device))?;
-    let device = match Lane::new(device, Target::Device, setup, cpu.is_some()) {
-        Ok(lane) => Some(lane),
-        Err(error) if policy == Policy::Adaptive => {
-            let message = format!("{error}; everything runs on the cpu");
-            log.event(0, Target::Device, EventKind::Unsupported, message);
-            None
-        }
-        Err(error) => return Err(error.into()),
-    };
-    Ok([cpu, device])
+    if setup.devices.is_empty() {
+        return Err(missing(Target::Device(0)));
+    }
+    for (index, device) in setup.devices.iter().enumerate() {
+        let target = Target::Device(index);
+        lanes.push(match Lane::new(&device.device, target, setup, is_lenient) {
+            Ok(lane) => Some(lane),
+            Err(error) if policy == Policy::Adaptive => {
+                let message = format!("{error}; everything runs on the cpu");
+                log.event(0, target, EventKind::Unsupported, message);
+                None
+            }
+            Err(error) => return Err(error.into()),
+        });
+    }
+    Ok(lanes)
 }
 
-/// Has both targets take their destinations out of one pool if they can, and makes the one that
+fn registered(places: &[Place]) -> Option<&Lane> {
+    let mut devices = places[1..].iter().flat_map(|place| &place.lane);
+    devices.find(|lane| lane.is_registered())
+}
+
+/// Has the CPU take its destinations out of a device's pool if it can, and makes the one that
 /// sources come from.
 fn share_memory(
     setup: &Setup,
-    lanes: &mut [Option<Lane>; 2],
+    places: &mut [Place],
     from: BufferSource,
 ) -> Result<Arc<Pool>, Error> {
-    let [cpu, device] = lanes;
-    let device = device.as_ref();
-    let registered = device.filter(|device| from == BufferSource::Device && device.is_registered());
-    if let (Some(cpu), Some(device)) = (cpu.as_mut(), device)
+    let (cpu, devices) = places.split_at_mut(1);
+    let mut devices = devices.iter().flat_map(|place| &place.lane);
+    let first = devices.next();
+    if let (Some(cpu), Some(device)) = (cpu[0].lane.as_mut(), first)
         && (from == BufferSource::Device || !device.is_registered())
     {
         cpu.share_destinations(device);
     }
-    match registered.or(cpu.as_ref()).or(device) {
+    let registered = registered(places).filter(|_| from == BufferSource::Device);
+    let mut all = places.iter().flat_map(|place| &place.lane);
+    match registered.or_else(|| all.next()) {
         Some(lane) => Ok(source_pool(setup, lane)),
         None => Err(Error::NoTarget {
             policy: setup.policy,

@@ -1,7 +1,7 @@
-//! Splits a stream of chunks between the CPU and a device, and gives the results back in order.
+//! Splits a stream of chunks between the CPU and devices, and gives the results back in order.
 //!
 //! An [`Executor`] takes [`Chunk`]s and gives [`ChunkResult`]s back in the same order. A [`Policy`]
-//! says which of the two [`Target`]s gets what: one of them alone, a fixed percentage of the bytes
+//! says which of the [`Target`]s gets what: one of them alone, a fixed percentage of the bytes
 //! (`split`), or what the [`controller`] finds best while it goes (`adaptive`). Every chunk's result
 //! is one target's, whole.
 //!
@@ -13,12 +13,12 @@
 //! | is what a device answered true? | `verify` |
 //! | what if a target fails? | `executor/recovery` |
 //!
-//! What the device fails at, the CPU does again from the same source into another destination:
+//! What a device fails at, the CPU does again from the same source into another destination:
 //! jobs that fail, are refused, or do not come back in time, and everything that was in flight
-//! when the device was lost or told something impossible. A destination that an engine may still
+//! when a device was lost or told something impossible. A destination that an engine may still
 //! write to is not used again. What happened stands in the [`Report`].
 //!
-//! Buffers go round in a pool of memory that both targets reach. A source that lies elsewhere is
+//! Buffers go round in a pool of memory that all targets reach, if they can. A source that lies elsewhere is
 //! copied for the target that does not reach it, which is counted.
 
 mod adaptive;
@@ -46,8 +46,8 @@ pub use circuit_breaker::CircuitBreaker;
 pub use executor::Executor;
 pub use file::{PlacementFile, Rule, SCHEMA as PLACEMENT_SCHEMA};
 pub use memory::Buffer;
-pub use policy::{Policy, PolicyError, Target};
+pub use policy::{DEVICES_MAX, Policy, PolicyError, Shares, Target};
 pub use report::{DecisionRecord, Event, EventKind, Report, TargetReport, Verification};
-pub use setup::{Error, Retry, Setup, WINDOW_MAX, chunk_bytes};
+pub use setup::{DeviceSetup, Error, Retry, Setup, WINDOW_MAX, chunk_bytes};
 pub use split::WeightedSplit;
 pub use verify::{SAMPLE_EVERY, UnknownVerify, Verify};

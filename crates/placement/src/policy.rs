@@ -1,28 +1,111 @@
-//! Placements as they are written: `cpu`, `device`, `split:40`, `adaptive`. The names of the study of
+//! Placements as they are written: `cpu`, `device`, `split:40`, `adaptive`; with several devices
+//! `split:90+10`, in their order. The names of the study of
 //! co-processing (Giouroukis et al., PVLDB 18(13), 2025) stand for the same: `fCPU`; `cDPU`, `dDPU` and
 //! `rDPU`; `cCOMP:40`, `cDECOMP:40` and `cREG:40`.
 
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+/// Devices that may share a stream, beside the CPU.
+pub const DEVICES_MAX: usize = 4;
+/// Targets of a stream: the CPU and its devices.
+pub(crate) const TARGETS_MAX: usize = DEVICES_MAX + 1;
 
 /// Who does the work. Written `cpu`, `device`, `split:40`, `adaptive`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Policy {
     /// The CPU alone.
     Cpu,
-    /// The device alone; the CPU, if there is one, does again what the device fails at.
+    /// The device alone; the CPU, if there is one, does again what the device fails at. Several
+    /// devices take chunks from one queue, as the controller lets them.
     Device,
-    /// So many percent of the bytes, 0 to 100, go to the device. Which chunks these are depends on
+    /// So many percent of the bytes go to each device. Which chunks these are depends on
     /// nothing but their lengths on the uncompressed side: of what is decompressed, the longest
     /// results that are wanted.
-    Split(f64),
-    /// Both take chunks from one queue, and the controller says how much the device may take.
+    Split(Shares),
+    /// All take chunks from one queue, and the controller says how much each device may take.
     Adaptive,
 }
 
+/// How many percent of the bytes go to each device; the rest is the CPU's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shares {
+    percent: [f64; DEVICES_MAX],
+    count: usize,
+}
+
+impl Shares {
+    /// Of 1 to [`DEVICES_MAX`] devices, in their order.
+    ///
+    /// # Errors
+    /// One is not a percentage from 0 to 100, they are too many, or more than 100 in all.
+    pub fn new(percent: &[f64]) -> Result<Self, PolicyError> {
+        let wrong = || PolicyError::Percent(written(percent));
+        let is_one = |value: &f64| (0.0..=100.0).contains(value);
+        let total: f64 = percent.iter().sum();
+        if !percent.iter().all(is_one) || percent.is_empty() {
+            return Err(wrong());
+        }
+        // Thirds, say, may come to a little more.
+        if percent.len() > DEVICES_MAX || total > 100.0 + 1e-9 {
+            return Err(PolicyError::Shares(written(percent)));
+        }
+        let mut all = [0.0; DEVICES_MAX];
+        for (share, value) in all.iter_mut().zip(percent) {
+            *share = value.abs();
+        }
+        let count = percent.len();
+        Ok(Self {
+            percent: all,
+            count,
+        })
+    }
+
+    /// The percentage of each device.
+    pub fn percent(&self) -> &[f64] {
+        &self.percent[..self.count]
+    }
+
+    /// The percentage of all devices together.
+    pub fn total(&self) -> f64 {
+        self.percent().iter().sum::<f64>().min(100.0)
+    }
+}
+
+fn written(percent: &[f64]) -> String {
+    let all: Vec<String> = percent.iter().map(f64::to_string).collect();
+    all.join("+")
+}
+
+impl fmt::Display for Shares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&written(self.percent()))
+    }
+}
+
+impl FromStr for Shares {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let percent: Result<Vec<f64>, _> = text.split('+').map(str::parse).collect();
+        match percent {
+            Ok(percent) if percent.iter().all(|value| value.is_finite()) => Self::new(&percent),
+            _ => Err(PolicyError::Percent(text.into())),
+        }
+    }
+}
+
 impl Policy {
+    /// A split that gives so many percent of the bytes to the one device.
+    ///
+    /// # Errors
+    /// Not a percentage from 0 to 100.
+    pub fn split(percent: f64) -> Result<Self, PolicyError> {
+        Shares::new(&[percent]).map(Self::Split)
+    }
+
     /// What holds where it was said in part: without a policy it is adaptive if there is a device,
     /// else the CPU. `None` if what was asked for needs a device and there is none.
     pub fn settled(asked: Option<Self>, has_device: bool) -> Option<Self> {
@@ -38,16 +121,16 @@ impl Policy {
         match self {
             Self::Cpu | Self::Adaptive => true,
             Self::Device => false,
-            Self::Split(percent) => percent < 100.0,
+            Self::Split(shares) => shares.total() < 100.0,
         }
     }
 
-    /// Whether the device gets chunks.
+    /// Whether a device gets chunks.
     pub fn uses_device(self) -> bool {
         match self {
             Self::Cpu => false,
             Self::Device | Self::Adaptive => true,
-            Self::Split(percent) => percent > 0.0,
+            Self::Split(shares) => shares.total() > 0.0,
         }
     }
 }
@@ -57,7 +140,7 @@ impl fmt::Display for Policy {
         match self {
             Self::Cpu => f.write_str("cpu"),
             Self::Device => f.write_str("device"),
-            Self::Split(percent) => write!(f, "split:{percent}"),
+            Self::Split(shares) => write!(f, "split:{shares}"),
             Self::Adaptive => f.write_str("adaptive"),
         }
     }
@@ -72,9 +155,12 @@ pub enum PolicyError {
     /// No policy of that name.
     #[error("no placement is called {0:?}; there are cpu, device, split:PERCENT and adaptive")]
     Unknown(String),
-    /// The percentage is not a number from 0 to 100.
+    /// A percentage is not a number from 0 to 100.
     #[error("{0:?} is not a percentage from 0 to 100")]
     Percent(String),
+    /// More devices, or a greater part for them, than there can be.
+    #[error("{0:?} is not a split: at most {DEVICES_MAX} devices, and 100 percent in all")]
+    Shares(String),
 }
 
 impl FromStr for Policy {
@@ -88,37 +174,56 @@ impl FromStr for Policy {
             _ => {
                 let percent = (SPLITS.iter().find_map(|name| text.strip_prefix(name)))
                     .ok_or_else(|| PolicyError::Unknown(text.into()))?;
-                (percent.parse::<f64>().ok())
-                    .filter(|value| (0.0..=100.0).contains(value))
-                    .map(|value| Self::Split(value.abs()))
-                    .ok_or_else(|| PolicyError::Percent(percent.into()))
+                percent.parse().map(Self::Split)
             }
         }
     }
 }
 
-/// Where a chunk runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
+/// Where a chunk runs. Written `cpu`, `device`, `device2`, ...
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
     /// The CPU.
     Cpu,
-    /// The device.
-    Device,
+    /// One of the devices, in their order from 0.
+    Device(usize),
 }
 
 impl Target {
-    /// The other one.
-    pub(crate) fn other(self) -> Self {
+    /// Its place among the targets of a stream: the CPU is the first.
+    pub fn index(self) -> usize {
         match self {
-            Self::Cpu => Self::Device,
-            Self::Device => Self::Cpu,
+            Self::Cpu => 0,
+            Self::Device(device) => device + 1,
         }
+    }
+
+    /// The target at a place.
+    pub(crate) fn at(index: usize) -> Self {
+        match index.checked_sub(1) {
+            None => Self::Cpu,
+            Some(device) => Self::Device(device),
+        }
+    }
+
+    /// Whether it is a device.
+    pub(crate) fn is_device(self) -> bool {
+        self != Self::Cpu
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Device(0) => f.write_str("device"),
+            Self::Device(device) => write!(f, "device{}", device + 1),
+        }
+    }
+}
+
+impl Serialize for Target {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }

@@ -20,9 +20,10 @@ pub struct Report {
     pub elapsed_ns: u64,
     /// The CPU's part, if there is a CPU.
     pub cpu: Option<TargetReport>,
-    /// The device's part, if there is a device.
-    pub device: Option<TargetReport>,
-    /// Which of the device's results were verified.
+    /// The devices' parts, in their order; none under a placement that uses no device, or of a device
+    /// that does not do the operation.
+    pub devices: Vec<TargetReport>,
+    /// Which of the devices' results were verified.
     pub verification: Verification,
     /// Chunks copied because a target could not reach their memory.
     pub bounce_copies: u64,
@@ -42,7 +43,7 @@ pub struct Report {
     pub decisions_left_out: u64,
 }
 
-/// What became of the device's results before they counted.
+/// What became of the devices' results before they counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verification {
     /// Which of them were to be verified.
@@ -122,6 +123,13 @@ pub enum EventKind {
     GivenUp,
 }
 
+impl Report {
+    /// The parts of all targets that there are, the CPU's first.
+    pub fn targets(&self) -> impl Iterator<Item = &TargetReport> {
+        self.cpu.iter().chain(&self.devices)
+    }
+}
+
 impl EventKind {
     /// Whether the device failed, and was not only unsuitable.
     pub(crate) fn is_failure(self) -> bool {
@@ -166,7 +174,9 @@ impl fmt::Display for Event {
 pub struct DecisionRecord {
     /// When, after the executor was opened.
     pub at_ns: u64,
-    /// The device's part of the bytes, 0 to 1.
+    /// Between which target and the devices behind it.
+    pub target: Target,
+    /// The part of the bytes of both sides that the devices behind it get, 0 to 1.
     pub fraction: f64,
     /// To find something out, not because it is best.
     pub probe: bool,

@@ -2,7 +2,7 @@
 
 use overside_device::Clock;
 
-use crate::adaptive::{AdaptiveScheduler, TargetState};
+use crate::adaptive::{AdaptiveScheduler, TargetStates};
 use crate::report::DecisionRecord;
 use crate::split::WeightedSplit;
 use crate::{Policy, Target};
@@ -11,19 +11,25 @@ use crate::{Policy, Target};
 pub(crate) enum Scheduler {
     /// All chunks are one target's.
     Only(Target),
-    /// A fixed part of the bytes is the device's.
+    /// A fixed part of the bytes is each device's.
     Split(WeightedSplit),
-    /// Both targets take chunks from one queue, as the controller lets them.
+    /// Targets take chunks from one queue, as the controller lets them.
     Adaptive(Box<AdaptiveScheduler>),
 }
 
 impl Scheduler {
-    pub(crate) fn new(policy: Policy, clock: Clock) -> Self {
+    /// With so many devices.
+    pub(crate) fn new(policy: Policy, devices: usize, clock: Clock) -> Self {
+        let adaptive = |first: Target| {
+            let targets = first.index()..devices + 1;
+            Self::Adaptive(Box::new(AdaptiveScheduler::new(clock, targets)))
+        };
         match policy {
             Policy::Cpu => Self::Only(Target::Cpu),
-            Policy::Device => Self::Only(Target::Device),
-            Policy::Split(percent) => Self::Split(WeightedSplit::new(percent / 100.0)),
-            Policy::Adaptive => Self::Adaptive(Box::new(AdaptiveScheduler::new(clock))),
+            Policy::Device if devices > 1 => adaptive(Target::Device(0)),
+            Policy::Device => Self::Only(Target::Device(0)),
+            Policy::Split(shares) => Self::Split(WeightedSplit::new(&shares)),
+            Policy::Adaptive => adaptive(Target::Cpu),
         }
     }
 
@@ -37,22 +43,22 @@ impl Scheduler {
         }
     }
 
-    /// Whether a target may have the next of the chunks that are for both, and what was decided
+    /// Whether a target may have the next of the chunks that are for all, and what was decided
     /// anew.
     pub(crate) fn may_take(
         &mut self,
         target: Target,
         bytes: u64,
         waiting_bytes: u64,
-        states: &[TargetState; 2],
-    ) -> (bool, Option<DecisionRecord>) {
+        states: &TargetStates,
+    ) -> (bool, Vec<DecisionRecord>) {
         match self {
             Self::Adaptive(adaptive) => {
-                let decided = adaptive.begin_epoch(states);
+                let decided = adaptive.begin_epochs(states);
                 let may_take = adaptive.may_take(target, bytes, waiting_bytes, states);
                 (may_take, decided)
             }
-            Self::Only(_) | Self::Split(_) => (target == Target::Cpu, None),
+            Self::Only(_) | Self::Split(_) => (target == Target::Cpu, Vec::new()),
         }
     }
 
@@ -67,10 +73,10 @@ impl Scheduler {
         matches!(self, Self::Adaptive(_))
     }
 
-    /// Whether the device gets chunks for more than to see how fast it is.
+    /// Whether devices get chunks for more than to see how fast they are.
     pub(crate) fn uses_device(&self) -> bool {
         match self {
-            Self::Only(target) => *target == Target::Device,
+            Self::Only(target) => target.is_device(),
             Self::Split(_) => true,
             Self::Adaptive(adaptive) => adaptive.uses_device(),
         }

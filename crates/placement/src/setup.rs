@@ -8,6 +8,7 @@ use overside_device::{
 };
 
 use crate::lane::Lane;
+use crate::policy::DEVICES_MAX;
 use crate::{Policy, Target, Verify};
 
 /// The most chunks that may be between `push` and `pull`.
@@ -19,39 +20,59 @@ pub struct Setup {
     /// The CPU. Also where chunks are run again that the device failed at. Opened when first
     /// needed.
     pub cpu: Option<Arc<dyn Device>>,
-    /// The device. With [`Policy::Adaptive`] opened when first needed, otherwise at the beginning.
-    pub device: Option<Arc<dyn Device>>,
-    /// The operation of both targets.
+    /// The devices, at most [`DEVICES_MAX`]. With [`Policy::Adaptive`] opened when first needed,
+    /// otherwise at the beginning.
+    pub devices: Vec<DeviceSetup>,
+    /// The operation of all targets.
     pub operation: OperationConfig,
-    /// The device's variant of it; `auto` unless set.
-    pub device_variant: String,
-    /// The device's compression level, in its own numbers; its default unless set.
-    pub device_level: Option<u32>,
     /// Which target gets what.
     pub policy: Policy,
     /// The longest source of a chunk in bytes, and the size of the buffers that are given out. A
-    /// chunk that is longer than the device takes runs on the CPU.
+    /// chunk that is longer than a device takes runs on the CPU.
     pub source_bytes: usize,
     /// The longest destination of a chunk in bytes.
     pub destination_bytes: usize,
     /// Jobs in flight on the CPU. Two for each of its threads keep them busy.
     pub cpu_depth: usize,
-    /// Jobs in flight on the device.
-    pub device_depth: usize,
     /// Chunks between `push` and `pull`, at most [`WINDOW_MAX`]; chosen from the depths unless set.
     /// What is done waits there for what is not, because results come in order.
     pub window: Option<usize>,
-    /// How long the device may take for a job, from its submission. With [`Policy::Adaptive`] the CPU
+    /// How long a device may take for a job, from its submission. With [`Policy::Adaptive`] the CPU
     /// goes on without it long before.
     pub job_timeout: Duration,
     /// When a device that failed is tried again.
     pub retry: Retry,
-    /// Which of the device's results are verified before they count. A device of which one is
+    /// Which of the devices' results are verified before they count. A device of which one is
     /// wrong is not used again; if others of its results were used without being verified, the
     /// executor fails. Needs the CPU.
     pub verify: Verify,
     /// What time is: the clock that the devices follow.
     pub clock: Clock,
+}
+
+/// One of the devices, and how it is used.
+#[derive(Clone)]
+pub struct DeviceSetup {
+    /// The device.
+    pub device: Arc<dyn Device>,
+    /// Its variant of the operation; `auto` unless set.
+    pub variant: String,
+    /// Its compression level, in its own numbers; its default unless set.
+    pub level: Option<u32>,
+    /// Jobs in flight on it.
+    pub depth: usize,
+}
+
+impl DeviceSetup {
+    /// With the variant that it chooses, at its default level, and eight jobs in flight.
+    pub fn new(device: Arc<dyn Device>) -> Self {
+        Self {
+            device,
+            variant: "auto".into(),
+            level: None,
+            depth: 8,
+        }
+    }
 }
 
 /// When a device that failed is tried again: after `first`, then after twice the time each time
@@ -75,20 +96,17 @@ impl Default for Retry {
 }
 
 impl Setup {
-    /// Chunks and results up to 1 MiB, two jobs in flight on the CPU and eight on the device, ten
-    /// seconds a job, nothing verified. The devices are to be filled in.
+    /// Chunks and results up to 1 MiB, two jobs in flight on the CPU, ten
+    /// seconds a job, nothing verified. The CPU and the devices are to be filled in.
     pub fn new(operation: OperationConfig, policy: Policy) -> Self {
         Self {
             cpu: None,
-            device: None,
+            devices: Vec::new(),
             operation,
-            device_variant: "auto".into(),
-            device_level: None,
             policy,
             source_bytes: 1 << 20,
             destination_bytes: 1 << 20,
             cpu_depth: 2,
-            device_depth: 8,
             window: None,
             job_timeout: Duration::from_secs(10),
             retry: Retry::default(),
@@ -97,22 +115,49 @@ impl Setup {
         }
     }
 
-    /// Chunks between `push` and `pull`: what is in flight on both targets, and as much again for
+    /// Chunks between `push` and `pull`: what is in flight on all targets, and as much again for
     /// results that wait for their turn; and what is being verified.
     pub(crate) fn window(&self) -> usize {
-        let (cpu, device) = (self.policy.uses_cpu(), self.policy.uses_device());
-        let depth = usize::from(cpu) * depth_of(&self.cpu, self, self.cpu_depth)
-            + usize::from(device) * depth_of(&self.device, self, self.device_depth);
-        let usual = if cpu && device {
+        let (uses_cpu, uses_device) = (self.policy.uses_cpu(), self.policy.uses_device());
+        let cpu = depth_of(self.cpu.as_ref(), self, self.cpu_depth);
+        let devices = (self.devices.iter())
+            .map(|device| depth_of(Some(&device.device), self, device.depth))
+            .sum::<usize>();
+        let depth = usize::from(uses_cpu) * cpu + usize::from(uses_device) * devices;
+        let are_several = uses_device && (uses_cpu || self.devices.len() > 1);
+        let usual = if are_several {
             depth * 2
         } else {
             depth + depth.div_ceil(2)
         };
-        let verified = match self.verify != Verify::None && device {
-            true => depth_of(&self.cpu, self, self.cpu_depth),
+        let verified = match self.verify != Verify::None && uses_device {
+            true => cpu,
             false => 0,
         };
         self.window.unwrap_or(usual + verified).clamp(1, WINDOW_MAX)
+    }
+
+    /// Whether the policy and the devices go together.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let (policy, count) = (self.policy, self.devices.len());
+        if count > DEVICES_MAX {
+            return Err(Error::TooManyDevices(count));
+        }
+        match policy {
+            Policy::Split(shares) if policy.uses_device() && shares.percent().len() != count => {
+                match count {
+                    0 => Err(Error::NoTarget {
+                        policy,
+                        target: Target::Device(0),
+                    }),
+                    _ => Err(Error::Shares {
+                        policy,
+                        devices: count,
+                    }),
+                }
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A lane of the CPU.
@@ -125,13 +170,14 @@ impl Setup {
     pub(crate) fn config(&self, target: Target) -> ContextConfig {
         let (operation, depth) = match target {
             Target::Cpu => (self.operation.clone(), self.cpu_depth),
-            Target::Device => {
+            Target::Device(device) => {
+                let device = &self.devices[device];
                 let operation = OperationConfig {
-                    variant: self.device_variant.clone(),
-                    level: self.device_level,
+                    variant: device.variant.clone(),
+                    level: device.level,
                     ..self.operation.clone()
                 };
-                (operation, self.device_depth)
+                (operation, device.depth)
             }
         };
         ContextConfig {
@@ -144,8 +190,8 @@ impl Setup {
 }
 
 /// Of so many jobs in flight, how many the target can have.
-fn depth_of(device: &Option<Arc<dyn Device>>, setup: &Setup, asked: usize) -> usize {
-    let capabilities = device.as_ref().map(|device| device.capabilities());
+fn depth_of(device: Option<&Arc<dyn Device>>, setup: &Setup, asked: usize) -> usize {
+    let capabilities = device.map(|device| device.capabilities());
     let known = capabilities.and_then(|all| all.get(setup.operation.operation));
     let most = known.map_or(WINDOW_MAX, |known| known.max_depth);
     asked.min(most).clamp(1, WINDOW_MAX)
@@ -165,7 +211,7 @@ pub fn chunk_bytes(device: &dyn Device, operation: Operation, asked: usize) -> O
     Some(asked.min(usize::try_from(longest).unwrap_or(usize::MAX)))
 }
 
-/// Why an executor cannot be opened or cannot go on. What the device alone fails at is not among
+/// Why an executor cannot be opened or cannot go on. What a device alone fails at is not among
 /// it, if there is a CPU.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
@@ -177,9 +223,17 @@ pub enum Error {
         /// What is missing.
         target: Target,
     },
-    /// The percentage of a split is not one.
-    #[error("{0} is not a percentage from 0 to 100")]
-    Percent(f64),
+    /// A split is of another number of devices.
+    #[error("{policy} has not one percentage for each of {devices} devices")]
+    Shares {
+        /// The policy.
+        policy: Policy,
+        /// How many devices there are.
+        devices: usize,
+    },
+    /// There are more devices than [`DEVICES_MAX`].
+    #[error("{0} devices are too many for one stream; there may be {DEVICES_MAX}")]
+    TooManyDevices(usize),
     /// A target cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -194,7 +248,7 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
-    /// Of the device's results some were used without being verified, and then one was wrong.
+    /// Of a device's results some were used without being verified, and then one was wrong.
     #[error(
         "{device} gave a wrong result, and {unverified} of its results had been used without being \
          verified; verify all of them, or do without it"

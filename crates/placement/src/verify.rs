@@ -21,8 +21,9 @@ use serde::Serialize;
 
 use crate::lane::Lane;
 use crate::memory::{Buffer, Pool};
+use crate::policy::TARGETS_MAX;
 use crate::report::Verification;
-use crate::{Error, Setup};
+use crate::{Error, Setup, Target};
 
 /// Of so many results one is verified where a sample is; and all until the first of them was right.
 pub const SAMPLE_EVERY: u64 = 16;
@@ -63,6 +64,8 @@ impl FromStr for Verify {
 
 /// A device's result that does not count yet.
 pub(crate) struct Answer {
+    /// Whose it is.
+    pub(crate) target: Target,
     /// Without its destination.
     pub(crate) completion: Completion,
     pub(crate) output: Output,
@@ -73,6 +76,7 @@ pub(crate) struct Answer {
 
 /// An answer that the CPU looks at.
 struct PendingAnswer {
+    target: Target,
     completion: Completion,
     output: Output,
     /// The whole destination, and where it comes from.
@@ -84,6 +88,15 @@ struct PendingAnswer {
 /// An answer, and what is wrong with it, if anything is.
 pub(crate) type Comparison = (Answer, Result<(), String>);
 
+/// What is known of a device's results.
+#[derive(Clone, Copy, Default)]
+struct Record {
+    /// One was verified and is right.
+    was_right: bool,
+    /// So many were not verified.
+    unverified: u64,
+}
+
 /// The part of an executor that verifies.
 pub(crate) struct Verifier {
     /// The CPU undoes what the device did.
@@ -94,13 +107,13 @@ pub(crate) struct Verifier {
     waiting: VecDeque<Answer>,
     pending: BTreeMap<u64, PendingAnswer>,
     random: Random,
-    /// A result was verified and is right.
-    was_right: bool,
+    /// By target.
+    devices: [Record; TARGETS_MAX],
     report: Verification,
 }
 
 impl Verifier {
-    /// One for the results of `setup`'s device, if they are to be verified.
+    /// One for the results of `setup`'s devices, if they are to be verified.
     ///
     /// # Errors
     /// [`Error::NoTarget`], [`Error::Open`]: there is no CPU that could.
@@ -114,7 +127,7 @@ impl Verifier {
             pending: BTreeMap::new(),
             // A device that errs regularly is not to be in step with it.
             random: Random::new(now.map_or(0, |now| now.as_nanos() as u64)),
-            was_right: false,
+            devices: [Record::default(); TARGETS_MAX],
             report: Verification {
                 verify: setup.verify,
                 ..Verification::default()
@@ -127,9 +140,10 @@ impl Verifier {
         self.lane.is_some()
     }
 
-    /// Whether a result is to be verified by the CPU. `checksum`: whether it is right, where there
-    /// is one.
-    pub(crate) fn wants(&mut self, checksum: Option<bool>) -> bool {
+    /// Whether a result of a target is to be verified by the CPU. `checksum`: whether it is right,
+    /// where there is one.
+    pub(crate) fn wants(&mut self, target: Target, checksum: Option<bool>) -> bool {
+        let device = &mut self.devices[target.index()];
         let is_wanted = match (self.report.verify, checksum) {
             (Verify::None, _) => false,
             (_, Some(true)) => {
@@ -138,13 +152,21 @@ impl Verifier {
             }
             // Whether the device errs or the checksum does, the CPU finds out.
             (_, Some(false)) | (Verify::All, None) => true,
-            (Verify::Sampled, None) => !self.was_right || self.random.below(SAMPLE_EVERY) == 0,
+            (Verify::Sampled, None) => !device.was_right || self.random.below(SAMPLE_EVERY) == 0,
         };
         match is_wanted {
             true => self.report.chunks += 1,
-            false => self.report.unverified += 1,
+            false => {
+                device.unverified += 1;
+                self.report.unverified += 1;
+            }
         }
         is_wanted
+    }
+
+    /// How many results of a target were not verified.
+    pub(crate) fn unverified(&self, target: Target) -> u64 {
+        self.devices[target.index()].unverified
     }
 
     /// Takes an answer, which is to be verified.
@@ -179,10 +201,10 @@ impl Verifier {
                 }
             }
         }
-        let wrong = comparisons.iter().filter(|(_, result)| result.is_err());
-        let wrong = wrong.count();
-        self.report.wrong += wrong as u64;
-        self.was_right |= wrong < comparisons.len();
+        for (answer, result) in &comparisons {
+            self.report.wrong += u64::from(result.is_err());
+            self.devices[answer.target.index()].was_right |= result.is_ok();
+        }
         Ok(comparisons)
     }
 
@@ -274,6 +296,7 @@ impl Answer {
     fn into_pending(self) -> Option<PendingAnswer> {
         let (region, pool) = self.destination.into_parts()?;
         Some(PendingAnswer {
+            target: self.target,
             completion: self.completion,
             output: self.output,
             destination: region.share(),
@@ -295,6 +318,7 @@ impl PendingAnswer {
             }
         };
         Ok(Answer {
+            target: self.target,
             completion: self.completion,
             output: self.output,
             destination: Buffer::new(region, &self.pool),

@@ -1,10 +1,15 @@
 //! Adaptive placement: which target may take the next chunk, and what the controller is told.
 //!
+//! A [`Balance`] is between one target and the devices behind it: with one device there is one, between
+//! the CPU and the device; with a card's cores and its engine there are two, between the CPU and the
+//! card, and on the card between its cores and its engine. For each:
+//!
 //! 1. Time is cut into epochs of 2 ms at first and 20 ms later, each of at least eight chunks. At
-//!    the beginning of one the [`controller`] decides which part of the bytes the device is to have.
-//! 2. Within an epoch both targets take chunks from one queue. If the part is neither nothing nor
-//!    all, a target may take the next chunk unless it would be longer at it than the other one at
-//!    everything ([`lookahead`]). A probe gives one target its part first and leaves the rest to the
+//!    the beginning of one the [`controller`] decides which part of the bytes the other side, the devices
+//!    behind, is to have.
+//! 2. Within an epoch both sides take chunks from one queue. If the part is neither nothing nor
+//!    all, a side may take the next chunk unless it would be longer at it than the other one at
+//!    everything ([`lookahead`]). A probe gives one side its part first and leaves the rest to the
 //!    other.
 //! 3. At the end the controller is told what both finished ([`throughput`]) and in what time.
 
@@ -12,11 +17,13 @@ pub mod controller;
 pub(crate) mod lookahead;
 pub(crate) mod throughput;
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use overside_device::Clock;
 
 use crate::Target;
+use crate::policy::TARGETS_MAX;
 use crate::report::DecisionRecord;
 use controller::{Controller, Decision, Epoch, Settings, SideSample, Work};
 use lookahead::Lookahead;
@@ -51,31 +58,84 @@ pub(crate) struct TargetState {
     pub(crate) depth: usize,
     /// Since when nothing came back, if it has anything.
     pub(crate) silent_since: Option<Instant>,
+    /// It has been silent for longer than is to be expected.
+    pub(crate) is_silent: bool,
+    /// It is not used, because it failed or is not there.
+    pub(crate) is_out: bool,
 }
 
-/// Follows the controller.
+impl TargetState {
+    /// Of a target that is not there.
+    pub(crate) const NONE: Self = Self {
+        chunks: 0,
+        bytes: 0,
+        busy: Duration::ZERO,
+        outstanding_bytes: 0,
+        depth: 0,
+        silent_since: None,
+        is_silent: false,
+        is_out: true,
+    };
+
+    /// Whether it takes nothing for now.
+    fn is_resting(&self) -> bool {
+        self.is_out || self.is_silent
+    }
+}
+
+/// What is known of all targets, in their order.
+pub(crate) type TargetStates = [TargetState; TARGETS_MAX];
+
+/// Follows the controllers.
 #[derive(Debug)]
 pub(crate) struct AdaptiveScheduler {
     clock: Clock,
     opened: Instant,
-    controller: Controller,
-    /// By the last decision that was not there to learn something.
-    uses_device: bool,
-    epoch: Option<RunningEpoch>,
+    /// Each between its first target and those behind that.
+    balances: Vec<Balance>,
     /// What the chunks have been like lately.
     mean_bytes: f64,
     /// What they count as.
     chunk_bytes: u64,
+}
+
+/// Divides chunks between one target and the devices behind it.
+#[derive(Debug)]
+struct Balance {
+    /// The places of all its targets; the first one is one side, the rest are the other.
+    targets: Range<usize>,
+    controller: Controller,
+    /// By the last decision that was not there to learn something.
+    uses_rest: bool,
+    epoch: Option<RunningEpoch>,
     /// How long the next epoch lasts at the least.
     least: Duration,
-    /// Bytes that both targets get done in the next epoch, by the last one.
+    /// Bytes that both sides get done in the next epoch, by the last one.
     bytes: u64,
     /// Time that the controller knows of in which a target has finished nothing yet.
-    silent: [Duration; 2],
-    /// Time without anything in flight.
+    silent: [Duration; TARGETS_MAX],
+    /// Time in which none of its targets had anything in flight.
     idle: Duration,
-    /// Time spent opening the device.
+    /// Time spent opening devices of the other side.
     overhead: Duration,
+}
+
+/// A side of a balance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    /// Its first target.
+    First,
+    /// The devices behind it.
+    Rest,
+}
+
+impl Side {
+    fn other(self) -> Self {
+        match self {
+            Self::First => Self::Rest,
+            Self::Rest => Self::First,
+        }
+    }
 }
 
 /// An epoch under way.
@@ -85,45 +145,42 @@ struct RunningEpoch {
     begun: Instant,
     /// How long it lasts at the least.
     least: Duration,
-    /// What a target is given at the least.
+    /// What a side is given at the least.
     part_bytes: u64,
-    /// What a probe may still give to the target that gets less.
+    /// What a probe may still give to the side that gets less.
     quota: f64,
     /// Chunks that it gave to it.
     probed: u64,
     idle: Duration,
     overhead: Duration,
-    states: [TargetState; 2],
+    states: TargetStates,
 }
 
 impl RunningEpoch {
-    /// The target that a probe gives its part to, if this is one of both targets.
-    fn lesser(&self) -> Option<Target> {
+    /// The side that a probe gives its part to, if this is one of both sides.
+    fn lesser(&self) -> Option<Side> {
         let fraction = self.decision.fraction;
         let both = self.decision.probe && fraction > 0.0 && fraction < 1.0;
         both.then_some(if fraction < 0.5 {
-            Target::Device
+            Side::Rest
         } else {
-            Target::Cpu
+            Side::First
         })
     }
 }
 
 impl AdaptiveScheduler {
-    pub(crate) fn new(clock: Clock) -> Self {
+    /// Between the targets at these places.
+    pub(crate) fn new(clock: Clock, targets: Range<usize>) -> Self {
+        let last = targets.end.saturating_sub(1);
         Self {
             opened: clock.now(),
             clock,
-            controller: Controller::new(Settings::default()),
-            uses_device: false,
-            epoch: None,
+            balances: (targets.start..last)
+                .map(|first| Balance::new(first..targets.end))
+                .collect(),
             mean_bytes: 0.0,
             chunk_bytes: 1,
-            least: EPOCH_FIRST,
-            bytes: 0,
-            silent: [Duration::ZERO; 2],
-            idle: Duration::ZERO,
-            overhead: Duration::ZERO,
         }
     }
 
@@ -143,40 +200,175 @@ impl AdaptiveScheduler {
         }
     }
 
-    /// Whether the device gets chunks for more than to see how fast it is.
+    /// Whether devices get chunks for more than to see how fast they are.
     pub(crate) fn uses_device(&self) -> bool {
-        self.uses_device
+        (self.balances.first()).is_none_or(|balance| balance.uses_rest || balance.targets.start > 0)
     }
 
-    /// Opening the device took so long.
-    pub(crate) fn opened(&mut self, took: Duration) {
-        self.overhead += took;
+    /// Opening a device took so long.
+    pub(crate) fn opened(&mut self, target: Target, took: Duration) {
+        for balance in &mut self.balances {
+            if balance.side(target) == Some(Side::Rest) {
+                balance.overhead += took;
+            }
+        }
     }
 
-    /// Nothing was in flight since then.
-    pub(crate) fn idled(&mut self, since: Instant) {
-        let begun = self.epoch.as_ref().map_or(since, |epoch| epoch.begun);
-        self.idle += self.clock.since(since.max(begun));
+    /// A target begins to work. `idle_since`: since when the targets from a place on had nothing in
+    /// flight, if that was so.
+    pub(crate) fn idled(&mut self, target: Target, idle_since: impl Fn(usize) -> Option<Instant>) {
+        for balance in &mut self.balances {
+            if balance.side(target).is_some()
+                && let Some(since) = idle_since(balance.targets.start)
+            {
+                let begun = balance.epoch.as_ref().map_or(since, |epoch| epoch.begun);
+                balance.idle += self.clock.since(since.max(begun));
+            }
+        }
     }
 
-    /// Begins an epoch if none is under way, and says what was decided for it.
-    pub(crate) fn begin_epoch(&mut self, states: &[TargetState; 2]) -> Option<DecisionRecord> {
-        if self.epoch.is_some() {
+    /// Begins an epoch wherever none is under way, and says what was decided for it.
+    pub(crate) fn begin_epochs(&mut self, states: &TargetStates) -> Vec<DecisionRecord> {
+        let mut decided = Vec::new();
+        if self.balances.iter().any(|balance| balance.epoch.is_none()) {
+            let now = self.clock.now();
+            for balance in &mut self.balances {
+                decided.extend(balance.begin_epoch(states, self.chunk_bytes, self.opened, now));
+            }
+        }
+        decided
+    }
+
+    /// Whether the decisions in force let a target have the next chunk, of `waiting_bytes`.
+    ///
+    /// A probe gives one side its part at once and leaves the rest to the other. Otherwise both
+    /// take what they can, and finish together.
+    pub(crate) fn may_take(
+        &self,
+        target: Target,
+        bytes: u64,
+        waiting_bytes: u64,
+        states: &TargetStates,
+    ) -> bool {
+        let first = (self.balances.first()).map_or(0, |balance| balance.targets.start);
+        if target.index() < first {
+            // The CPU, where all is for devices and none is there.
+            return states[first..].iter().all(TargetState::is_resting);
+        }
+        let mut waiting = waiting_bytes as f64;
+        for balance in &self.balances {
+            let Some(side) = balance.side(target) else {
+                break;
+            };
+            if !balance.may_take(side, bytes as f64, waiting, states) {
+                return false;
+            }
+            waiting *= balance.fraction_of_rest();
+        }
+        true
+    }
+
+    /// A target took a chunk that was for all.
+    pub(crate) fn took(&mut self, target: Target, bytes: u64) {
+        for balance in &mut self.balances {
+            let Some(side) = balance.side(target) else {
+                continue;
+            };
+            if let Some(epoch) = &mut balance.epoch
+                && epoch.lesser() == Some(side)
+            {
+                epoch.quota -= bytes as f64;
+                epoch.probed += 1;
+            }
+        }
+    }
+
+    /// Ends the epochs that have lasted long enough, and tells the controllers what came of them.
+    pub(crate) fn end_epochs(&mut self, states: &TargetStates) {
+        let now = self.clock.now();
+        let since = now.saturating_duration_since(self.opened);
+        for balance in &mut self.balances {
+            balance.end_epoch(states, now, since);
+        }
+    }
+}
+
+impl Balance {
+    fn new(targets: Range<usize>) -> Self {
+        Self {
+            targets,
+            controller: Controller::new(Settings::default()),
+            uses_rest: false,
+            epoch: None,
+            least: EPOCH_FIRST,
+            bytes: 0,
+            silent: [Duration::ZERO; TARGETS_MAX],
+            idle: Duration::ZERO,
+            overhead: Duration::ZERO,
+        }
+    }
+
+    /// The side that a target is on, if it is on any.
+    fn side(&self, target: Target) -> Option<Side> {
+        let place = target.index();
+        match place == self.targets.start {
+            true => Some(Side::First),
+            false => self.targets.contains(&place).then_some(Side::Rest),
+        }
+    }
+
+    /// The places of a side's targets.
+    fn places(&self, side: Side) -> Range<usize> {
+        let behind = self.targets.start + 1;
+        match side {
+            Side::First => self.targets.start..behind,
+            Side::Rest => behind..self.targets.end,
+        }
+    }
+
+    fn of<'a>(&self, states: &'a TargetStates, side: Side) -> &'a [TargetState] {
+        &states[self.places(side)]
+    }
+
+    /// The part of what waits that is for the other side than the first target.
+    fn fraction_of_rest(&self) -> f64 {
+        match &self.epoch {
+            Some(epoch) if !epoch.decision.probe => epoch.decision.fraction,
+            _ => 1.0,
+        }
+    }
+
+    /// Whether one side takes nothing, so that there is nothing to decide.
+    fn is_one_sided(&self, states: &TargetStates) -> bool {
+        [Side::First, Side::Rest]
+            .into_iter()
+            .any(|side| self.of(states, side).iter().all(TargetState::is_resting))
+    }
+
+    fn begin_epoch(
+        &mut self,
+        states: &TargetStates,
+        chunk_bytes: u64,
+        opened: Instant,
+        now: Instant,
+    ) -> Option<DecisionRecord> {
+        if self.epoch.is_some() || self.is_one_sided(states) {
             return None;
         }
-        let depth = states[Target::Device as usize].depth.max(1) as u64;
-        let at_once = (PART_BYTES / self.chunk_bytes).min(depth).max(2);
-        let part_bytes = at_once * self.chunk_bytes;
+        let depth: usize = (self.of(states, Side::Rest).iter())
+            .map(|state| state.depth)
+            .sum();
+        let at_once = (PART_BYTES / chunk_bytes).min(depth.max(1) as u64).max(2);
+        let part_bytes = at_once * chunk_bytes;
         let bytes = self.bytes.max(EPOCH_PARTS * part_bytes);
         let work = Work {
             bytes,
             chunk_bytes: part_bytes,
         };
-        let now = self.clock.now();
-        let since = now.saturating_duration_since(self.opened);
+        let since = now.saturating_duration_since(opened);
         let decision = self.controller.decide(since, work);
         if !decision.probe {
-            self.uses_device = decision.fraction > 0.0;
+            self.uses_rest = decision.fraction > 0.0;
         }
         let lesser = decision.fraction.min(1.0 - decision.fraction);
         self.epoch = Some(RunningEpoch {
@@ -190,95 +382,91 @@ impl AdaptiveScheduler {
             overhead: self.overhead,
             states: *states,
         });
+        let [first, rest] = [self.targets.start, self.targets.start + 1].map(Target::at);
+        let rest = match self.targets.len() {
+            2 => rest.to_string(),
+            _ => format!("{rest} and others"),
+        };
         Some(DecisionRecord {
             at_ns: since.as_nanos() as u64,
+            target: first,
             fraction: decision.fraction,
             probe: decision.probe,
-            reason: decision.reason.to_string(),
+            reason: decision.reason.between(&first.to_string(), &rest),
         })
     }
 
-    /// Whether the decision in force lets a target have the next chunk, of `waiting_bytes`.
-    ///
-    /// A probe gives one target its part at once and leaves the rest to the other. Otherwise both
-    /// take what they can, and finish together.
-    pub(crate) fn may_take(
-        &self,
-        target: Target,
-        bytes: u64,
-        waiting_bytes: u64,
-        states: &[TargetState; 2],
-    ) -> bool {
+    fn may_take(&self, side: Side, bytes: f64, waiting: f64, states: &TargetStates) -> bool {
+        if self.is_one_sided(states) {
+            return true;
+        }
         let Some(epoch) = &self.epoch else {
-            return target == Target::Cpu;
+            return side == Side::First;
         };
         let fraction = epoch.decision.fraction;
         if fraction <= 0.0 || fraction >= 1.0 {
-            return (target == Target::Device) == (fraction >= 1.0);
+            return (side == Side::Rest) == (fraction >= 1.0);
         }
         if let Some(lesser) = epoch.lesser() {
-            return target != lesser || epoch.quota > 0.0;
+            return side != lesser || epoch.quota > 0.0;
         }
-        let ahead = |target: Target| {
-            let rate = match target {
-                Target::Cpu => 1.0 - fraction,
-                Target::Device => fraction,
+        let ahead = |side: Side| {
+            let rate = match side {
+                Side::First => 1.0 - fraction,
+                Side::Rest => fraction,
             };
-            Lookahead::new(states[target as usize].outstanding_bytes as f64, rate)
+            let states = self.of(states, side).iter();
+            let outstanding: u64 = states.map(|state| state.outstanding_bytes).sum();
+            Lookahead::new(outstanding as f64, rate)
         };
-        ahead(target).may_take(bytes as f64, &ahead(target.other()), waiting_bytes as f64)
+        ahead(side).may_take(bytes, &ahead(side.other()), waiting)
     }
 
-    /// A target took a chunk that was for both.
-    pub(crate) fn took(&mut self, target: Target, bytes: u64) {
-        if let Some(epoch) = &mut self.epoch
-            && epoch.lesser() == Some(target)
-        {
-            epoch.quota -= bytes as f64;
-            epoch.probed += 1;
-        }
-    }
-
-    /// Ends the epoch if it has lasted long enough, and tells the controller what came of it.
-    /// `is_device_out`: the device is not used, because it failed.
-    pub(crate) fn end_epoch(&mut self, states: &[TargetState; 2], is_device_out: bool) {
+    fn end_epoch(&mut self, states: &TargetStates, now: Instant, since: Duration) {
         let Some(epoch) = &self.epoch else {
             return;
         };
-        let done =
-            |target: Target| states[target as usize].chunks - epoch.states[target as usize].chunks;
-        if done(Target::Cpu) + done(Target::Device) < EPOCH_CHUNKS {
+        // One odd epoch, however long, does not make a device that comes back a slow one.
+        if states[self.targets.clone()]
+            .iter()
+            .any(|state| state.is_silent)
+        {
             return;
         }
-        let now = self.clock.now();
+        let done = |side: Side| -> u64 {
+            (self.places(side))
+                .map(|place| states[place].chunks - epoch.states[place].chunks)
+                .sum()
+        };
+        if done(Side::First) + done(Side::Rest) < EPOCH_CHUNKS {
+            return;
+        }
         let wall = now.saturating_duration_since(epoch.begun);
-        let learned = (epoch.lesser())
-            .is_none_or(|target| epoch.quota <= 0.0 && done(target) >= epoch.probed);
+        let learned =
+            (epoch.lesser()).is_none_or(|side| epoch.quota <= 0.0 && done(side) >= epoch.probed);
         if wall < epoch.least || (!learned && wall < EPOCH * PROBE_TIMEOUT_EPOCHS) {
             return;
         }
-        let since = now.saturating_duration_since(self.opened);
         let Some(epoch) = self.epoch.take() else {
             return;
         };
-        let [cpu, device] = [Target::Cpu, Target::Device].map(|target| {
-            let (from, to) = (epoch.states[target as usize], states[target as usize]);
-            self.sample(target, from, to, now)
-        });
+        let [first, rest] =
+            [Side::First, Side::Rest].map(|side| self.sample(side, &epoch.states, states, now));
         let idle = self.idle - epoch.idle;
         let elapsed = wall.saturating_sub(idle).max(Duration::from_nanos(1));
-        let bytes = cpu.bytes + device.bytes;
-        let rate = bytes as f64 / elapsed.as_secs_f64();
+        let rate = (first.bytes + rest.bytes) as f64 / elapsed.as_secs_f64();
         self.least = EPOCH.min(2 * epoch.least);
         self.bytes = (rate * self.least.as_secs_f64()) as u64;
+        let is_out = |side: Side| self.of(states, side).iter().all(|state| state.is_out);
+        let fraction = match (is_out(Side::First), is_out(Side::Rest)) {
+            (_, true) => 0.0,
+            (true, false) => 1.0,
+            (false, false) => epoch.decision.fraction,
+        };
         let epoch = Epoch {
-            fraction: if is_device_out {
-                0.0
-            } else {
-                epoch.decision.fraction
-            },
-            cpu,
-            device,
+            fraction,
+            cpu: first,
+            device: rest,
             overhead: self.overhead - epoch.overhead,
             elapsed,
             chunk_bytes: epoch.part_bytes,
@@ -286,16 +474,33 @@ impl AdaptiveScheduler {
         self.controller.observe(since, epoch);
     }
 
-    /// What a target did between two moments, the second of which is now.
+    /// What a side did between two moments, the second of which is now. Its targets work at the same
+    /// time, so what they took is what the longest took.
     fn sample(
         &mut self,
-        target: Target,
-        from: TargetState,
-        to: TargetState,
+        side: Side,
+        from: &TargetStates,
+        to: &TargetStates,
+        now: Instant,
+    ) -> SideSample {
+        let mut all = SideSample::default();
+        for place in self.places(side) {
+            let one = self.sample_of(place, &from[place], &to[place], now);
+            all.bytes += one.bytes;
+            all.busy = all.busy.max(one.busy);
+        }
+        all
+    }
+
+    fn sample_of(
+        &mut self,
+        place: usize,
+        from: &TargetState,
+        to: &TargetState,
         now: Instant,
     ) -> SideSample {
         let bytes = to.bytes - from.bytes;
-        let known = &mut self.silent[target as usize];
+        let known = &mut self.silent[place];
         if bytes > 0 {
             let busy = (to.busy - from.busy).saturating_sub(std::mem::take(known));
             return SideSample { bytes, busy };

@@ -1,7 +1,7 @@
-//! Keeping both targets at work: chunks from the queues into the contexts, completions out of them.
+//! Keeping all targets at work: chunks from the queues into the contexts, completions out of them.
 
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use overside_device::{JobError, SubmitError};
 use overside_ops::Direction;
@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::Executor;
 use crate::in_flight::Queue;
 use crate::lane::Lane;
+use crate::policy::TARGETS_MAX;
 use crate::report::EventKind;
 use crate::{Error, Policy, Target};
 
@@ -41,20 +42,23 @@ impl Executor {
     /// Puts a chunk that was pushed into the queue that it belongs to.
     pub(super) fn route(&mut self, place: u64, (source, destination): (usize, usize)) {
         let takes = |target| (self.lanes.get(target)).map(|lane| lane.takes(source, destination));
-        let (cpu, device) = (takes(Target::Cpu), takes(Target::Device));
         let bytes = match self.setup.operation.operation.uncompressed_side() {
             Direction::Source => source,
             Direction::Destination => destination,
         };
-        let wanted = match self.scheduler.route(bytes) {
-            None if device != Some(true) => Some(Target::Cpu),
-            wanted => wanted,
+        let wanted = self.scheduler.route(bytes);
+        let cpu = takes(Target::Cpu);
+        // What is for all is so only if all that are there can do it.
+        let device = match wanted {
+            Some(device @ Target::Device(_)) => takes(device),
+            Some(Target::Cpu) => None,
+            None => (self.lanes.devices().filter_map(takes)).reduce(|one, other| one && other),
         };
         let queue = match (wanted, cpu, device) {
-            (Some(Target::Device), _, Some(true)) if self.is_device_wanted() => {
-                Queue::Of(Target::Device)
+            (Some(wanted @ Target::Device(_)), _, Some(true)) if self.is_wanted(wanted) => {
+                Queue::Of(wanted)
             }
-            (None, Some(true), _) => {
+            (None, Some(true) | None, Some(true)) => {
                 if let Some(adaptive) = self.scheduler.adaptive() {
                     adaptive.expect(source);
                 }
@@ -62,11 +66,11 @@ impl Executor {
             }
             (_, Some(true), _) => {
                 if device == Some(false) {
-                    self.note_too_long();
+                    self.note_too_long(wanted);
                 }
                 Queue::Of(Target::Cpu)
             }
-            (_, None, Some(true)) => Queue::Of(Target::Device),
+            (Some(wanted), None, Some(true)) => Queue::Of(wanted),
             _ => {
                 let target = wanted.unwrap_or(Target::Cpu);
                 let message =
@@ -78,43 +82,48 @@ impl Executor {
         self.in_flight.enqueue(place, queue);
     }
 
-    /// Whether the device may get another chunk of a fixed split, or is left alone for now.
-    fn is_device_wanted(&self) -> bool {
-        let Some(device) = self.lanes.get(Target::Device) else {
+    /// Whether a device may get another chunk of a fixed split, or is left alone for now.
+    fn is_wanted(&self, target: Target) -> bool {
+        let Some(device) = self.lanes.get(target) else {
             return false;
         };
         if !self.lanes.has_fallback() {
             return true;
         }
-        let breaker = &self.lanes.breaker;
-        let waiting = self.in_flight.waiting(Target::Device) + device.load();
+        let breaker = self.lanes.breaker(target);
+        let waiting = self.in_flight.waiting(target) + device.load();
         match breaker.retry_at() {
             Some(until) => waiting == 0 && self.setup.clock.now() >= until,
             None => breaker.limit(device.depth()) == device.depth() || waiting == 0,
         }
     }
 
-    fn note_too_long(&mut self) {
-        let Some(device) = self.lanes.get(Target::Device) else {
+    /// A chunk is longer than the device that it is for takes, or one of those.
+    fn note_too_long(&mut self, wanted: Option<Target>) {
+        let devices = self.lanes.devices();
+        let devices = devices.filter(|device| wanted.is_none_or(|wanted| wanted == *device));
+        let shortest = |target: &Target| {
+            (self.lanes.get(*target)).map_or(u64::MAX, |lane| lane.config.max_source_bytes)
+        };
+        let Some(target) = devices.min_by_key(shortest) else {
             return;
         };
-        let (name, most) = (device.name(), device.config.max_source_bytes);
+        let (name, most) = (self.lanes.name(target), shortest(&target));
         let message = format!("chunks beyond the {most} bytes that {name} takes run on the cpu");
-        self.event(Target::Device, EventKind::TooLong, message);
+        self.event(target, EventKind::TooLong, message);
     }
 
     /// Hands chunks over and collects completions; fails if the executor cannot go on. `kick`: at
     /// once, and not when enough have gathered.
     pub(super) fn drive(&mut self, kick: bool) -> Result<(), Error> {
-        self.collect(Target::Device);
+        for device in self.lanes.devices() {
+            self.collect(device);
+        }
         self.collect(Target::Cpu);
         self.verify_answers();
-        // One odd epoch, however long, does not make a device that comes back a slow one.
-        if self.scheduler.is_adaptive() && !self.is_device_silent() {
-            let (states, is_out) = (self.lanes.states(), self.lanes.breaker.is_open());
-            if let Some(adaptive) = self.scheduler.adaptive() {
-                adaptive.end_epoch(&states, is_out);
-            }
+        if let Some(adaptive) = self.scheduler.adaptive() {
+            let states = self.lanes.states(self.setup.clock.now());
+            adaptive.end_epochs(&states);
         }
         self.pump(kick);
         match &self.failure {
@@ -123,9 +132,9 @@ impl Executor {
         }
     }
 
-    /// Fills both targets, and hands over what is offered when it is due, or at once if `kick`.
+    /// Fills all targets, and hands over what is offered when it is due, or at once if `kick`.
     pub(super) fn pump(&mut self, kick: bool) {
-        // Setting the device up again blocks, and the CPU works meanwhile on what it was given.
+        // Setting a device up again blocks, and the CPU works meanwhile on what it was given.
         if self.is_set_up_due() {
             let is_now = kick || self.in_flight.is_full();
             self.serve(Target::Cpu, is_now);
@@ -133,10 +142,11 @@ impl Executor {
                 return;
             }
         }
-        // The device first: what it fails at goes to the CPU in the same round.
-        for target in [Target::Device, Target::Cpu] {
-            self.serve(target, kick);
+        // The devices first: what they fail at goes to the CPU in the same round.
+        for device in self.lanes.devices() {
+            self.serve(device, kick);
         }
+        self.serve(Target::Cpu, kick);
     }
 
     fn serve(&mut self, target: Target, kick: bool) {
@@ -149,28 +159,25 @@ impl Executor {
         }
     }
 
-    /// Whether the device's part of a fixed split waits for its context to be set up again.
+    /// Whether a device's part of a fixed split waits for its context to be set up again.
     fn is_set_up_due(&self) -> bool {
         matches!(self.setup.policy, Policy::Split(_))
-            && self.in_flight.waiting(Target::Device) > 0
-            && (self.lanes.get(Target::Device)).is_some_and(|lane| !lane.is_open())
-    }
-
-    /// Whether the device has been silent for longer than is to be expected, so that under adaptive
-    /// placement the CPU goes on without it.
-    fn is_device_silent(&self) -> bool {
-        self.scheduler.is_adaptive()
-            && (self.lanes.device_silent_at()).is_some_and(|at| self.setup.clock.now() >= at)
+            && (self.lanes.devices()).any(|device| {
+                self.in_flight.waiting(device) > 0
+                    && (self.lanes.get(device)).is_some_and(|lane| !lane.is_open())
+            })
     }
 
     /// Has the CPU, which has nothing else to do, run what a silent device has as well, the chunk
     /// first that the others wait for. Whose result is there first counts.
     fn run_silent_chunks_twice(&mut self) {
-        if !self.is_device_silent() {
+        if !self.scheduler.is_adaptive() {
             return;
         }
+        let now = self.setup.clock.now();
         while (self.lanes.get(Target::Cpu)).is_some_and(|cpu| cpu.load() < cpu.depth())
-            && let Some(place) = self.in_flight.first_on_device()
+            && let Some((place, device)) =
+                (self.in_flight).first_on(|device| self.lanes.is_silent(device, now))
             && self.open_for(Target::Cpu, place)
             && let Some(source) = self.in_flight.start_second(place)
             && let Some(cpu) = self.lanes.get_mut(Target::Cpu)
@@ -179,16 +186,17 @@ impl Executor {
                 self.failure = Some(error.into());
                 return;
             }
-            let name = self.lanes.device_name();
+            let name = self.lanes.name(device);
             let message = format!("{name} is silent; the cpu goes on without it");
-            self.event(Target::Device, EventKind::Stalled, message);
+            self.event(device, EventKind::Stalled, message);
         }
     }
 
     fn fill(&mut self, target: Target) {
-        if target == Target::Device && self.lanes.breaker.is_given_up() {
+        if target.is_device() && self.lanes.breaker(target).is_given_up() {
             let message = "the device is not tried any more".into();
-            self.empty_device_queue(&JobError::Failed(message));
+            self.empty_queue(target, &JobError::Failed(message));
+            self.fail_shared();
         }
         loop {
             let Some(depth) = self.lanes.get(target).map(Lane::depth) else {
@@ -196,7 +204,7 @@ impl Executor {
             };
             let limit = match target {
                 Target::Cpu => depth,
-                Target::Device => self.device_limit(depth),
+                Target::Device(_) => self.device_limit(target, depth),
             };
             if self
                 .lanes
@@ -216,35 +224,47 @@ impl Executor {
         }
     }
 
-    /// How many jobs the device may have. Tries a device that was left alone for long enough.
-    fn device_limit(&mut self, depth: usize) -> usize {
-        let is_wanted = self.in_flight.waiting(Target::Device) > 0 || self.in_flight.has_shared();
-        if let Some(until) = self.lanes.breaker.retry_at()
+    /// Fails what is for all if nobody is left to run it.
+    fn fail_shared(&mut self) {
+        let is_given_up = |device| self.lanes.breaker(device).is_given_up();
+        if self.lanes.has_fallback() || !self.lanes.devices().all(is_given_up) {
+            return;
+        }
+        while let Some(place) = self.in_flight.take_shared() {
+            let message = "no device is tried any more".into();
+            self.fail_chunk(place, Target::Device(0), JobError::Failed(message));
+        }
+    }
+
+    /// How many jobs a device may have. Tries one that was left alone for long enough.
+    fn device_limit(&mut self, device: Target, depth: usize) -> usize {
+        let is_wanted = self.in_flight.waiting(device) > 0 || self.in_flight.has_shared();
+        if let Some(until) = self.lanes.breaker(device).retry_at()
             && is_wanted
             && self.setup.clock.now() >= until
         {
-            self.try_again();
+            self.try_again(device);
         }
-        self.lanes.breaker.limit(depth)
+        self.lanes.breaker(device).limit(depth)
     }
 
-    /// A chunk for a target out of the queue that both take from, if the target may have it.
+    /// A chunk for a target out of the queue that all take from, if the target may have it.
     fn take_shared(&mut self, target: Target) -> Option<u64> {
         let bytes = self.in_flight.next_shared_bytes()?;
-        if self.lanes.breaker.is_open() || self.is_device_silent() {
-            if target == Target::Device {
-                return None;
-            }
-        } else {
-            let (states, waiting) = (self.lanes.states(), self.in_flight.shared_bytes());
-            let (may_take, decision) = self.scheduler.may_take(target, bytes, waiting, &states);
-            if let Some(decision) = decision {
-                self.log.decision(decision);
-                self.lanes.follow(&self.setup, self.scheduler.uses_device());
-            }
-            if !may_take {
-                return None;
-            }
+        let now = self.setup.clock.now();
+        if self.lanes.breaker(target).is_open() || self.lanes.is_silent(target, now) {
+            return None;
+        }
+        let (states, waiting) = (self.lanes.states(now), self.in_flight.shared_bytes());
+        let (may_take, decisions) = self.scheduler.may_take(target, bytes, waiting, &states);
+        if !decisions.is_empty() {
+            decisions
+                .into_iter()
+                .for_each(|decision| self.log.decision(decision));
+            self.lanes.follow(&self.setup, self.scheduler.uses_device());
+        }
+        if !may_take {
+            return None;
         }
         if let Some(adaptive) = self.scheduler.adaptive() {
             adaptive.took(target, bytes);
@@ -259,14 +279,14 @@ impl Executor {
         };
         let begin = self.setup.clock.now();
         let result = lane.open();
-        if let (Target::Device, Some(adaptive)) = (target, self.scheduler.adaptive()) {
-            adaptive.opened(self.setup.clock.since(begin));
+        if let Some(adaptive) = self.scheduler.adaptive() {
+            adaptive.opened(target, self.setup.clock.since(begin));
         }
         let Err(error) = result else { return true };
         self.in_flight.put_back(place, target);
         match target {
             Target::Cpu => self.failure = Some(error.into()),
-            Target::Device => self.cannot_open(&error),
+            Target::Device(_) => self.cannot_open(target, &error),
         }
         false
     }
@@ -287,16 +307,17 @@ impl Executor {
 
     /// Hands over what is offered to a target.
     fn kick(&mut self, target: Target) {
-        let is_idle = self.lanes.iter().all(|lane| lane.running() == 0);
+        let idle_since = self.idle_since(target);
         loop {
             let Some(lane) = self.lanes.get_mut(target) else {
                 return;
             };
             match lane.kick() {
                 Ok(taken) => {
-                    let last = self.last_done.filter(|_| is_idle && taken > 0);
-                    if let (Some(adaptive), Some(last)) = (self.scheduler.adaptive(), last) {
-                        adaptive.idled(last);
+                    if let Some(adaptive) = self.scheduler.adaptive()
+                        && taken > 0
+                    {
+                        adaptive.idled(target, |place| idle_since[place]);
                     }
                     return;
                 }
@@ -304,6 +325,28 @@ impl Executor {
                 Err(SubmitError::Lost(lost)) => return self.lost(target, &lost),
             }
         }
+    }
+
+    /// For each place up to a target's: since when that target and those behind have had nothing in
+    /// flight, if that is so.
+    fn idle_since(&self, target: Target) -> [Option<Instant>; TARGETS_MAX] {
+        let mut all = [None; TARGETS_MAX];
+        if !self.scheduler.is_adaptive() {
+            return all;
+        }
+        for (place, since) in all.iter_mut().enumerate().take(target.index() + 1) {
+            if self.lanes.iter_from(place).all(|lane| lane.running() == 0) {
+                *since = match place {
+                    0 => self.last_done,
+                    _ => self
+                        .lanes
+                        .iter_from(place)
+                        .filter_map(Lane::last_done)
+                        .max(),
+                };
+            }
+        }
+        all
     }
 
     /// Takes what has completed on a target.
@@ -332,19 +375,20 @@ impl Executor {
     ) -> Result<(), Error> {
         let now = self.setup.clock.now();
         let mut timeout = timeout.min(LONGEST);
-        if (self.lanes.get(Target::Device)).is_some_and(|lane| lane.load() > 0) {
+        if self.lanes.iter_from(1).any(|lane| lane.load() > 0) {
             timeout = timeout.min(SILENCE_CHECK.max(self.setup.job_timeout / 8));
         }
-        if let Some(silent) = self.lanes.device_silent_at()
+        if let Some(silent) = self.lanes.next_silent_at(now)
             && self.scheduler.is_adaptive()
-            && silent > now
         {
             timeout = timeout.min(silent - now);
         }
-        if let Some(until) = self.lanes.breaker.retry_at()
-            && self.in_flight.waiting(Target::Device) > 0
-        {
-            timeout = timeout.min(until.saturating_duration_since(now));
+        for device in self.lanes.devices() {
+            if let Some(until) = self.lanes.breaker(device).retry_at()
+                && (self.in_flight.waiting(device) > 0 || self.in_flight.has_shared())
+            {
+                timeout = timeout.min(until.saturating_duration_since(now));
+            }
         }
         if (self.lanes.iter().chain(self.verifier.lane())).any(Lane::is_stuck) {
             timeout = timeout.min(STUCK);

@@ -2,7 +2,8 @@
 //!
 //! It puts three parts together: who decides ([`Scheduler`]), where chunks run ([`Lanes`]), and
 //! where each chunk is and in what order they leave ([`InFlight`]). `drive` moves chunks between
-//! them; the [`Verifier`] looks at what a device answered; `recovery` says what happens to a chunk that a target did not do.
+//! them; the [`Verifier`] looks at what a device answered; `recovery` says what happens to a chunk that a
+//! target did not do.
 
 mod drive;
 mod recovery;
@@ -19,9 +20,9 @@ use crate::lanes::Lanes;
 use crate::report::{EventKind, Log};
 use crate::scheduler::Scheduler;
 use crate::verify::Verifier;
-use crate::{Buffer, Chunk, ChunkResult, Error, Policy, Report, Setup, Target};
+use crate::{Buffer, Chunk, ChunkResult, DeviceSetup, Error, Report, Setup, Target, TargetReport};
 
-/// Runs a stream of chunks on two targets and gives the results back in order.
+/// Runs a stream of chunks on its targets and gives the results back in order.
 ///
 /// Owned and driven by one thread; it starts none itself. What its contexts are made of may.
 ///
@@ -83,26 +84,22 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Makes an executor and opens the targets that its policy uses; under [`Policy::Adaptive`] the
+    /// Makes an executor and opens the targets that its policy uses; under [`Policy::Adaptive`](crate::Policy::Adaptive) a
     /// device is opened when it is first needed.
     ///
     /// # Errors
     /// [`Error`]: a target that the policy needs is missing or cannot be opened. Under
-    /// [`Policy::Adaptive`] a device that cannot do the operation is an event, not an error.
+    /// [`Policy::Adaptive`](crate::Policy::Adaptive) a device that cannot do the operation is an event, not an error.
     pub fn open(setup: Setup) -> Result<Self, Error> {
         let clock = setup.clock.clone();
         let opened = clock.now();
-        if let Policy::Split(percent) = setup.policy
-            && !(0.0..=100.0).contains(&percent)
-        {
-            return Err(Error::Percent(percent));
-        }
+        setup.check()?;
         let mut log = Log::default();
         Ok(Self {
             lanes: Lanes::open(&setup, &mut log)?,
-            scheduler: Scheduler::new(setup.policy, clock),
+            scheduler: Scheduler::new(setup.policy, setup.devices.len(), clock),
             verifier: Verifier::new(&setup)?,
-            in_flight: InFlight::new(setup.window()),
+            in_flight: InFlight::new(setup.window(), 1 + setup.devices.len()),
             log,
             opened,
             first_push: None,
@@ -113,7 +110,7 @@ impl Executor {
         })
     }
 
-    /// An empty buffer that both targets reach, for the next chunk. Its length is the longest that a
+    /// An empty buffer that all targets reach, if they can, for the next chunk. Its length is the longest that a
     /// source may have, to be set to what it is; what is in it is unspecified. `None`: there is no
     /// room for another chunk, pull first.
     pub fn buffer(&mut self) -> Option<Buffer> {
@@ -129,15 +126,12 @@ impl Executor {
         }
     }
 
-    /// The caller's memory as a source, without a copy: registered with the device if that needs
-    /// it and can. What cannot be registered is copied when the device needs it, and counted.
+    /// The caller's memory as a source, without a copy: registered with the first device that needs
+    /// it and can. What cannot be registered is copied when a device needs it, and counted.
     pub fn register(&self, foreign: ExternalBytes) -> Slice {
-        match (&self.setup.device, self.lanes.get(Target::Device)) {
-            (Some(device), Some(lane)) if lane.is_registered() => (device
-                .register(foreign.clone()))
-            .unwrap_or_else(|_| Slice::from_external(foreign, None)),
-            _ => Slice::from_external(foreign, None),
-        }
+        let registered =
+            (self.lanes.registered()).and_then(|lane| lane.device().register(foreign.clone()).ok());
+        registered.unwrap_or_else(|| Slice::from_external(foreign, None))
     }
 
     /// Whether [`Executor::push`] would take a chunk.
@@ -167,7 +161,7 @@ impl Executor {
         Ok(())
     }
 
-    /// The next result in the order of the stream, if it is there. Drives both targets; never
+    /// The next result in the order of the stream, if it is there. Drives all targets; never
     /// blocks, except that a device that failed may be opened again.
     ///
     /// # Errors
@@ -226,10 +220,10 @@ impl Executor {
         self.in_flight.len()
     }
 
-    /// Tears both contexts and all buffers down and sets them up again, as for a stream whose
-    /// buffers have another size. Under [`Policy::Adaptive`] the device follows when it is next
-    /// used, and what the controller has learned stays; buffers are of the device's memory only from
-    /// when the device is in use. Times and counts go on.
+    /// Tears all contexts and buffers down and sets them up again, as for a stream whose
+    /// buffers have another size. Under [`Policy::Adaptive`](crate::Policy::Adaptive) a device follows when it is next
+    /// used, and what the controller has learned stays; buffers are of a device's memory only from
+    /// when devices are in use. Times and counts go on.
     ///
     /// # Errors
     /// [`Error::InFlight`] if not everything has been pulled; else as [`Executor::open`], but that a
@@ -245,30 +239,40 @@ impl Executor {
         self.verifier.reconfigure();
         let unopened = self.lanes.reconfigure(&self.setup, uses_device)?;
         self.forget_superseded();
-        if let Some(error) = unopened {
-            self.cannot_open(&error);
+        if let Some((device, error)) = unopened {
+            self.cannot_open(device, &error);
         }
         Ok(())
     }
 
     /// What was done so far.
     pub fn report(&self) -> Report {
-        let of = |target| self.lanes.get(target).map(Lane::report);
+        let devices = self.lanes.devices().map(|device| {
+            let report = self.lanes.get(device).map(Lane::report);
+            let name = |setup: &DeviceSetup| setup.device.info().name.clone();
+            report.unwrap_or_else(|| TargetReport {
+                device: self
+                    .setup
+                    .devices
+                    .get(device.index() - 1)
+                    .map_or_else(String::new, name),
+                ..TargetReport::default()
+            })
+        });
         let (decisions, decisions_left_out) = self.log.decisions();
         let elapsed = (self.first_push.zip(self.last_done))
             .map_or(Duration::ZERO, |(first, last)| {
                 last.saturating_duration_since(first)
             });
-        let quarantined = self.lanes.iter().map(|lane| lane.quarantined() as u64);
         Report {
             elapsed_ns: elapsed.as_nanos() as u64,
-            cpu: of(Target::Cpu),
-            device: of(Target::Device),
+            cpu: self.lanes.get(Target::Cpu).map(Lane::report),
+            devices: devices.collect(),
             verification: self.verifier.report(),
             bounce_copies: self.lanes.iter().map(|lane| lane.bounced.0).sum(),
             bounce_bytes: self.lanes.iter().map(|lane| lane.bounced.1).sum(),
             memory_ns: self.lanes.memory_spent().as_nanos() as u64,
-            quarantined: self.lanes.quarantined + quarantined.sum::<u64>(),
+            quarantined: self.lanes.quarantined(),
             events: self.log.events.clone(),
             events_left_out: self.log.events_left_out,
             decisions,
@@ -276,7 +280,7 @@ impl Executor {
         }
     }
 
-    /// Lets both targets go and says what was done. What was pushed and not pulled is dropped; what
+    /// Lets all targets go and says what was done. What was pushed and not pulled is dropped; what
     /// is in flight is waited for, for a second at most.
     pub fn close(mut self) -> Report {
         self.forget_superseded();

@@ -46,20 +46,11 @@ impl Executor {
             );
             return false;
         }
-        let has_fallback = target == Target::Device && self.lanes.has_fallback();
+        let has_fallback = target.is_device() && self.lanes.has_fallback();
         match &completion.result {
-            Err(
-                error @ (JobError::Corrupt(_) | JobError::Failed(_) | JobError::DeadlineExceeded),
-            ) if has_fallback => {
+            Err(error) if has_fallback && self.is_doubtful(error) => {
                 let error = error.clone();
-                self.run_again(completion, error);
-            }
-            // Whether that is so, the CPU finds out.
-            Err(error @ JobError::OutputTooSmall { .. })
-                if has_fallback && self.verifier.is_on() =>
-            {
-                let error = error.clone();
-                self.run_again(completion, error);
+                self.run_again(target, completion, error);
             }
             _ if self.in_flight.remove_superseded(completion.tag, target) => {
                 self.discard(target, completion);
@@ -67,6 +58,14 @@ impl Executor {
             _ => self.arrived(target, completion),
         }
         true
+    }
+
+    /// Whether the CPU is to find out if it can do what a device did not.
+    fn is_doubtful(&self, error: &JobError) -> bool {
+        match error {
+            JobError::Corrupt(_) | JobError::Failed(_) | JobError::DeadlineExceeded => true,
+            JobError::OutputTooSmall { .. } => self.verifier.is_on(),
+        }
     }
 
     /// Takes a result, which counts unless it is verified first.
@@ -93,17 +92,18 @@ impl Executor {
         }
         let place = completion.tag;
         // What the CPU has begun as well needs nobody to verify it.
-        if self.in_flight.drop_from_device(place) {
+        if self.in_flight.drop_from(place, target) {
             lane.tally.failed += 1;
             return;
         }
         let checksum = (self.in_flight.checksum(place))
             .map(|checksum| checksum.is_right(&destination[..output.written]));
-        if !self.verifier.wants(checksum) {
+        if !self.verifier.wants(target, checksum) {
             return self.finish(target, completion, destination);
         }
         if let Some(source) = self.in_flight.begin_verifying(place, &completion.source) {
             self.verifier.take(Answer {
+                target,
                 completion,
                 output,
                 destination,
@@ -112,7 +112,7 @@ impl Executor {
         }
     }
 
-    /// Has the CPU look at what the device answered.
+    /// Has the CPU look at what devices answered.
     pub(super) fn verify_answers(&mut self) {
         match self.verifier.drive() {
             Err(error) => self.failure = Some(error),
@@ -120,7 +120,7 @@ impl Executor {
                 for (answer, result) in comparisons {
                     match result {
                         Ok(()) => {
-                            self.finish(Target::Device, answer.completion, answer.destination);
+                            self.finish(answer.target, answer.completion, answer.destination);
                         }
                         Err(reason) => self.answered_wrong(&answer, &reason),
                     }
@@ -132,27 +132,28 @@ impl Executor {
     /// A device of which one result is wrong is not used again. What else it answered is verified
     /// all the same.
     fn answered_wrong(&mut self, answer: &Answer, reason: &str) {
-        let name = self.lanes.device_name().to_owned();
+        let device = answer.target;
+        let name = self.lanes.name(device).to_owned();
         let error = JobError::Failed(format!("a wrong result of {name}"));
-        if let Some(lane) = self.lanes.get_mut(Target::Device) {
+        if let Some(lane) = self.lanes.get_mut(device) {
             lane.tally.failed += 1;
         }
         let place = answer.completion.tag;
         if self.lanes.has_fallback() {
-            self.in_flight.retry(place, None, error.clone());
+            self.in_flight.retry(place, device, None, error.clone());
         } else {
-            self.fail_chunk(place, Target::Device, error.clone());
+            self.fail_chunk(place, device, error.clone());
         }
-        let count = 1 + self.drop_device(&error);
+        let count = 1 + self.drop_device(device, &error);
         let consequence = self.consequence(count);
         let message = format!("{name} gave a wrong result: {reason}{consequence}");
-        if self.lanes.breaker.is_given_up() {
-            self.event(Target::Device, EventKind::WrongResult, message);
+        if self.lanes.breaker(device).is_given_up() {
+            self.event(device, EventKind::WrongResult, message);
         } else {
-            self.give_up(EventKind::WrongResult, message);
+            self.give_up(device, EventKind::WrongResult, message);
         }
-        self.empty_device_queue(&error);
-        let unverified = self.verifier.report().unverified;
+        self.empty_queue(device, &error);
+        let unverified = self.verifier.unverified(device);
         if unverified > 0 {
             let device = name;
             self.failure = Some(Error::UnverifiedResults { device, unverified });
@@ -172,8 +173,8 @@ impl Executor {
 
     /// What is not back yet of results that came too late will not be looked at.
     pub(super) fn forget_superseded(&mut self) {
-        let counts = self.in_flight.clear_superseded(None);
-        for (target, count) in [Target::Cpu, Target::Device].into_iter().zip(counts) {
+        for target in std::iter::once(Target::Cpu).chain(self.lanes.devices()) {
+            let count = self.in_flight.clear_superseded(target);
             if let Some(lane) = self.lanes.get_mut(target) {
                 lane.tally.failed += count as u64;
             }
@@ -215,35 +216,35 @@ impl Executor {
             }
         });
         match (target, device_error) {
-            (Target::Device, _) if is_done => self.device_succeeded(),
-            (Target::Cpu, Some(JobError::Corrupt(reason))) if is_done => {
-                self.falsely_corrupt(&reason);
+            (Target::Device(_), _) if is_done => self.device_succeeded(target),
+            (Target::Cpu, Some((device, JobError::Corrupt(reason)))) if is_done => {
+                self.falsely_corrupt(device, &reason);
             }
             _ => {}
         }
     }
 
-    /// Has the CPU do what the device did not.
-    fn run_again(&mut self, completion: Completion, error: JobError) {
+    /// Has the CPU do what a device did not.
+    fn run_again(&mut self, device: Target, completion: Completion, error: JobError) {
         let place = completion.tag;
         let came_back = completion.destination.is_some();
-        if let Some(lane) = self.lanes.get_mut(Target::Device) {
+        if let Some(lane) = self.lanes.get_mut(device) {
             lane.tally.failed += 1;
             if let Some(region) = completion.destination {
                 lane.destinations.put(region);
             }
         }
-        if !self.in_flight.drop_from_device(place) {
+        if !self.in_flight.drop_from(place, device) {
             let source = Some(completion.source);
-            self.in_flight.retry(place, source, error.clone());
+            self.in_flight.retry(place, device, source, error.clone());
         }
         match error {
             // Who is right is not known before the CPU has seen it.
             JobError::Corrupt(_) | JobError::OutputTooSmall { .. } => {}
             JobError::Failed(reason) => {
-                let name = self.lanes.device_name();
+                let name = self.lanes.name(device);
                 let message = format!("{name} failed at a chunk ({reason})");
-                self.record_failure(EventKind::Failed, message);
+                self.record_failure(device, EventKind::Failed, message);
             }
             JobError::DeadlineExceeded => {
                 let state = if came_back {
@@ -251,26 +252,26 @@ impl Executor {
                 } else {
                     "did not end"
                 };
-                let message = format!("a job on {} {state} in time", self.lanes.device_name());
-                self.pause_device(EventKind::Stalled, message, 1);
+                let message = format!("a job on {} {state} in time", self.lanes.name(device));
+                self.pause(device, EventKind::Stalled, message, 1);
             }
         }
     }
 
-    fn device_succeeded(&mut self) {
-        let depth = self.lanes.get(Target::Device).map_or(1, Lane::depth);
-        if self.lanes.breaker.record_success(depth) {
-            let message = format!("{} works again", self.lanes.device_name());
-            self.event(Target::Device, EventKind::Recovered, message);
+    fn device_succeeded(&mut self, device: Target) {
+        let depth = self.lanes.get(device).map_or(1, Lane::depth);
+        if self.lanes.breaker_mut(device).record_success(depth) {
+            let message = format!("{} works again", self.lanes.name(device));
+            self.event(device, EventKind::Recovered, message);
         }
     }
 
-    fn falsely_corrupt(&mut self, reason: &str) {
+    fn falsely_corrupt(&mut self, device: Target, reason: &str) {
         let message = format!(
             "{} called an input corrupt ({reason}) that the cpu can read",
-            self.lanes.device_name()
+            self.lanes.name(device)
         );
-        self.record_failure(EventKind::FalselyCorrupt, message);
+        self.record_failure(device, EventKind::FalselyCorrupt, message);
     }
 
     /// The job at the front is not one that the target takes.
@@ -287,9 +288,9 @@ impl Executor {
             return;
         }
         lane.tally.failed += 1;
-        self.back_to_queue(place, error);
-        let message = format!("{} refused a chunk: {refusal}", self.lanes.device_name());
-        self.record_failure(EventKind::Refused, message);
+        self.back_to_queue(target, place, error);
+        let message = format!("{} refused a chunk: {refusal}", self.lanes.name(target));
+        self.record_failure(target, EventKind::Refused, message);
     }
 
     /// A target is gone, or keeps jobs beyond their time and says nothing.
@@ -298,12 +299,12 @@ impl Executor {
             let (device, reason) = (lost.device.clone(), lost.reason.clone());
             self.failure = Some(Error::Lost { device, reason });
         } else if is_silence(lost) {
-            let count = self.drop_device(&JobError::DeadlineExceeded);
+            let count = self.drop_device(target, &JobError::DeadlineExceeded);
             let message = format!("{} does not answer", lost.device);
-            self.pause_device(EventKind::Stalled, message, count);
+            self.pause(target, EventKind::Stalled, message, count);
         } else {
-            let count = self.drop_device(&JobError::Failed(lost.to_string()));
-            self.pause_device(EventKind::Lost, lost.to_string(), count);
+            let count = self.drop_device(target, &JobError::Failed(lost.to_string()));
+            self.pause(target, EventKind::Lost, lost.to_string(), count);
         }
     }
 
@@ -314,118 +315,117 @@ impl Executor {
             self.failure = Some(Error::Lost { device, reason });
             return;
         }
-        let message = format!("{} cannot be believed: {what}", self.lanes.device_name());
-        let count = self.drop_device(&JobError::Failed(message.clone()));
-        self.pause_device(EventKind::Misbehaved, message, count);
+        let message = format!("{} cannot be believed: {what}", self.lanes.name(target));
+        let count = self.drop_device(target, &JobError::Failed(message.clone()));
+        self.pause(target, EventKind::Misbehaved, message, count);
     }
 
-    /// The device cannot be opened. If it cannot do what is asked, that will not change.
-    pub(super) fn cannot_open(&mut self, error: &OpenError) {
+    /// A device cannot be opened. If it cannot do what is asked, that will not change.
+    pub(super) fn cannot_open(&mut self, device: Target, error: &OpenError) {
         if matches!(error, OpenError::Failed { .. } | OpenError::InFlight(_)) {
-            self.pause_device(EventKind::NotOpened, error.to_string(), 0);
+            self.pause(device, EventKind::NotOpened, error.to_string(), 0);
         } else {
-            self.give_up(EventKind::Unsupported, error.to_string());
+            self.give_up(device, EventKind::Unsupported, error.to_string());
         }
-        self.empty_device_queue(&JobError::Failed(error.to_string()));
+        self.empty_queue(device, &JobError::Failed(error.to_string()));
     }
 
     /// Begins to use a device that was left alone. One that holds on to memory, or that is gone, is
     /// opened anew.
-    pub(super) fn try_again(&mut self) {
-        let device = self.lanes.get(Target::Device);
-        if device.is_some_and(|lane| lane.quarantined() > 0) {
-            self.drop_device(&JobError::DeadlineExceeded);
+    pub(super) fn try_again(&mut self, device: Target) {
+        let lane = self.lanes.get(device);
+        if lane.is_some_and(|lane| lane.quarantined() > 0) {
+            self.drop_device(device, &JobError::DeadlineExceeded);
         }
-        let depth = self.lanes.get(Target::Device).map_or(1, Lane::depth) as u64;
-        if self.lanes.quarantined > ABANDONED_MAX * depth {
-            let message = format!("{} failed too often", self.lanes.device_name());
-            self.give_up(EventKind::GivenUp, message.clone());
-            self.empty_device_queue(&JobError::Failed(message));
+        let depth = self.lanes.get(device).map_or(1, Lane::depth) as u64;
+        if self.lanes.quarantined_of(device) > ABANDONED_MAX * depth {
+            let message = format!("{} failed too often", self.lanes.name(device));
+            self.give_up(device, EventKind::GivenUp, message.clone());
+            self.empty_queue(device, &JobError::Failed(message));
             return;
         }
-        self.lanes.breaker.half_open();
+        self.lanes.breaker_mut(device).half_open();
     }
 
-    /// Drops the device's context and has the CPU run what was in flight. Returns how many jobs
+    /// Drops a device's context and has the CPU run what was in flight. Returns how many jobs
     /// those were.
-    fn drop_device(&mut self, error: &JobError) -> usize {
-        self.lanes.abandon_device();
-        let places = self.in_flight.running_on(Target::Device);
+    fn drop_device(&mut self, device: Target, error: &JobError) -> usize {
+        self.lanes.abandon(device);
+        let places = self.in_flight.running_on(device);
         for place in &places {
-            self.back_to_queue(*place, error.clone());
+            self.back_to_queue(device, *place, error.clone());
         }
-        let superseded = self.in_flight.clear_superseded(Some(Target::Device));
-        let failed = places.len() + superseded[Target::Device as usize];
-        if let Some(lane) = self.lanes.get_mut(Target::Device) {
+        let failed = places.len() + self.in_flight.clear_superseded(device);
+        if let Some(lane) = self.lanes.get_mut(device) {
             lane.tally.failed += failed as u64;
         }
         failed
     }
 
-    /// Has the CPU run a chunk that the device has; without a CPU, that is the end of it.
-    fn back_to_queue(&mut self, place: u64, error: JobError) {
-        if self.in_flight.drop_from_device(place) {
+    /// Has the CPU run a chunk that a device has; without a CPU, that is the end of it.
+    fn back_to_queue(&mut self, device: Target, place: u64, error: JobError) {
+        if self.in_flight.drop_from(place, device) {
             return;
         }
         if self.lanes.has_fallback() {
-            self.in_flight.retry(place, None, error);
+            self.in_flight.retry(place, device, None, error);
         } else {
-            self.fail_chunk(place, Target::Device, error);
+            self.fail_chunk(place, device, error);
         }
     }
 
     /// A job failed. The device may go on, unless it fails often.
-    fn record_failure(&mut self, kind: EventKind, message: String) {
-        if self.lanes.breaker.record_failure() {
-            self.pause_device(kind, message, 1);
+    fn record_failure(&mut self, device: Target, kind: EventKind, message: String) {
+        if self.lanes.breaker_mut(device).record_failure() {
+            self.pause(device, kind, message, 1);
         } else {
             let consequence = self.consequence(1);
-            self.event(Target::Device, kind, message + &consequence);
+            self.event(device, kind, message + &consequence);
         }
     }
 
-    /// Leaves the device alone for a while. What waits for it goes to the CPU.
-    fn pause_device(&mut self, kind: EventKind, message: String, count: usize) {
+    /// Leaves a device alone for a while. What waits for it goes to the CPU.
+    fn pause(&mut self, device: Target, kind: EventKind, message: String, count: usize) {
         let consequence = self.consequence(count);
-        if self.lanes.breaker.is_open() {
+        if self.lanes.breaker(device).is_open() {
             // What was in flight when it failed comes back bit by bit.
-            self.event(Target::Device, kind, message + &consequence);
+            self.event(device, kind, message + &consequence);
             return;
         }
-        let pause = self.lanes.breaker.open(self.setup.clock.now());
+        let pause = self.lanes.breaker_mut(device).open(self.setup.clock.now());
         let message = format!("{message}{consequence}; it is tried again after {pause:?}");
-        self.event(Target::Device, kind, message);
-        self.withdraw_offers();
+        self.event(device, kind, message);
+        self.withdraw_offers(device);
         if self.lanes.has_fallback() {
-            for place in self.in_flight.drain(Target::Device) {
+            for place in self.in_flight.drain(device) {
                 self.in_flight.put_back(place, Target::Cpu);
             }
         }
     }
 
-    /// Takes back what is offered to the device and was not taken.
-    fn withdraw_offers(&mut self) {
-        while let Some(place) = (self.lanes.get_mut(Target::Device)).and_then(Lane::withdraw) {
-            if !self.in_flight.drop_from_device(place) {
-                self.in_flight.withdraw(place);
+    /// Takes back what is offered to a device and was not taken.
+    fn withdraw_offers(&mut self, device: Target) {
+        while let Some(place) = self.lanes.get_mut(device).and_then(Lane::withdraw) {
+            if !self.in_flight.drop_from(place, device) {
+                self.in_flight.withdraw(place, device);
             }
         }
     }
 
-    fn give_up(&mut self, kind: EventKind, message: String) {
-        self.lanes.breaker.give_up();
+    fn give_up(&mut self, device: Target, kind: EventKind, message: String) {
+        self.lanes.breaker_mut(device).give_up();
         let message = format!("{message}; it is not tried again");
-        self.event(Target::Device, kind, message);
+        self.event(device, kind, message);
     }
 
-    /// The device cannot take what waits for it.
-    pub(super) fn empty_device_queue(&mut self, error: &JobError) {
-        for place in self.in_flight.drain(Target::Device) {
-            self.back_to_queue(place, error.clone());
+    /// A device cannot take what waits for it.
+    pub(super) fn empty_queue(&mut self, device: Target, error: &JobError) {
+        for place in self.in_flight.drain(device) {
+            self.back_to_queue(device, place, error.clone());
         }
     }
 
-    /// What is done about so many chunks that the device did not do.
+    /// What is done about so many chunks that a device did not do.
     fn consequence(&self, count: usize) -> String {
         match (self.lanes.has_fallback(), count) {
             (_, 0) => String::new(),

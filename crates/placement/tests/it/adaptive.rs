@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::rigged::{Fault, Rig, Rigged};
 use common::{assert_copied, copying, run, stream};
-use overside_placement::{EventKind, Policy, Report, Retry, Setup, Target};
+use overside_placement::{DeviceSetup, EventKind, Policy, Report, Retry, Setup, Target};
 use overside_testkit::assert_contains;
 
 const CHUNK: usize = 8000;
@@ -25,7 +25,7 @@ fn paced(rate: f64) -> Rig {
 fn share(cpu: Rig, device: &Arc<Rigged>, chunks: usize) -> (f64, Report) {
     let setup = Setup {
         cpu: Some(cpu.device() as _),
-        device: Some(Arc::clone(device) as _),
+        devices: vec![DeviceSetup::new(Arc::clone(device) as _)],
         job_timeout: Duration::from_millis(200),
         retry: Retry {
             first: Duration::from_secs(60),
@@ -36,10 +36,7 @@ fn share(cpu: Rig, device: &Arc<Rigged>, chunks: usize) -> (f64, Report) {
     let chunks = stream(&vec![CHUNK; chunks]);
     let (pieces, report) = run(setup, &chunks);
     assert_copied(&pieces, &chunks);
-    let bytes = report
-        .device
-        .as_ref()
-        .map_or(0, |target| target.source_bytes);
+    let bytes = report.devices[0].source_bytes;
     let all = chunks.len() * CHUNK;
     (bytes as f64 / all as f64, report)
 }
@@ -49,7 +46,7 @@ fn a_short_stream_does_not_even_open_the_device() {
     let device = paced(1e9).device();
     let (part, report) = share(Rig::default(), &device, 8);
     assert_eq!((part, device.0.openings()), (0.0, 0));
-    assert_eq!(report.device.unwrap().setups, 0);
+    assert_eq!(report.devices[0].setups, 0);
 }
 
 #[test]
@@ -111,7 +108,7 @@ fn with_patience(device: &Arc<Rigged>, chunks: usize) -> (Duration, Report) {
 fn with_time(device: &Arc<Rigged>, chunks: usize, job_timeout: Duration) -> (Duration, Report) {
     let setup = Setup {
         cpu: Some(paced(20e6).device() as _),
-        device: Some(Arc::clone(device) as _),
+        devices: vec![DeviceSetup::new(Arc::clone(device) as _)],
         job_timeout,
         ..copying(Policy::Adaptive)
     };
@@ -121,7 +118,7 @@ fn with_time(device: &Arc<Rigged>, chunks: usize, job_timeout: Duration) -> (Dur
     assert_copied(&pieces, &chunks);
     let of = |target| pieces.iter().filter(|piece| piece.target == target).count() as u64;
     assert_eq!(report.cpu.as_ref().unwrap().chunks, of(Target::Cpu));
-    assert_eq!(report.device.as_ref().unwrap().chunks, of(Target::Device));
+    assert_eq!(report.devices[0].chunks, of(Target::Device(0)));
     (begin.elapsed(), report)
 }
 
@@ -143,7 +140,7 @@ fn the_cpu_does_not_wait_for_a_device_that_falls_silent() {
         let (took, report) = with_patience(&rig.device(), 1500);
         assert!(took < Duration::from_secs(10), "{jobs}: {took:?}");
         assert_eq!(report.events[0].kind, EventKind::Stalled, "{report:?}");
-        assert!(report.device.unwrap().chunks <= jobs);
+        assert!(report.devices[0].chunks <= jobs);
     }
 }
 
@@ -153,14 +150,14 @@ fn what_a_silent_device_brings_late_is_nobodys_and_no_reason_to_open_it_again() 
     let rig = Rig {
         // One job takes four tenths of a second.
         rate: Some(Box::new(move |_| {
-            let hiccup = nth.fetch_add(1, Ordering::Relaxed) == 1000;
+            let hiccup = nth.fetch_add(1, Ordering::Relaxed) == 300;
             if hiccup { CHUNK as f64 / 0.4 } else { 100e6 }
         })),
         ..Rig::default()
     };
     let (device, inside) = rig.parts();
     let (_, report) = with_patience(&device, 5000);
-    let target = report.device.unwrap();
+    let target = report.devices[0].clone();
     assert_eq!(report.events.len(), 1, "{:?}", report.events);
     assert_eq!(
         (target.failed, device.0.openings()),

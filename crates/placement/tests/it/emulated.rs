@@ -9,7 +9,7 @@ use overside_backend_emulated::{EmulatedDevice, Mode};
 use overside_device::{Device, Operation, OperationConfig, Provenance};
 use overside_model::profile;
 use overside_ops::prepare;
-use overside_placement::{ChunkResult, Error, Executor, Policy, Setup, Target};
+use overside_placement::{ChunkResult, DeviceSetup, Error, Executor, Policy, Setup, Target};
 
 const CHUNK: usize = 32 << 10;
 
@@ -24,7 +24,7 @@ fn operation(name: &str) -> OperationConfig {
 fn setup(policy: Policy, device: Arc<dyn Device>, name: &str) -> Setup {
     Setup {
         cpu: Some(cpu()),
-        device: Some(device),
+        devices: vec![DeviceSetup::new(device)],
         source_bytes: CHUNK,
         destination_bytes: CHUNK,
         ..Setup::new(operation(name), policy)
@@ -65,7 +65,11 @@ fn outputs(pieces: &[ChunkResult]) -> Vec<Vec<u8>> {
 fn what_both_targets_compress_is_one_stream() {
     let plain = text(40);
     for mode in [Mode::Functional, Mode::Paced, Mode::Replay] {
-        for policy in [Policy::Device, Policy::Split(50.0), Policy::Adaptive] {
+        for policy in [
+            Policy::Device,
+            Policy::split(50.0).unwrap(),
+            Policy::Adaptive,
+        ] {
             let setup = setup(policy, card("bf2", mode), "compress-deflate");
             let (pieces, report) = run(setup, &plain);
             assert!(
@@ -78,7 +82,7 @@ fn what_both_targets_compress_is_one_stream() {
                 let applied = piece.applied.as_ref().unwrap();
                 let expected = match piece.target {
                     Target::Cpu => ("cpu", Provenance::Measured),
-                    Target::Device => ("emulated:bf2", Provenance::Emulated),
+                    Target::Device(_) => ("emulated:bf2", Provenance::Emulated),
                 };
                 assert_eq!((applied.device.as_str(), applied.provenance), expected);
             }
@@ -91,7 +95,7 @@ fn what_was_compressed_is_restored_by_both_targets() {
     let plain = text(40);
     for (format, name) in [("deflate", "bf2"), ("deflate", "bf3"), ("lz4-block", "bf3")] {
         let packed = each(&format!("compress-{format}"), &plain);
-        for policy in [Policy::Split(30.0), Policy::Adaptive] {
+        for policy in [Policy::split(30.0).unwrap(), Policy::Adaptive] {
             let restore = format!("decompress-{format}");
             let setup = setup(policy, card(name, Mode::Replay), &restore);
             let (pieces, report) = run(setup, &packed);
@@ -104,12 +108,12 @@ fn what_was_compressed_is_restored_by_both_targets() {
 #[test]
 fn each_target_is_on_its_own_ledger() {
     let setup = setup(
-        Policy::Split(50.0),
+        Policy::split(50.0).unwrap(),
         card("bf2", Mode::Functional),
         "compress-deflate",
     );
     let (_, report) = run(setup, &text(40));
-    let (cpu, device) = (report.cpu.unwrap(), report.device.unwrap());
+    let (cpu, device) = (report.cpu.unwrap(), report.devices[0].clone());
     assert!(cpu.cpu_time.host_ns > 0 && cpu.cpu_time.emulator_ns == 0);
     assert!(device.cpu_time.emulator_ns > 0 && device.cpu_time.host_ns == 0);
     assert_eq!((cpu.chunks, device.chunks), (20, 20));
@@ -124,7 +128,7 @@ fn each_target_is_on_its_own_ledger() {
 #[test]
 fn a_card_that_only_decompresses_is_no_target_for_compression() {
     let bf3 = || card("bf3", Mode::Replay);
-    let split = setup(Policy::Split(50.0), bf3(), "compress-deflate");
+    let split = setup(Policy::split(50.0).unwrap(), bf3(), "compress-deflate");
     assert!(matches!(Executor::open(split), Err(Error::Open(_))));
     let plain = text(10);
     let (pieces, report) = run(setup(Policy::Adaptive, bf3(), "compress-deflate"), &plain);
@@ -139,8 +143,12 @@ fn a_card_that_only_decompresses_is_no_target_for_compression() {
 #[test]
 fn reconfiguration_takes_the_time_that_the_card_takes() {
     let device = card("bf2", Mode::Paced);
-    let mut executor =
-        Executor::open(setup(Policy::Split(50.0), device, "compress-deflate")).unwrap();
+    let mut executor = Executor::open(setup(
+        Policy::split(50.0).unwrap(),
+        device,
+        "compress-deflate",
+    ))
+    .unwrap();
     let plain = text(10);
     for _ in 0..2 {
         executor.reconfigure().unwrap();
@@ -148,7 +156,7 @@ fn reconfiguration_takes_the_time_that_the_card_takes() {
         assert!(each("decompress-deflate", &outputs(&pieces)) == plain);
     }
     let report = executor.close();
-    let device = report.device.unwrap();
+    let device = report.devices[0].clone();
     assert_eq!((device.setups, report.cpu.unwrap().setups), (3, 3));
     let operation = "compress-deflate".parse().unwrap();
     let bf2 = profile("bf2").unwrap();

@@ -9,7 +9,8 @@ use common::rigged::{Fault, LIES, Rig, Rigged};
 use common::{assert_copied, copying, cpu, run, run_on, stream};
 use overside_device::{JobError, MemoryKind, OpenError, Operation, OperationConfig};
 use overside_placement::{
-    Error, Event, EventKind, Executor, Policy, Report, Retry, Setup, Target, Verify,
+    DeviceSetup, Error, Event, EventKind, Executor, Policy, Report, Retry, Setup, Shares, Target,
+    Verify,
 };
 use proptest::prelude::*;
 
@@ -20,7 +21,7 @@ const SOON: Retry = Retry {
 
 fn setup(policy: Policy, device: &Arc<Rigged>) -> Setup {
     Setup {
-        device: Some(Arc::clone(device) as _),
+        devices: vec![DeviceSetup::new(Arc::clone(device) as _)],
         job_timeout: Duration::from_millis(30),
         retry: SOON,
         ..copying(policy)
@@ -34,7 +35,7 @@ fn survives(policy: Policy, device: &Arc<Rigged>, count: usize) -> Report {
     assert_copied(&pieces, &chunks);
     let of = |target| pieces.iter().filter(|piece| piece.target == target).count() as u64;
     assert_eq!(report.cpu.as_ref().unwrap().chunks, of(Target::Cpu));
-    assert_eq!(report.device.as_ref().unwrap().chunks, of(Target::Device));
+    assert_eq!(report.devices[0].chunks, of(Target::Device(0)));
     report
 }
 
@@ -47,7 +48,7 @@ fn jobs_that_fail_now_and_then_are_run_again_on_the_cpu() {
     let device = Rig::acting(|nth| (nth % 10 == 9).then_some(Fault::Failure)).device();
     let report = survives(Policy::Device, &device, 100);
     assert_eq!(
-        (report.cpu.unwrap().chunks, report.device.unwrap().chunks),
+        (report.cpu.unwrap().chunks, report.devices[0].chunks),
         (10, 90)
     );
     let event = &report.events[0];
@@ -70,13 +71,10 @@ fn a_device_that_fails_again_and_again_rests_and_is_tried_again() {
         rounds += 1;
         assert!(rounds < 1000, "{:?}", executor.report());
     }
-    let before = executor.report().device.unwrap().chunks;
+    let before = executor.report().devices[0].chunks;
     assert_copied(&run_on(&mut executor, &chunks), &chunks);
     let report = executor.close();
-    assert!(
-        report.device.unwrap().chunks >= before + 49,
-        "it has all again"
-    );
+    assert!(report.devices[0].chunks >= before + 49, "it has all again");
     let rested = |event: &Event| event.message.contains("tried again after");
     assert!(report.events.iter().any(rested), "{:?}", report.events);
 }
@@ -98,8 +96,11 @@ fn a_device_whose_places_are_all_in_quarantine_holds_nothing_up() {
     for depth in [1, 2, 3] {
         let device = Rig::acting(|nth| (nth < 3).then_some(Fault::Stall)).device();
         let narrow = Setup {
-            device_depth: depth,
-            ..setup(Policy::Split(90.0), &device)
+            devices: vec![DeviceSetup {
+                depth,
+                ..DeviceSetup::new(Arc::clone(&device) as _)
+            }],
+            ..setup(Policy::split(90.0).unwrap(), &device)
         };
         let chunks = stream(&[700; 60]);
         let (pieces, report) = run(narrow, &chunks);
@@ -111,7 +112,7 @@ fn a_device_whose_places_are_all_in_quarantine_holds_nothing_up() {
 #[test]
 fn a_device_that_forgets_a_job_is_found_out() {
     let device = Rig::acting(|nth| (nth == 7).then_some(Fault::Silence)).device();
-    let report = survives(Policy::Split(80.0), &device, 60);
+    let report = survives(Policy::split(80.0).unwrap(), &device, 60);
     assert_eq!(kinds(&report)[0], EventKind::Stalled);
     assert!(report.quarantined >= 1);
 }
@@ -119,7 +120,7 @@ fn a_device_that_forgets_a_job_is_found_out() {
 #[test]
 fn a_device_that_vanishes_in_the_middle_is_opened_again() {
     let device = Rig::acting(|nth| (nth == 20).then_some(Fault::Loss)).device();
-    let mut executor = Executor::open(setup(Policy::Split(50.0), &device)).unwrap();
+    let mut executor = Executor::open(setup(Policy::split(50.0).unwrap(), &device)).unwrap();
     let chunks = stream(&[700; 60]);
     assert_copied(&run_on(&mut executor, &chunks), &chunks);
     std::thread::sleep(SOON.first);
@@ -269,7 +270,7 @@ fn a_device_without_the_operation_is_an_error_unless_the_placement_is_adaptive()
         operation: OperationConfig::new(operation),
         ..setup(policy, &device)
     };
-    for policy in [Policy::Device, Policy::Split(1.0)] {
+    for policy in [Policy::Device, Policy::split(1.0).unwrap()] {
         let error = Executor::open(hashing(policy)).err().unwrap();
         let unsupported = OpenError::Unsupported {
             device: "rigged".into(),
@@ -300,7 +301,11 @@ fn a_policy_needs_its_targets() {
             target: Target::Cpu
         }
     );
-    for policy in [Policy::Device, Policy::Split(50.0), Policy::Adaptive] {
+    for policy in [
+        Policy::Device,
+        Policy::split(50.0).unwrap(),
+        Policy::Adaptive,
+    ] {
         let setup = Setup {
             policy,
             cpu: Some(cpu()),
@@ -311,21 +316,36 @@ fn a_policy_needs_its_targets() {
             error,
             Error::NoTarget {
                 policy,
-                target: Target::Device
+                target: Target::Device(0)
             }
         );
     }
-    let wrong = Setup {
-        policy: Policy::Split(f64::NAN),
+    let with = |count| Setup {
+        devices: vec![DeviceSetup::new(Rig::default().device()); count],
+        policy: "split:40+20".parse().unwrap(),
         cpu: Some(cpu()),
-        ..none
+        ..none.clone()
     };
-    assert!(matches!(Executor::open(wrong), Err(Error::Percent(_))));
+    let refused = |count| {
+        Executor::open(with(count))
+            .err()
+            .map(|error| error.to_string())
+    };
+    let said = refused(1).unwrap();
+    assert!(
+        said.contains("split:40+20") && said.contains("1 devices"),
+        "{said}"
+    );
+    assert_eq!(refused(2), None);
+    assert!(matches!(
+        Executor::open(with(5)),
+        Err(Error::TooManyDevices(5))
+    ));
 }
 
 #[test]
 fn a_device_that_has_no_place_for_anything_is_found_out() {
-    for policy in [Policy::Device, Policy::Split(50.0)] {
+    for policy in [Policy::Device, Policy::split(50.0).unwrap()] {
         let rig = Rig::acting(|nth| {
             if nth < 9 {
                 None
@@ -345,21 +365,28 @@ fn settings_without_measure_are_taken_for_the_nearest_that_can_be() {
         (0, Some(0), Duration::ZERO),
         (usize::MAX, None, Duration::MAX),
     ] {
-        for policy in [Policy::Device, Policy::Split(50.0), Policy::Adaptive] {
+        for policy in [
+            Policy::Device,
+            Policy::split(50.0).unwrap(),
+            Policy::Adaptive,
+        ] {
             let rig = Rig {
                 memory: MemoryKind::Registered,
                 ..Rig::acting(|nth| (nth == 3).then_some(Fault::Loss))
             };
             let extreme = Setup {
                 cpu_depth: depth,
-                device_depth: depth,
+                devices: vec![DeviceSetup {
+                    depth,
+                    ..DeviceSetup::new(rig.device())
+                }],
                 window,
                 job_timeout: time,
                 retry: Retry {
                     first: time,
                     longest: time,
                 },
-                ..setup(policy, &rig.device())
+                ..copying(policy)
             };
             let chunks = stream(&[700; 60]);
             let (pieces, _) = run(extreme, &chunks);
@@ -370,7 +397,11 @@ fn settings_without_measure_are_taken_for_the_nearest_that_can_be() {
 
 #[test]
 fn buffers_of_no_length_hold_empty_chunks_and_those_beyond_all_memory_are_an_error() {
-    for policy in [Policy::Device, Policy::Split(50.0), Policy::Adaptive] {
+    for policy in [
+        Policy::Device,
+        Policy::split(50.0).unwrap(),
+        Policy::Adaptive,
+    ] {
         let device = Rig::default().device();
         let sized = |bytes| Setup {
             source_bytes: bytes,
@@ -403,12 +434,23 @@ fn acts() -> impl Strategy<Value = Vec<Option<Fault>>> {
     prop::collection::vec(act, 1..100)
 }
 
-fn policies() -> impl Strategy<Value = Policy> {
+/// Placements of so many devices.
+fn policies(devices: usize) -> impl Strategy<Value = Policy> {
     prop_oneof![
         Just(Policy::Device),
-        (0.0..=100.0).prop_map(Policy::Split),
+        prop::collection::vec(0.0..=1.0, devices + 1).prop_map(|parts: Vec<f64>| {
+            let total = parts.iter().sum::<f64>().max(1e-9);
+            let percent: Vec<f64> = parts[1..].iter().map(|part| 100.0 * part / total).collect();
+            Policy::Split(Shares::new(&percent).unwrap())
+        }),
         Just(Policy::Adaptive),
     ]
+}
+
+/// A placement, and what each of its devices does.
+fn setups() -> impl Strategy<Value = (Policy, Vec<Vec<Option<Fault>>>)> {
+    (1..=3_usize)
+        .prop_flat_map(|devices| (policies(devices), prop::collection::vec(acts(), devices)))
 }
 
 proptest! {
@@ -417,17 +459,21 @@ proptest! {
     /// One after the other or all at once: the output is complete and in order.
     #[test]
     fn the_output_is_the_same_whatever_goes_wrong(
-        policy in policies(),
+        (policy, devices) in setups(),
         lengths in prop::collection::vec(0..5000_usize, 1..120),
-        acts in acts(),
         window in 1..40_usize,
     ) {
-        let device = Rig::acting(move |nth| acts[nth as usize % acts.len()]).device();
+        let device = |acts: Vec<_>| {
+            let rig = Rig::acting(move |nth| acts[nth as usize % acts.len()]);
+            DeviceSetup::new(rig.device())
+        };
         let setup = Setup {
+            devices: devices.into_iter().map(device).collect(),
             window: Some(window),
             job_timeout: Duration::from_millis(5),
+            retry: SOON,
             verify: Verify::All,
-            ..setup(policy, &device)
+            ..copying(policy)
         };
         let chunks = stream(&lengths);
         let (pieces, _) = run(setup, &chunks);

@@ -7,5 +7,6 @@ mod emulated;
 mod failures;
 mod memory;
 mod policy;
+mod several;
 mod split;
 mod verify;

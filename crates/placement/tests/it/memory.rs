@@ -12,7 +12,7 @@ use overside_base::Random;
 use overside_device::{ExternalBytes, JobError, MemoryKind, Operation, OperationConfig, Source};
 use overside_layers::DeviceMemory;
 use overside_placement::{
-    Chunk, ChunkResult, EventKind, Executor, Policy, Setup, Target, chunk_bytes,
+    Chunk, ChunkResult, DeviceSetup, EventKind, Executor, Policy, Setup, Target, chunk_bytes,
 };
 
 fn picky(max_segments: usize) -> Rig {
@@ -45,8 +45,8 @@ fn push_all(executor: &mut Executor, sources: Vec<Source>) -> Vec<ChunkResult> {
 #[test]
 fn the_executors_buffers_are_within_reach_of_both_targets() {
     let setup = Setup {
-        device: Some(picky(1).device()),
-        ..copying(Policy::Split(50.0))
+        devices: vec![DeviceSetup::new(picky(1).device())],
+        ..copying(Policy::split(50.0).unwrap())
     };
     let chunks = stream(&[900; 50]);
     let (pieces, report) = run(setup, &chunks);
@@ -59,8 +59,8 @@ fn the_executors_buffers_are_within_reach_of_both_targets() {
 #[test]
 fn memory_that_the_device_does_not_reach_is_copied_and_counted() {
     let setup = Setup {
-        device: Some(picky(1).device()),
-        ..copying(Policy::Split(50.0))
+        devices: vec![DeviceSetup::new(picky(1).device())],
+        ..copying(Policy::split(50.0).unwrap())
     };
     let mut executor = Executor::open(setup).unwrap();
     let chunks = stream(&[900; 50]);
@@ -78,19 +78,21 @@ fn memory_that_only_the_device_can_address_is_filled_and_read_through_the_device
         ..copying(Policy::Device)
     };
     let setups = [
-        copying(Policy::Split(50.0)),
+        copying(Policy::split(50.0).unwrap()),
         copying(Policy::Adaptive),
         alone,
     ];
     for setup in setups {
         let setup = Setup {
-            device: Some(DeviceMemory::around(Rig::default().device())),
+            devices: vec![DeviceSetup::new(DeviceMemory::around(
+                Rig::default().device(),
+            ))],
             ..setup
         };
         let chunks = stream(&[900; 50]);
         let (pieces, report) = run(setup, &chunks);
         assert_copied(&pieces, &chunks);
-        let device = report.device.unwrap().chunks;
+        let device = report.devices[0].chunks;
         assert_eq!((report.bounce_copies, &report.events), (device, &vec![]));
     }
 }
@@ -98,7 +100,7 @@ fn memory_that_only_the_device_can_address_is_filled_and_read_through_the_device
 #[test]
 fn the_callers_memory_can_be_registered_instead() {
     let setup = Setup {
-        device: Some(picky(1).device()),
+        devices: vec![DeviceSetup::new(picky(1).device())],
         ..copying(Policy::Device)
     };
     let mut executor = Executor::open(setup).unwrap();
@@ -115,8 +117,8 @@ fn one_devices_memory_is_copied_for_another() {
     let (cpu, device) = (picky(1).device(), picky(1).device());
     let setup = Setup {
         cpu: Some(cpu as _),
-        device: Some(device as _),
-        ..copying(Policy::Split(50.0))
+        devices: vec![DeviceSetup::new(device as _)],
+        ..copying(Policy::split(50.0).unwrap())
     };
     let chunks = stream(&[900; 50]);
     let (pieces, report) = run(setup, &chunks);
@@ -132,7 +134,7 @@ fn adaptive_buffers_are_of_the_devices_memory_from_when_the_device_is_in_use() {
     };
     let setup = Setup {
         cpu: Some(paced(8e6, Rig::default()).device()),
-        device: Some(paced(160e6, picky(1)).device()),
+        devices: vec![DeviceSetup::new(paced(160e6, picky(1)).device())],
         ..copying(Policy::Adaptive)
     };
     let mut executor = Executor::open(setup).unwrap();
@@ -160,7 +162,7 @@ fn chains_longer_than_a_target_takes_are_gathered() {
         let device = picky(max_segments).device();
         let setup = Setup {
             cpu: None,
-            device: Some(device as _),
+            devices: vec![DeviceSetup::new(device as _)],
             ..copying(Policy::Device)
         };
         let mut executor = Executor::open(setup).unwrap();
@@ -253,7 +255,7 @@ fn chunks_that_are_too_long_for_the_device_run_on_the_cpu_and_are_told() {
     let chunks = stream(&lengths);
     for policy in [Policy::Device, Policy::Adaptive] {
         let setup = Setup {
-            device: Some(Arc::clone(&device) as _),
+            devices: vec![DeviceSetup::new(Arc::clone(&device) as _)],
             ..copying(policy)
         };
         let (pieces, report) = run(setup, &chunks);
@@ -327,8 +329,8 @@ fn what_does_not_get_smaller_is_handed_back_to_be_stored() {
 fn an_executor_may_go_to_another_thread_between_calls() {
     let device = picky(1).device();
     let setup = Setup {
-        device: Some(device as _),
-        ..copying(Policy::Split(50.0))
+        devices: vec![DeviceSetup::new(device as _)],
+        ..copying(Policy::split(50.0).unwrap())
     };
     let mut executor = Executor::open(setup).unwrap();
     executor.push(foreign(b"here").into()).unwrap();

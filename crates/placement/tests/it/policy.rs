@@ -1,15 +1,19 @@
 //! Placements as people write them.
 
-use overside_placement::{Policy, PolicyError};
+use overside_placement::{Policy, PolicyError, Shares};
 
 #[test]
 fn placements_are_written_and_read_alike() {
     let all = [
         ("cpu", Policy::Cpu),
         ("device", Policy::Device),
-        ("split:0", Policy::Split(0.0)),
-        ("split:37.5", Policy::Split(37.5)),
-        ("split:100", Policy::Split(100.0)),
+        ("split:0", Policy::split(0.0).unwrap()),
+        ("split:37.5", Policy::split(37.5).unwrap()),
+        ("split:100", Policy::split(100.0).unwrap()),
+        (
+            "split:90+10",
+            Policy::Split(Shares::new(&[90.0, 10.0]).unwrap()),
+        ),
         ("adaptive", Policy::Adaptive),
     ];
     for (text, policy) in all {
@@ -45,6 +49,11 @@ fn what_is_no_placement_is_an_error_that_says_why() {
         let error = format!("split:{percent}").parse::<Policy>();
         assert_eq!(error, Err(PolicyError::Percent(percent.into())));
     }
+    for shares in ["60+50", "20+20+20+20+20"] {
+        let error = format!("split:{shares}").parse::<Policy>();
+        assert_eq!(error, Err(PolicyError::Shares(shares.into())));
+    }
+    assert!("split:90+".parse::<Policy>().is_err());
 }
 
 #[test]
@@ -53,7 +62,7 @@ fn a_placement_knows_its_targets() {
     assert_eq!(targets(Policy::Cpu), (true, false));
     assert_eq!(targets(Policy::Device), (false, true));
     assert_eq!(targets(Policy::Adaptive), (true, true));
-    assert_eq!(targets(Policy::Split(0.0)), (true, false));
-    assert_eq!(targets(Policy::Split(50.0)), (true, true));
-    assert_eq!(targets(Policy::Split(100.0)), (false, true));
+    assert_eq!(targets(Policy::split(0.0).unwrap()), (true, false));
+    assert_eq!(targets(Policy::split(50.0).unwrap()), (true, true));
+    assert_eq!(targets(Policy::split(100.0).unwrap()), (false, true));
 }

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::rigged::{Fault, Rig};
 use common::{assert_copied, copying, run, stream};
-use overside_placement::{ChunkResult, Policy, Setup, Target};
+use overside_placement::{ChunkResult, DeviceSetup, Policy, Setup, Target};
 use proptest::prelude::*;
 
 /// Which target each chunk was on.
@@ -15,7 +15,7 @@ fn targets(pieces: &[ChunkResult]) -> Vec<Target> {
 /// Bytes of the chunks that the device had.
 fn on_device(pieces: &[ChunkResult], chunks: &[Vec<u8>]) -> usize {
     (pieces.iter().zip(chunks))
-        .filter(|(piece, _)| piece.target == Target::Device)
+        .filter(|(piece, _)| piece.target == Target::Device(0))
         .map(|(_, chunk)| chunk.len())
         .sum()
 }
@@ -30,7 +30,7 @@ fn two(
     let ((cpu, cpu_inside), (device, device_inside)) = (cpu.parts(), device.parts());
     let setup = Setup {
         cpu: Some(cpu as _),
-        device: Some(device as _),
+        devices: vec![DeviceSetup::new(device as _)],
         ..copying(policy)
     };
     let chunks = stream(lengths);
@@ -57,7 +57,7 @@ fn each_policy_uses_the_targets_that_it_names() {
         (99.0, 40),
         (100.0, 40),
     ] {
-        assert_eq!(share(Policy::Split(percent)), chunks, "{percent}");
+        assert_eq!(share(Policy::split(percent).unwrap()), chunks, "{percent}");
     }
 }
 
@@ -65,7 +65,7 @@ fn each_policy_uses_the_targets_that_it_names() {
 fn a_split_depends_on_lengths_alone() {
     let lengths: Vec<usize> = (0..200).map(|at| (at * 7919) % 5000).collect();
     let once = two(
-        Policy::Split(37.5),
+        Policy::split(37.5).unwrap(),
         Rig::default(),
         Rig::default(),
         &lengths,
@@ -76,7 +76,7 @@ fn a_split_depends_on_lengths_alone() {
         ..Rig::default()
     };
     let shuffled = Rig::acting(|nth| (nth % 3 == 0).then_some(Fault::Reordering));
-    let again = two(Policy::Split(37.5), slow, shuffled, &lengths).0;
+    let again = two(Policy::split(37.5).unwrap(), slow, shuffled, &lengths).0;
     assert_eq!(targets(&once), targets(&again));
 }
 
@@ -91,7 +91,7 @@ proptest! {
         late in prop::collection::vec(any::<bool>(), 1..10),
     ) {
         let device = Rig::acting(move |nth| late[nth as usize % late.len()].then_some(Fault::Reordering));
-        let (pieces, [cpu, device]) = two(Policy::Split(percent), Rig::default(), device, &lengths);
+        let (pieces, [cpu, device]) = two(Policy::split(percent).unwrap(), Rig::default(), device, &lengths);
         let chunks = stream(&lengths);
         let longest = *lengths.iter().max().unwrap();
         for end in 1..=chunks.len() {

@@ -10,7 +10,8 @@ use overside_device::{Device, MemoryKind, Operation, OperationConfig, Outcome};
 use overside_layers::DeviceMemory;
 use overside_ops::{Format, checksum, prepare};
 use overside_placement::{
-    Checksum, Chunk, ChunkResult, Error, EventKind, Executor, Policy, Report, Setup, Target, Verify,
+    Checksum, Chunk, ChunkResult, DeviceSetup, Error, EventKind, Executor, Policy, Report, Setup,
+    Target, Verify,
 };
 
 /// Lies about every seventh job.
@@ -35,7 +36,7 @@ fn rigged(
 fn setup(operation: &OperationConfig, policy: Policy, device: &Arc<dyn Device>) -> Setup {
     Setup {
         cpu: Some(cpu()),
-        device: Some(Arc::clone(device)),
+        devices: vec![DeviceSetup::new(Arc::clone(device))],
         source_bytes: 16 << 10,
         destination_bytes: 16 << 10,
         verify: Verify::All,
@@ -148,7 +149,11 @@ fn what_is_called_impossible_is_done_by_the_cpu() {
         let config = configured(name.parse().unwrap());
         let sources = sources(config.operation);
         for lie in [Fault::FalseIncompressible, Fault::FalseTooSmall] {
-            for policy in [Policy::Device, Policy::Split(60.0), Policy::Adaptive] {
+            for policy in [
+                Policy::Device,
+                Policy::split(60.0).unwrap(),
+                Policy::Adaptive,
+            ] {
                 let device = liar(lie, MemoryKind::Any);
                 let (pieces, _) = run(setup(&config, policy, &device), &sources);
                 assert_right(&config, &pieces, &sources);
@@ -162,7 +167,11 @@ fn a_lie_is_found_out_under_every_placement_and_in_any_memory() {
     let config = configured("compress-deflate".parse().unwrap());
     let sources = sources(config.operation);
     for memory in [MemoryKind::Any, MemoryKind::Registered, MemoryKind::Device] {
-        for policy in [Policy::Device, Policy::Split(60.0), Policy::Adaptive] {
+        for policy in [
+            Policy::Device,
+            Policy::split(60.0).unwrap(),
+            Policy::Adaptive,
+        ] {
             for lie in LIES {
                 let device = liar(lie, memory);
                 let (pieces, report) = run(setup(&config, policy, &device), &sources);
@@ -181,7 +190,7 @@ fn what_an_honest_device_does_counts() {
         let device = rigged(memory, |_| None);
         let (pieces, report) = run(setup(&config, Policy::Device, &device), &sources);
         assert_right(&config, &pieces, &sources);
-        assert!(pieces.iter().all(|piece| piece.target == Target::Device));
+        assert!(pieces.iter().all(|piece| piece.target == Target::Device(0)));
         assert_eq!(report.events, []);
         let verification = report.verification;
         assert_eq!((verification.chunks, verification.wrong), (30, 0));
@@ -272,7 +281,7 @@ fn verifying_needs_a_cpu() {
     let device = Rig::default().device();
     let alone = Setup {
         cpu: None,
-        device: Some(device),
+        devices: vec![DeviceSetup::new(device)],
         verify: Verify::All,
         ..copying(Policy::Device)
     };
@@ -293,7 +302,7 @@ fn verifying_needs_a_cpu() {
 fn without_verifying_a_lie_is_believed() {
     let device = liar(Fault::WrongByte, MemoryKind::Any);
     let setup = Setup {
-        device: Some(device),
+        devices: vec![DeviceSetup::new(device)],
         ..copying(Policy::Device)
     };
     let chunks = stream(&[700; 30]);

@@ -45,15 +45,22 @@ impl Probe {
     }
 }
 
+impl Probe {
+    /// In words that call the two sides so.
+    pub(super) fn between(self, cpu: &str, device: &str) -> String {
+        match self {
+            Self::DeviceShare => format!("a {device} share"),
+            Self::CpuShare => format!("a {cpu} share"),
+            Self::DeviceAlone => format!("the {device} alone"),
+            Self::CpuAlone => format!("the {cpu} alone"),
+            Self::Split => "a split".into(),
+        }
+    }
+}
+
 impl fmt::Display for Probe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::DeviceShare => "a device share",
-            Self::CpuShare => "a cpu share",
-            Self::DeviceAlone => "the device alone",
-            Self::CpuAlone => "the cpu alone",
-            Self::Split => "a split",
-        })
+        f.write_str(&self.between("cpu", "device"))
     }
 }
 

@@ -103,12 +103,26 @@ pub struct Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, "cpu", "device")
+    }
+}
+
+impl Reason {
+    /// In a line that calls the two sides so.
+    pub(crate) fn between(&self, cpu: &str, device: &str) -> String {
+        let mut line = String::new();
+        // A string takes all that is written.
+        let _ = self.write(&mut line, cpu, device);
+        line
+    }
+
+    fn write(&self, f: &mut dyn fmt::Write, cpu: &str, device: &str) -> fmt::Result {
         match self.verdict {
-            Verdict::Start => f.write_str("cpu alone, nothing is known yet")?,
-            Verdict::Cpu => f.write_str("cpu alone")?,
-            Verdict::Device => f.write_str("device alone")?,
-            Verdict::Split => write!(f, "split, {:.1} % device", 100.0 * self.equal_finish)?,
-            Verdict::Probe(probe) => write!(f, "probe of {probe}")?,
+            Verdict::Start => write!(f, "{cpu} alone, nothing is known yet")?,
+            Verdict::Cpu => write!(f, "{cpu} alone")?,
+            Verdict::Device => write!(f, "{device} alone")?,
+            Verdict::Split => write!(f, "split, {:.1} % {device}", 100.0 * self.equal_finish)?,
+            Verdict::Probe(probe) => write!(f, "probe of {}", probe.between(cpu, device))?,
         }
         if let Some(gate) = self.c1 {
             write!(f, "; C1 {gate}")?;
@@ -121,14 +135,14 @@ impl fmt::Display for Reason {
         } else {
             ""
         };
-        write!(f, "; cpu {}, device {stopped}{}", self.cpu, self.device)?;
+        write!(f, "; {cpu} {}, {device} {stopped}{}", self.cpu, self.device)?;
         if self.overhead_s > 0.0 {
             write!(f, " and {:.3} ms overhead", self.overhead_s * 1e3)?;
         }
         write!(f, "; {:.3} MB take", self.bytes as f64 / 1e6)?;
         let times = [
-            ("cpu", self.cpu_s),
-            ("device", self.device_s),
+            (cpu, self.cpu_s),
+            (device, self.device_s),
             ("split", self.split_s),
         ];
         for (at, (name, time_s)) in times.into_iter().enumerate() {
@@ -140,11 +154,12 @@ impl fmt::Display for Reason {
         }
         match (self.verdict, self.next_probe) {
             (Verdict::Probe(_), _) => Ok(()),
-            (_, Some((probe, Duration::ZERO))) => {
-                write!(f, "; next probe of {probe} when it may cost its time")
-            }
             (_, Some((probe, wait))) => {
-                write!(f, "; next probe of {probe} in {:.3} s", wait.as_secs_f64())
+                write!(f, "; next probe of {} ", probe.between(cpu, device))?;
+                match wait {
+                    Duration::ZERO => f.write_str("when it may cost its time"),
+                    wait => write!(f, "in {:.3} s", wait.as_secs_f64()),
+                }
             }
             (_, None) => f.write_str("; no probe planned"),
         }
