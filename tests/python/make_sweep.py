@@ -190,9 +190,9 @@ def _sample(sweep: Sweep, test: Json, noise: random.Random, number: int) -> Json
     }
     if emulated:
         sample["late"] = round(sweep.late * jobs["device"])
-        if "device" in sample["placement"]:
+        if "devices" in sample["placement"]:
             overdue_ns = round(sweep.late * sample["elapsed_ns"])
-            sample["placement"]["device"]["overdue_ns"] = overdue_ns
+            sample["placement"]["devices"][0]["overdue_ns"] = overdue_ns
         sample["model"] = {
             "low_ns": 1,
             "typ_ns": 2,
@@ -238,7 +238,8 @@ def _placed(
         "policy": policy,
         "initiator": sweep.initiator,
         "streams": counts["streams"],
-        **targets,
+        **({"cpu": targets["cpu"]} if "cpu" in targets else {}),
+        **({"devices": [targets["device"]]} if "device" in targets else {}),
         "bounce_copies": 0,
         "bounce_bytes": 0,
         "decisions": 12 if adaptive else 0,

@@ -46,22 +46,22 @@ pub fn relevant_options(options: &Options, name: &str) -> Options {
     owner(name).map_or_else(|| options.clone(), |backend| backend.relevant(options))
 }
 
-/// Opens the device that is to work beside `threads` threads of the CPU; `None` if that is the CPU
-/// itself, which is there anyway. An emulated device takes the time that its card would, or
-/// whoever places work would decide on something else.
+/// Opens the devices that are to work beside `threads` threads of the CPU, written
+/// `dpu0/cpu+dpu0/dpdk:mlx5_0`; the CPU itself is there anyway and no device. An emulated device
+/// takes the time that its card would, or whoever places work would decide on something else.
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_accelerator(name: &str, threads: usize) -> Result<Option<Arc<dyn Device>>, OpenError> {
-    if name == overside_backend_cpu::NAME {
-        return Ok(None);
-    }
+pub fn open_accelerators(names: &str, threads: usize) -> Result<Vec<Arc<dyn Device>>, OpenError> {
     let options = Options {
         threads,
         timing: Some(Timing::Paced),
         ..Options::default()
     };
-    open(name, &options).map(Some)
+    (names.split('+'))
+        .filter(|name| *name != overside_backend_cpu::NAME)
+        .map(|name| open(name, &options))
+        .collect()
 }
 
 /// Opens the device called `name`: `cpu`, `emulated:` and a profile, or `dpdk:` and DPDK's name of

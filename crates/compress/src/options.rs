@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_device::{Device, OpenError, Operation, OperationConfig};
-use overside_placement::{Policy, Setup, Verify, chunk_bytes};
+use overside_placement::{DeviceSetup, Policy, Setup, Verify, chunk_bytes};
 
 use crate::{Container, Error};
 
@@ -38,8 +38,8 @@ pub struct Options {
     pub policy: Policy,
     /// The CPU; this machine's cores unless set.
     pub cpu: Option<Arc<dyn Device>>,
-    /// The device.
-    pub device: Option<Arc<dyn Device>>,
+    /// The devices that the policy may use.
+    pub devices: Vec<Arc<dyn Device>>,
     /// Threads of the CPU; as many as there are cores unless set.
     pub threads: usize,
     /// How long the device may take for a chunk before it counts as stalled.
@@ -65,7 +65,7 @@ impl Default for Options {
             chunk_bytes: 1 << 20,
             policy: Policy::Cpu,
             cpu: None,
-            device: None,
+            devices: Vec::new(),
             threads: available_parallelism().map_or(1, NonZeroUsize::get),
             job_timeout: Duration::from_secs(10),
             verify: Verify::All,
@@ -91,10 +91,13 @@ impl Options {
             )));
         }
         let chunk = self.chunk_bytes.min(container.max_chunk_bytes());
-        let taken = (self.device.as_ref())
-            .filter(|_| self.policy.uses_device())
-            .and_then(|device| chunk_bytes(&**device, container.compress(), chunk));
-        Ok(taken.unwrap_or(chunk).max(1))
+        let devices = match self.policy.uses_device() {
+            true => &self.devices[..],
+            false => &[],
+        };
+        let taken = (devices.iter())
+            .filter_map(|device| chunk_bytes(&**device, container.compress(), chunk));
+        Ok(taken.min().unwrap_or(chunk).max(1))
     }
 
     /// The executor's setup for chunks of that geometry.
@@ -118,11 +121,15 @@ impl Options {
         let fits = (MAX_WINDOW_BYTES / (source_bytes + destination_bytes).max(1)).max(2);
         Ok(Setup {
             cpu: Some(cpu),
-            device: self.device.clone(),
+            devices: (self.devices.iter())
+                .map(|device| DeviceSetup {
+                    depth: DEVICE_DEPTH.min(fits),
+                    ..DeviceSetup::new(Arc::clone(device))
+                })
+                .collect(),
             source_bytes,
             destination_bytes,
             cpu_depth: (2 * threads).min(fits),
-            device_depth: DEVICE_DEPTH.min(fits),
             job_timeout: self.job_timeout,
             verify: self.verify,
             ..Setup::new(operation, self.policy)

@@ -63,9 +63,9 @@ pub struct Options {
     pub engine: String,
     /// Who does the work.
     pub policy: Policy,
-    /// The device, if the policy uses one.
-    pub device: Option<Arc<dyn Device>>,
-    /// Which results of the device are verified before they count: a sample unless set, because the
+    /// The devices, if the policy uses any.
+    pub devices: Vec<Arc<dyn Device>>,
+    /// Which results of the devices are verified before they count: a sample unless set, because the
     /// CPU has to do the work again.
     pub verify: Verify,
     /// Threads on the CPU.
@@ -92,7 +92,7 @@ impl Options {
             numbers: false,
             engine: "auto".into(),
             policy: Policy::Cpu,
-            device: None,
+            devices: Vec::new(),
             verify: Verify::Sampled,
             threads: 1,
             chunk_bytes: CHUNK_BYTES,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_device::Device;
 use overside_ops::{Config, Kernel, MatchKind, Operation, Trial, prepare, try_matchers};
-use overside_placement::{Executor, Report, Setup, chunk_bytes};
+use overside_placement::{DeviceSetup, Executor, Report, Setup, chunk_bytes};
 
 use crate::{Answer, Error, Exact, MatchScope, Options, expressions};
 
@@ -131,13 +131,20 @@ impl Search {
         };
         let operation = Operation::Match(kind);
         let mut chunk = options.chunk_bytes.max(1);
-        if let (Some(device), true) = (&options.device, options.policy.uses_device()) {
-            // What it cannot do at all is the executor's to say.
-            chunk = chunk_bytes(&**device, operation, chunk).unwrap_or(chunk);
+        if options.policy.uses_device() {
+            // What one cannot do at all is the executor's to say.
+            let taken = (options.devices.iter())
+                .filter_map(|device| chunk_bytes(&**device, operation, chunk));
+            chunk = taken.min().unwrap_or(chunk);
         }
         let mut setup = Setup::new(self.config(engine, kind), options.policy);
         setup.cpu = Some(Arc::clone(&self.cpu));
-        setup.device.clone_from(&options.device);
+        setup.devices = options
+            .devices
+            .iter()
+            .cloned()
+            .map(DeviceSetup::new)
+            .collect();
         setup.source_bytes = chunk;
         setup.destination_bytes = match kind {
             // One bit for each record, and there may be one in each byte.

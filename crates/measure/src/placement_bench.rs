@@ -1,4 +1,4 @@
-//! One sample of a placement: plan both targets, verify every output of each, warm up, run the stream
+//! One sample of a placement: plan all targets, verify every output of each, warm up, run the stream
 //! under the clock, close.
 
 mod figures;
@@ -8,9 +8,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use overside_device::{Clock, CpuTime, Device, OperationConfig, Slice};
+use overside_device::{Clock, CpuTime, Device, MemoryKind, OperationConfig, Slice};
 use overside_model::{Initiator, Profile};
-use overside_placement::{Executor, Policy, Report, Setup, Target, TargetReport};
+use overside_placement::{DeviceSetup, Executor, Policy, Report, Setup, Target, TargetReport};
 use overside_probe::closed_loop::{self, LoopParams, Timeouts, Until};
 use overside_probe::{Failure, FailureKind};
 
@@ -30,9 +30,6 @@ const CPU_JOBS_A_THREAD: usize = 2;
 const CPU_JOBS_A_SET_UP: usize = 32;
 /// Events that a sample tells in words; the rest is counted.
 const EVENTS_MAX: usize = 16;
-/// Both targets.
-const TARGETS: [Target; 2] = [Target::Cpu, Target::Device];
-
 /// A target: a device, and what the test means on it.
 pub(crate) struct Side {
     pub device: Arc<dyn Device>,
@@ -45,10 +42,10 @@ pub(crate) struct PlacementBench<'a> {
     pub policy: Policy,
     /// There if the policy gives it chunks.
     pub cpu: Option<Side>,
-    /// There if the policy gives it chunks.
-    pub device: Option<Side>,
+    /// Those that the policy gives chunks.
+    pub devices: Vec<Side>,
     pub buffers: TestBuffers,
-    /// What an emulated device is made from.
+    /// What an emulated device is made from, if it is the only one.
     pub profile: Option<Arc<Profile>>,
     /// What time is.
     pub clock: Clock,
@@ -72,7 +69,10 @@ pub(crate) fn target_test(test: &Test, target: Target) -> Test {
             depth: cpu_depth(test),
             ..alone
         },
-        Target::Device => alone,
+        Target::Device(device) => Test {
+            device: test.devices().nth(device).unwrap_or_default().into(),
+            ..alone
+        },
     }
 }
 
@@ -132,17 +132,19 @@ impl PlacementBench<'_> {
         let (totals, closed) = queue.close();
         let times = match self.test.setting {
             // One context each for the whole life of the stream, set up before the clock started.
-            Setting::Static => TargetTimes::between(&Report::default(), &closed),
-            Setting::Reconfiguration => TargetTimes::between(&before, &after),
+            Setting::Static => TargetTimes::between(self.targets(), &Report::default(), &closed),
+            Setting::Reconfiguration => TargetTimes::between(self.targets(), &before, &after),
         };
         let figures = Figures {
             operation,
             totals,
-            busy_ns: TARGETS.map(|target| {
-                let busy =
-                    |report| target_report(report, target).map_or(0, |target| target.busy_ns);
-                busy(&after).saturating_sub(busy(&before))
-            }),
+            busy_ns: (self.targets())
+                .map(|target| {
+                    let busy =
+                        |report| target_report(report, target).map_or(0, |target| target.busy_ns);
+                    busy(&after).saturating_sub(busy(&before))
+                })
+                .collect(),
             times,
             elapsed: timed.elapsed,
             inputs: timed.inputs,
@@ -153,7 +155,7 @@ impl PlacementBench<'_> {
         self.sample(&figures, check, timed.streams, &after)
     }
 
-    /// Whether the buffers fit into both devices and into memory.
+    /// Whether the buffers fit into all devices and into memory.
     fn fits(&self) -> Result<(), Failure> {
         let longest = self.buffers.source.longest();
         for side in self.sides() {
@@ -173,13 +175,18 @@ impl PlacementBench<'_> {
     }
 
     fn sides(&self) -> impl Iterator<Item = &Side> {
-        self.cpu.iter().chain(&self.device)
+        self.cpu.iter().chain(&self.devices)
+    }
+
+    /// The CPU, whether it takes part or not, and the devices.
+    fn targets(&self) -> impl Iterator<Item = Target> + use<> {
+        std::iter::once(Target::Cpu).chain((0..self.devices.len()).map(Target::Device))
     }
 
     fn side(&self, target: Target) -> Option<&Side> {
         match target {
             Target::Cpu => self.cpu.as_ref(),
-            Target::Device => self.device.as_ref(),
+            Target::Device(device) => self.devices.get(device),
         }
     }
 
@@ -190,19 +197,27 @@ impl PlacementBench<'_> {
             Some(side) => side.plan.operation.clone(),
             None => OperationConfig::new(self.test.operation),
         };
+        self.setup_of(operation, policy, &self.devices)
+    }
+
+    fn setup_of(&self, operation: OperationConfig, policy: Policy, devices: &[Side]) -> Setup {
         let mut setup = Setup::new(operation, policy);
         setup.source_bytes = self.buffers.source.longest() as usize;
         setup.destination_bytes = self.destination_bytes() as usize;
-        [setup.cpu_depth, setup.device_depth] = self.depths();
+        setup.cpu_depth = cpu_depth(self.test);
         setup.clock = self.clock.clone();
         setup.job_timeout = self.deadline.saturating_duration_since(Instant::now());
         if let Some(side) = self.cpu.as_ref().filter(|_| policy.uses_cpu()) {
             setup.cpu = Some(Arc::clone(&side.device));
         }
-        if let Some(side) = self.device.as_ref().filter(|_| policy.uses_device()) {
-            setup.device = Some(Arc::clone(&side.device));
-            setup.device_variant = side.plan.operation.variant.clone();
-            setup.device_level = side.plan.operation.level;
+        if policy.uses_device() {
+            let device = |side: &Side| DeviceSetup {
+                device: Arc::clone(&side.device),
+                variant: side.plan.operation.variant.clone(),
+                level: side.plan.operation.level,
+                depth: self.test.depth,
+            };
+            setup.devices = devices.iter().map(device).collect();
         }
         setup
     }
@@ -211,19 +226,34 @@ impl PlacementBench<'_> {
         Executor::open(self.setup(policy)).map_err(queue::not_opened)
     }
 
+    /// One target of the placement, which does everything alone.
+    fn open_alone(&self, target: Target, side: &Side) -> Result<Executor, Failure> {
+        let operation = side.plan.operation.clone();
+        let setup = match target {
+            Target::Cpu => self.setup_of(operation, Policy::Cpu, &[]),
+            Target::Device(_) => {
+                self.setup_of(operation, Policy::Device, std::slice::from_ref(side))
+            }
+        };
+        Executor::open(setup).map_err(queue::not_opened)
+    }
+
     /// The sources, in memory that every target reaches.
     fn sources(&self) -> Result<Vec<Slice>, Failure> {
-        let side =
-            self.device.as_ref().or(self.cpu.as_ref()).ok_or_else(|| {
-                Failure::new(FailureKind::Internal, "a placement without targets")
-            })?;
+        let is_registered = |side: &&Side| side.plan.capability.memory != MemoryKind::Any;
+        let side = (self.devices.iter().find(is_registered))
+            .or_else(|| self.sides().last())
+            .ok_or_else(|| Failure::new(FailureKind::Internal, "a placement without targets"))?;
         let memory = side.plan.capability.memory;
         self.buffers.source.sources(&*side.device, memory)
     }
 
     /// Jobs in flight on each target.
-    fn depths(&self) -> [usize; 2] {
-        [cpu_depth(self.test), self.test.depth]
+    fn depths(&self) -> Vec<usize> {
+        let devices = self.devices.iter().map(|_| self.test.depth);
+        std::iter::once(cpu_depth(self.test))
+            .chain(devices)
+            .collect()
     }
 
     fn params(&self) -> LoopParams {
@@ -245,26 +275,29 @@ impl PlacementBench<'_> {
         sources: &[Slice],
         cache: &'b RefCell<ReferenceCache>,
     ) -> Result<Checkers<'b>, Failure> {
-        let mut checkers: Checkers<'b> = [None, None];
-        for (target, alone) in [(Target::Cpu, Policy::Cpu), (Target::Device, Policy::Device)] {
+        let mut checkers: Checkers<'b> = self.targets().map(|_| None).collect();
+        for target in self.targets() {
             let Some(side) = self.side(target) else {
                 continue;
             };
             let (name, config) = (&side.device.info().name, &side.plan.operation);
             let checker = OutputChecker::new(name, config, &self.buffers, cache, self.deadline);
-            checkers[target as usize] = Some(checker);
+            // Alone, a device is the first.
+            let place = usize::from(target != Target::Cpu);
+            let mut own: Checkers<'b> = vec![None, None];
+            own[place] = Some(checker);
             let order = (0..sources.len() as u32).collect();
             let mut queue = PlacementQueue::new(
-                self.open(alone)?,
+                self.open_alone(target, side)?,
                 (sources.to_vec(), order),
-                checkers,
-                [0, 0],
+                own,
+                vec![0, 0],
                 self.test.operation,
                 self.clock.clone(),
             );
             let all = Until::Count(sources.len() as u64);
             closed_loop::run(&mut queue, &self.params(), all)?;
-            checkers = queue.into_checkers();
+            checkers[target.index()] = queue.into_checkers().swap_remove(place);
         }
         Ok(checkers)
     }
@@ -321,7 +354,7 @@ impl PlacementBench<'_> {
         Ok(timed)
     }
 
-    /// Tears both contexts and all buffers down and sets them up again.
+    /// Tears all contexts and buffers down and sets them up again.
     fn set_up_again(&self, queue: &mut PlacementQueue<'_>) -> Result<(), Failure> {
         queue.let_go();
         queue.executor.reconfigure().map_err(queue::not_opened)?;
@@ -354,7 +387,7 @@ impl PlacementBench<'_> {
             initiator: self.initiator(),
             streams,
             cpu: target(Target::Cpu),
-            device: target(Target::Device),
+            devices: self.targets().skip(1).filter_map(target).collect(),
             bounce_copies: report.bounce_copies,
             bounce_bytes: report.bounce_bytes,
             events: report
@@ -403,17 +436,17 @@ impl PlacementBench<'_> {
     }
 }
 
-/// How the outputs were verified; both targets' ways where they differ.
+/// How the outputs were verified; all targets' ways where they differ.
 fn summary(checkers: &Checkers<'_>) -> Result<Check, Failure> {
-    let mut checks = Vec::with_capacity(TARGETS.len());
+    let mut checks = Vec::with_capacity(checkers.len());
     for checker in checkers.iter().flatten() {
         checks.push(checker.summary()?);
     }
     let first = checks.first().cloned();
     let mut check =
         first.ok_or_else(|| Failure::new(FailureKind::Internal, "a placement without targets"))?;
-    for other in &checks[1..] {
-        if other.method != check.method {
+    for (index, other) in checks.iter().enumerate().skip(1) {
+        if checks[..index].iter().all(|one| one.method != other.method) {
             check.method = format!("{}; {}", check.method, other.method);
         }
     }
@@ -423,13 +456,11 @@ fn summary(checkers: &Checkers<'_>) -> Result<Check, Failure> {
 fn target_report(report: &Report, target: Target) -> Option<&TargetReport> {
     match target {
         Target::Cpu => report.cpu.as_ref(),
-        Target::Device => report.device.as_ref(),
+        Target::Device(device) => report.devices.get(device),
     }
 }
 
-/// CPU time of both targets' own threads.
+/// CPU time of all targets' own threads.
 fn cpu_time(report: &Report) -> CpuTime {
-    (TARGETS.into_iter())
-        .filter_map(|target| target_report(report, target))
-        .fold(CpuTime::default(), |sum, target| sum.plus(target.cpu_time))
+    (report.targets()).fold(CpuTime::default(), |sum, target| sum.plus(target.cpu_time))
 }

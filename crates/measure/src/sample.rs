@@ -113,9 +113,9 @@ pub struct PlacementRecord {
     /// The CPU's target, if the policy has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<TargetRecord>,
-    /// The device's target, if the policy has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub device: Option<TargetRecord>,
+    /// The devices' targets, in the order of the test, if the policy has any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<TargetRecord>,
     /// Chunks that were copied because a target could not reach their memory, warm-up included.
     pub bounce_copies: u64,
     /// Bytes of those.

@@ -28,7 +28,8 @@ pub const SAMPLE_BYTES_MAX: u64 = 4 << 30;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
-    /// The device by name, as in `cpu` or `emulated:bf2`.
+    /// The device by name, as in `cpu` or `emulated:bf2`. The devices that share the stream of a
+    /// placement stand behind each other: `dpu0/cpu+dpu0/dpdk:mlx5_0`.
     pub device: String,
     /// How an emulated device times its completions; `virtual` if absent. Devices with a clock
     /// of their own do not look at it.
@@ -95,6 +96,13 @@ pub struct Test {
     /// Orders the buffers.
     #[serde(default)]
     pub seed: u64,
+}
+
+impl Test {
+    /// The names of the devices that take part.
+    pub fn devices(&self) -> impl Iterator<Item = &str> {
+        self.device.split('+')
+    }
 }
 
 /// Whether contexts are reused.

@@ -48,7 +48,8 @@ pub struct Worker {
 fn is_virtual(test: &Test) -> bool {
     let takes_part = test.placement.is_none_or(Policy::uses_device);
     let is_asked = matches!(test.timing, None | Some(Timing::Virtual));
-    takes_part && is_asked && overside_backends::profile_of(&test.device).is_some()
+    let is_emulated = |device: &str| overside_backends::profile_of(device).is_some();
+    takes_part && is_asked && test.devices().all(is_emulated)
 }
 
 /// What a test's buffers depend on.
@@ -190,22 +191,32 @@ impl Worker {
         policy: Policy,
         (deadline, clock): (Instant, Clock),
     ) -> Result<Sample, Failure> {
-        let mut side = |target: Target, used: bool| {
-            used.then(|| {
-                let alone = target_test(test, target);
-                let device = self.device(&alone, &clock)?;
-                let plan = plan(&alone, &*device)?;
-                Ok::<_, Failure>(Side { device, plan })
-            })
-            .transpose()
+        let mut side = |target: Target| {
+            let alone = target_test(test, target);
+            let device = self.device(&alone, &clock)?;
+            let plan = plan(&alone, &*device)?;
+            Ok::<_, Failure>(Side { device, plan })
         };
+        let cpu = policy.uses_cpu().then(|| side(Target::Cpu)).transpose()?;
+        let count = if policy.uses_device() {
+            test.devices().count()
+        } else {
+            0
+        };
+        let devices: Result<Vec<Side>, Failure> = (0..count
+            .min(overside_placement::DEVICES_MAX + 1))
+            .map(|device| side(Target::Device(device)))
+            .collect();
         let bench = PlacementBench {
             test,
             policy,
-            cpu: side(Target::Cpu, policy.uses_cpu())?,
-            device: side(Target::Device, policy.uses_device())?,
+            cpu,
+            devices: devices?,
             buffers: self.buffers(test)?,
-            profile: self.profile(&test.device)?,
+            profile: match test.devices().count() {
+                1 => self.profile(&test.device)?,
+                _ => None,
+            },
             clock,
             deadline,
         };

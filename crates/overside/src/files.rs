@@ -121,8 +121,8 @@ impl<'a> Files<'a> {
             options.chunk_bytes = chunk_bytes;
         }
         if let Some(name) = placement.device() {
-            let device = overside_backends::open_accelerator(name, placement.threads());
-            options.device = device.map_err(|error| error.to_string())?;
+            let devices = overside_backends::open_accelerators(name, placement.threads());
+            options.devices = devices.map_err(|error| error.to_string())?;
         }
         let path = request.arguments.placement_file.as_deref();
         Ok(Self {

@@ -88,8 +88,8 @@ impl<'a> Run<'a> {
         }
         options.chunk_bytes = arguments.search.chunk_bytes;
         if let Some(name) = placement.device() {
-            let device = overside_backends::open_accelerator(name, options.threads);
-            options.device = device.map_err(|error| error.to_string())?;
+            let devices = overside_backends::open_accelerators(name, options.threads);
+            options.devices = devices.map_err(|error| error.to_string())?;
         }
         let recursive = arguments.search.recursive;
         let nothing_named = files.is_empty();

@@ -1,4 +1,4 @@
-//! What is told of the verification of a device's results.
+//! What is told of the verification of devices' results.
 
 use overside_placement::Report;
 
@@ -6,11 +6,14 @@ use overside_placement::Report;
 pub fn text(report: &Report) -> Option<String> {
     let verification = &report.verification;
     let all = verification.chunks + verification.unverified;
+    let devices: Vec<&str> = (report.devices.iter())
+        .map(|device| device.device.as_str())
+        .collect();
     (all > 0).then(|| {
         format!(
             "{} of {all} results of {} verified in {:.1} ms of CPU time",
             verification.chunks,
-            report.device.as_ref().map_or("", |device| &device.device),
+            devices.join(" and "),
             verification.cpu_time.host_ns as f64 / 1e6
         )
     })

@@ -24,9 +24,6 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// The device of a target.
 pub(crate) struct Lane {
     target: Target,
-    /// As it was given.
-    given: Arc<dyn Device>,
-    /// With its time limit, where it has one.
     device: Arc<dyn Device>,
     clock: Clock,
     pub(crate) config: ContextConfig,
@@ -91,7 +88,6 @@ impl Lane {
                 id,
                 max_segments,
             },
-            given: Arc::clone(device),
             device: match target {
                 Target::Cpu => Arc::clone(device),
                 Target::Device(_) => {
@@ -146,9 +142,9 @@ impl Lane {
         }
     }
 
-    /// The device, as it was given.
+    /// The device, with its time limit where it has one.
     pub(crate) fn device(&self) -> &Arc<dyn Device> {
-        &self.given
+        &self.device
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -184,6 +184,16 @@ pub struct DecisionRecord {
     pub reason: String,
 }
 
+impl DecisionRecord {
+    /// Whose the fraction is, for people.
+    pub fn rest(&self) -> String {
+        match self.target {
+            Target::Cpu => "the device".into(),
+            Target::Device(device) => format!("what is behind device {}", device + 1),
+        }
+    }
+}
+
 /// Events and decisions, bounded.
 #[derive(Debug, Default)]
 pub(crate) struct Log {

@@ -15,13 +15,13 @@ const THREADS_MAX: usize = 1024;
 /// Who does the work.
 pub(crate) struct PlacementArgs {
     pub(crate) policy: Policy,
-    pub(crate) device: Option<Arc<dyn Device>>,
+    pub(crate) devices: Vec<Arc<dyn Device>>,
     pub(crate) threads: usize,
     pub(crate) verify: Option<Verify>,
 }
 
 impl PlacementArgs {
-    /// Understands the arguments and opens the device. Without a placement it is the CPU alone, or
+    /// Understands the arguments and opens the devices. Without a placement it is the CPU alone, or
     /// adaptive if there is a device.
     pub(crate) fn new(
         py: Python<'_>,
@@ -48,11 +48,11 @@ impl PlacementArgs {
                 )));
             }
         };
-        let open = |name| py.detach(|| overside_backends::open_accelerator(name, threads));
-        let device = device.map(open).transpose().map_err(errors::device)?;
+        let open = |names| py.detach(|| overside_backends::open_accelerators(names, threads));
+        let devices = device.map(open).transpose().map_err(errors::device)?;
         Ok(Self {
             policy,
-            device: device.flatten(),
+            devices: devices.unwrap_or_default(),
             threads,
             verify: verify.map(str::parse).transpose().map_err(refused)?,
         })

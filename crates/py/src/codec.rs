@@ -28,7 +28,7 @@ pub(crate) fn compression(
         container: Some(format.parse().map_err(refused)?),
         level,
         policy: targets.policy,
-        device: targets.device,
+        devices: targets.devices,
         threads: targets.threads,
         verify: targets.verify.unwrap_or(Verify::All),
         ..Options::default()
@@ -45,7 +45,7 @@ pub(crate) fn decompression(format: Option<&str>, targets: PlacementArgs) -> PyR
     Ok(Options {
         container,
         policy: targets.policy,
-        device: targets.device,
+        devices: targets.devices,
         threads: targets.threads,
         verify: targets.verify.unwrap_or(Verify::All),
         ..Options::default()

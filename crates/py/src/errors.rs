@@ -107,7 +107,9 @@ pub(crate) fn stream(error: StreamError) -> PyErr {
 /// What is raised for an error of an executor.
 pub(crate) fn executor(error: ExecutorError) -> PyErr {
     match error {
-        ExecutorError::NoTarget { .. } | ExecutorError::Percent(_) => refused(error),
+        ExecutorError::NoTarget { .. }
+        | ExecutorError::Shares { .. }
+        | ExecutorError::TooManyDevices(_) => refused(error),
         ExecutorError::Open(OpenError::Operation(error)) => operation(error),
         ExecutorError::Memory(_) => PyMemoryError::new_err(error.to_string()),
         error => DEVICE.error(error),

@@ -103,7 +103,7 @@ pub(crate) fn find(
             targets = targets.for_bytes(text.len(), BYTES_A_THREAD);
         }
         options.policy = targets.policy;
-        options.device = targets.device;
+        options.devices = targets.devices;
         options.threads = targets.threads;
         options.verify = targets.verify.unwrap_or(options.verify);
         let done = py.detach(|| search(data, options)).map_err(raised)?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use overside_compress::{Container, Summary};
 use overside_device::{Applied, Provenance};
 use overside_ops::variants;
-use overside_placement::Report;
+use overside_placement::{Report, Target};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -95,7 +95,7 @@ impl Write for OutputBuffer {
 /// A target that did something.
 #[derive(Serialize)]
 pub(crate) struct Place {
-    target: &'static str,
+    target: String,
     /// Chunks, or members in pieces.
     chunks: u64,
     #[serde(flatten)]
@@ -104,12 +104,14 @@ pub(crate) struct Place {
 
 /// Where the chunks of an executor ran.
 fn targets(report: &Report) -> Vec<Place> {
-    let targets = [("cpu", &report.cpu), ("device", &report.device)];
-    (targets.into_iter())
+    let cpu = report.cpu.iter().map(|part| (Target::Cpu, part));
+    let devices = report.devices.iter().enumerate();
+    let devices = devices.map(|(index, part)| (Target::Device(index), part));
+    (cpu.chain(devices))
+        .filter(|(_, part)| part.chunks > 0)
         .filter_map(|(target, part)| {
-            let part = part.as_ref().filter(|part| part.chunks > 0)?;
             Some(Place {
-                target,
+                target: target.to_string(),
                 chunks: part.chunks,
                 applied: part.applied.clone()?,
             })
@@ -122,7 +124,7 @@ pub(crate) fn places(summary: &Summary) -> Vec<Place> {
     let mut places = summary.report.as_ref().map_or_else(Vec::new, targets);
     if summary.streamed > 0 {
         places.push(Place {
-            target: "cpu",
+            target: Target::Cpu.to_string(),
             chunks: summary.streamed,
             applied: streamed(summary.container),
         });

@@ -9,7 +9,7 @@ from typing import Any
 
 from overside import _core
 from overside.errors import UserError
-from overside.tasks.common import Json, Machine, Parameter, Task
+from overside.tasks.common import Json, Machine, Parameter, Task, device_names
 
 #: JSON pointer below the entry, message, suggestion.
 Finding = tuple[str, str, str | None]
@@ -129,7 +129,12 @@ def _name(value: Any, parameter: Parameter, here: Machine) -> tuple[str, str | N
 _OTHER_BACKENDS = ("doca",)
 
 
-def _device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, str | None] | None:
+def _device(names: str, here: Machine, links: Sequence[str]) -> tuple[str, str | None] | None:
+    wrong = (_one_device(name, here, links) for name in device_names(names))
+    return next((problem for problem in wrong if problem), None)
+
+
+def _one_device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, str | None] | None:
     if name in links:
         return None
     node, slash, rest = name.partition("/")

@@ -370,9 +370,11 @@ def _late_share(samples: Sequence[Json]) -> float | None:
 def _late(sample: Json) -> float | None:
     """Of the completions, those that came late; of a placement, which has one time for all of
     them, the time during which one was overdue."""
-    target = (sample.get("placement") or {}).get("device")
-    if isinstance(target, dict):
-        part, whole = target.get("overdue_ns"), sample.get("elapsed_ns")
+    devices = (sample.get("placement") or {}).get("devices")
+    if devices:
+        overdue = [device.get("overdue_ns") for device in devices]
+        part = sum(overdue) if all(isinstance(ns, int) for ns in overdue) else None
+        whole = sample.get("elapsed_ns")
     else:
         jobs = (sample.get("work") or {}).get("jobs")
         part, whole = sample["late"], sample.get("late_of", jobs)
@@ -382,7 +384,7 @@ def _late(sample: Json) -> float | None:
 
 
 def _late_reason(samples: Sequence[Json], limit: float) -> str:
-    placed = any((sample.get("placement") or {}).get("device") for sample in samples)
+    placed = any((sample.get("placement") or {}).get("devices") for sample in samples)
     what = "of the time a completion was overdue" if placed else "of the completions came late"
     return (
         f"the emulated timing is invalid: more than {limit * 100:g} % {what}; use timing=virtual, "
@@ -415,9 +417,10 @@ def _ran(sample: Json) -> Json:
     placement = sample.get("placement")
     if not placement:
         return {"timing": sample.get("timing"), **(sample.get("applied") or {})}
-    targets = {
-        target: (placement.get(target) or {}).get("applied") or {} for target in ("cpu", "device")
-    }
+    devices = enumerate(placement.get("devices") or [], 1)
+    parts = {"cpu": placement.get("cpu") or {}}
+    parts |= {f"device{number if number > 1 else ''}": device for number, device in devices}
+    targets = {target: part.get("applied") or {} for target, part in parts.items()}
     return {
         f"{target} target's {name}": v
         for target, about in targets.items()

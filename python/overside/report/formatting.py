@@ -172,7 +172,9 @@ def value(anything: object) -> str:
 
 def device(name: object) -> str:
     """A device as a reader knows it: `emulated:bf2` is an emulated BlueField-2."""
-    text = clean(name, 80)
+    text = clean(name, 200)
+    if "+" in text:
+        return " + ".join(device(one) for one in text.split("+"))
     if text.startswith("emulated:"):
         return f"emulated {card(text.removeprefix('emulated:'))}"
     known = {"cpu": "CPU", "shm": "shared memory", "ucx": "UCX"}

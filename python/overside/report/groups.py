@@ -165,7 +165,7 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
         work = ", ".join(formatting.choice(test.task, name, parameters) for name in labelled)
         who = work
     is_cpu = device in {"cpu", ""}
-    if device.startswith("emulated:"):
+    if device.startswith("emulated:") and "+" not in device:
         card = formatting.card(device.removeprefix("emulated:"))
         who = f"{card}, {work}" if work else card
     elif not is_cpu:

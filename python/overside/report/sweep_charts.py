@@ -111,7 +111,7 @@ def _totals(point: Point) -> Iterator[tuple[str, float]]:
 
 
 def _rows(series: Series, point: Point, totals: dict[str, float]) -> Iterator[tuple[str, ...]]:
-    target = (point.test.placement or {}).get("device") or {}
+    target = ((point.test.placement or {}).get("devices") or [{}])[0]
     for stage, name in STAGES:
         if stage in totals:
             count = target.get("setups" if stage in _ONCE else "jobs")

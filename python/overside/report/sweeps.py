@@ -76,9 +76,12 @@ class Point:
 
     @property
     def name(self) -> str:
-        """`cpu`, `40 %`, `device`, `adaptive`."""
+        """`cpu`, `40 %`, `device`, `adaptive`; `90 + 10 %` of several devices."""
         if self.asked is None:
             return "adaptive"
+        placement = str(self.test.parameters["placement"])
+        if "+" in placement:
+            return f"{placement.removeprefix('split:').replace('+', ' + ')} %"
         return {0.0: "CPU alone", 100.0: "device alone"}.get(self.asked, f"{self.asked:g} %")
 
     @property
@@ -269,7 +272,7 @@ def _percent(placement: object) -> float | None:
     running, and for what is no placement."""
     text = {"cpu": "0", "device": "100"}.get(str(placement), str(placement).removeprefix("split:"))
     try:
-        return float(text)
+        return sum(float(share) for share in text.split("+"))
     except ValueError:
         return None
 

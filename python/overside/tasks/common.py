@@ -238,6 +238,16 @@ class ExternalTask(Task):
         """Undoes `prepare`; called once whenever `prepare` was, whatever happened since."""
 
 
+def device_names(devices: str) -> list[str]:
+    """The devices that share a stream: `dpu0/cpu+dpu0/dpdk:mlx5_0` are two."""
+    return devices.split("+")
+
+
+def is_emulated(devices: str) -> bool:
+    """Whether one of them is emulated."""
+    return any(name.startswith("emulated:") for name in device_names(devices))
+
+
 @dataclass(frozen=True)
 class Machine:
     """What can be measured here: asked once, before tests are planned."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overside.tasks.common import Json, Machine, MeasuredTask
+from overside.tasks.common import Json, Machine, MeasuredTask, is_emulated
 
 #: Who copies over shared memory; the other variants are transports of UCX.
 _COPIERS = ("engine", "caller")
@@ -23,7 +23,7 @@ class DmaTask(MeasuredTask):
         copies = full["variant"] in _COPIERS
         if link != ("shm" if copies else "ucx"):
             full["variant"] = "engine" if link == "shm" else None
-        emulated = full["device"].startswith("emulated:")
+        emulated = is_emulated(full["device"])
         full["timing"] = (full["timing"] or "virtual") if emulated else None
         if full["variant"] != "engine" and full["timing"] != "paced":
             full["engine_core"] = None

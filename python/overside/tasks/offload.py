@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from overside import _core
-from overside.tasks.common import Json, Machine, MeasuredTask, operation
+from overside.tasks.common import (
+    Json,
+    Machine,
+    MeasuredTask,
+    device_names,
+    is_emulated,
+    operation,
+)
 
 
 class OffloadTask(MeasuredTask):
@@ -30,7 +37,7 @@ class OffloadTask(MeasuredTask):
         if full["setting"] == "reconfiguration":
             full["depth"] = 1
         full["batch"] = min(full["batch"], full["depth"])
-        emulated = full["device"].startswith("emulated:")
+        emulated = is_emulated(full["device"])
         full["timing"] = (full["timing"] or "virtual") if emulated else None
         if emulated or "/" in full["device"]:
             full["threads"], full["cores"] = 1, None
@@ -59,6 +66,9 @@ class OffloadTask(MeasuredTask):
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
         """A device is not there, or is there and cannot do this."""
+        reason = _not_shared(parameters)
+        if reason is not None:
+            return reason
         for target in _targets(parameters):
             reason = cannot(self.operation(target), target, machine)
             if reason is not None:
@@ -68,16 +78,21 @@ class OffloadTask(MeasuredTask):
     def doubt(self, parameters: Json, machine: Machine) -> str | None:
         """The compressed side of data that do not shrink is longer than the other."""
         operation, size = self.operation(parameters), parameters["buffer_size"]
-        device = machine.device(parameters["device"])
-        if device is None or not operation.startswith("decompress-"):
+        if not operation.startswith("decompress-"):
             return None
-        capability = next((c for c in device["capabilities"] if c["operation"] == operation), None)
-        if capability is None or capability["max_source_bytes"] >= _compressed_most(size):
-            return None
-        return (
-            f"{device['name']} takes at most {capability['max_source_bytes']} bytes for "
-            f"{operation}, and what does not shrink is longer when compressed"
-        )
+        for name in device_names(parameters["device"]):
+            device = machine.device(name) or {"capabilities": []}
+            taken = [
+                capability["max_source_bytes"]
+                for capability in device["capabilities"]
+                if capability["operation"] == operation
+            ]
+            if taken and taken[0] < _compressed_most(size):
+                return (
+                    f"{name} takes at most {taken[0]} bytes for {operation}, and what does not "
+                    "shrink is longer when compressed"
+                )
+        return None
 
 
 def cannot(operation: str, target: Json, machine: Machine) -> str | None:
@@ -106,7 +121,7 @@ def _placed(full: Json) -> Json:
         full["sizes"] = "fixed"
     # The executor rings its doorbells and waits for completions in its own way.
     full["batch"] = full["completion"] = None
-    emulated = full["device"].startswith("emulated:")
+    emulated = is_emulated(full["device"])
     full["timing"] = (full["timing"] or "virtual") if emulated else None
     if full["placement"] != "device":
         full["cpu_variant"] = full["cpu_variant"] or "auto"
@@ -127,11 +142,23 @@ def _targets(parameters: Json) -> list[Json]:
         return [parameters]
     targets = []
     if chosen != "cpu":
-        targets.append(parameters)
+        names = device_names(parameters["device"])
+        targets += [{**parameters, "device": name} for name in names]
     if chosen != "device":
         own = {"device": "cpu", "variant": parameters["cpu_variant"], "depth": None}
         targets.append({**parameters, **own})
     return targets
+
+
+def _not_shared(parameters: Json) -> str | None:
+    """Why several devices, or one, cannot share the stream as the placement says, or `None`."""
+    names, placement = device_names(parameters["device"]), parameters["placement"]
+    if placement is None and len(names) > 1:
+        return "without a placement there is one device; placement=device has all of them share"
+    shares = str(placement).removeprefix("split:").split("+")
+    if str(placement).startswith("split:") and len(shares) != len(names):
+        return f"{placement} has not one percentage for each of {', '.join(names)}"
+    return None
 
 
 def _compressed_most(size: int) -> int:

@@ -21,7 +21,7 @@ fn card(name: &str) -> Arc<dyn Device> {
 fn on(policy: Policy, device: &str, options: Options) -> Options {
     Options {
         policy,
-        device: Some(card(device)),
+        devices: vec![card(device)],
         ..options
     }
 }
@@ -29,16 +29,20 @@ fn on(policy: Policy, device: &str, options: Options) -> Options {
 /// Chunks of the two targets.
 fn chunks(summary: &Summary) -> (u64, u64) {
     let report = summary.report.as_ref().unwrap();
-    let chunks = |target: &Option<overside_placement::TargetReport>| {
+    let chunks = |target: Option<&overside_placement::TargetReport>| {
         target.as_ref().map_or(0, |target| target.chunks)
     };
-    (chunks(&report.cpu), chunks(&report.device))
+    (chunks(report.cpu.as_ref()), chunks(report.devices.first()))
 }
 
 #[test]
 fn both_targets_make_one_gzip_file() {
     let content = [text(400_000), noise(100_000), text(300_000)].concat();
-    for policy in [Policy::Device, Policy::Split(40.0), Policy::Adaptive] {
+    for policy in [
+        Policy::Device,
+        Policy::split(40.0).unwrap(),
+        Policy::Adaptive,
+    ] {
         let options = on(policy, "emulated:bf2", options(Container::Gzip));
         let (bytes, made) = compressed(&content, &options);
         let (back, read) = decompressed(&bytes).unwrap();
@@ -67,7 +71,11 @@ fn both_targets_read_what_can_be_read_side_by_side() {
         (Container::Lz4, "emulated:bf3"),
     ] {
         let (bytes, made) = compressed(&content, &options(container));
-        for policy in [Policy::Device, Policy::Split(50.0), Policy::Adaptive] {
+        for policy in [
+            Policy::Device,
+            Policy::split(50.0).unwrap(),
+            Policy::Adaptive,
+        ] {
             let options = on(policy, device, options(container));
             let mut back = Vec::new();
             let read = decompress(&bytes[..], &mut back, &options).unwrap();

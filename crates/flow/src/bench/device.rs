@@ -1,7 +1,6 @@
 //! What a device did of a pass.
 
 use overside_device::{Applied, CpuTime};
-use overside_placement::TargetReport;
 
 use crate::pack::CodecPool;
 
@@ -29,18 +28,20 @@ impl DeviceWork {
     pub(super) fn of(pool: &CodecPool) -> Self {
         let mut work = Self::default();
         for (_, report) in pool.reports() {
-            let chunks =
-                |target: &Option<TargetReport>| target.as_ref().map_or(0, |target| target.chunks);
-            work.jobs += chunks(&report.device);
-            work.cpu_jobs += chunks(&report.cpu);
-            for target in [&report.device, &report.cpu].into_iter().flatten() {
+            work.jobs += report
+                .devices
+                .iter()
+                .map(|device| device.chunks)
+                .sum::<u64>();
+            work.cpu_jobs += report.cpu.as_ref().map_or(0, |cpu| cpu.chunks);
+            for target in report.targets() {
                 work.cpu = work.cpu.plus(target.cpu_time);
                 // An agent's device is emulated on the agent's machine.
                 if !target.device.contains('/') {
                     work.emulator_ns += target.cpu_time.emulator_ns;
                 }
             }
-            if let Some(device) = report.device {
+            for device in report.devices {
                 work.failed += device.failed;
                 work.late += device.late;
                 work.applied = work.applied.or(device.applied);

@@ -10,7 +10,9 @@ use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_base::lock;
 use overside_device::{Device, ExternalBytes, OpenError, Operation, OperationConfig};
 use overside_ops::Direction;
-use overside_placement::{Chunk, ChunkResult, Executor, Policy, Report, Setup, Verify};
+use overside_placement::{
+    Chunk, ChunkResult, DeviceSetup, Executor, Policy, Report, Setup, Verify,
+};
 
 use crate::Error;
 
@@ -24,8 +26,8 @@ const DEVICE_DEPTH: usize = 16;
 pub struct Placement {
     /// Which target gets what.
     pub policy: Policy,
-    /// The device.
-    pub device: Option<Arc<dyn Device>>,
+    /// The devices.
+    pub devices: Vec<Arc<dyn Device>>,
     /// Which of its results are verified before they count.
     pub verify: Verify,
 }
@@ -59,10 +61,10 @@ impl Executors {
         }
     }
 
-    /// Whether the device can do it.
+    /// Whether a device can do it.
     pub(super) fn has(&self, operation: Operation) -> bool {
-        let device = self.placement.device.as_ref();
-        device.is_some_and(|device| device.capabilities().get(operation).is_some())
+        let can = |device: &Arc<dyn Device>| device.capabilities().get(operation).is_some();
+        self.placement.devices.iter().any(can)
     }
 
     /// Shares of about the same number, in order, one for each thread that may submit.
@@ -143,11 +145,15 @@ impl Executors {
         };
         Ok(Executor::open(Setup {
             cpu: Some(Arc::new(cpu)),
-            device: placement.device.clone(),
+            devices: (placement.devices.iter())
+                .map(|device| DeviceSetup {
+                    depth: DEVICE_DEPTH,
+                    ..DeviceSetup::new(Arc::clone(device))
+                })
+                .collect(),
             source_bytes,
             destination_bytes,
             cpu_depth: 2 * self.threads,
-            device_depth: DEVICE_DEPTH,
             verify: placement.verify,
             ..Setup::new(operation, placement.policy)
         })?)

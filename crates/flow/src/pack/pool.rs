@@ -85,7 +85,7 @@ impl CodecPool {
         match &self.executors {
             Some(executors) => executors.run(operation, level, jobs),
             None => {
-                let (policy, target) = (Policy::Device, Target::Device);
+                let (policy, target) = (Policy::Device, Target::Device(0));
                 Err(overside_placement::Error::NoTarget { policy, target }.into())
             }
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use overside_placement::Policy;
+use overside_placement::{Policy, Shares};
 
 use super::word::as_words;
 
@@ -18,8 +18,8 @@ pub enum StagePlacement {
     Device,
     /// On this node; the host does again what that fails at.
     Node(String),
-    /// So many percent of the bytes, 0 to 100, on the stage's node or device.
-    Split(f64),
+    /// So many percent of the bytes on the stage's node, or on each of its devices.
+    Split(Shares),
     /// On the stage's node as long as that keeps up, or as the controller of
     /// [`Policy::Adaptive`] divides it between host and device.
     Adaptive,
@@ -31,7 +31,7 @@ impl StagePlacement {
         match self {
             Self::Host | Self::Node(_) => Policy::Cpu,
             Self::Device => Policy::Device,
-            Self::Split(percent) => Policy::Split(*percent),
+            Self::Split(shares) => Policy::Split(*shares),
             Self::Adaptive => Policy::Adaptive,
         }
     }
@@ -46,7 +46,7 @@ impl FromStr for StagePlacement {
             "device" => Self::Device,
             "adaptive" => Self::Adaptive,
             _ if text.starts_with("split:") => match text.parse() {
-                Ok(Policy::Split(percent)) => Self::Split(percent),
+                Ok(Policy::Split(shares)) => Self::Split(shares),
                 Ok(_) => Self::Host,
                 Err(error) => return Err(error.to_string()),
             },
@@ -61,7 +61,7 @@ impl fmt::Display for StagePlacement {
             Self::Host => f.write_str("host"),
             Self::Device => f.write_str("device"),
             Self::Node(name) => f.write_str(name),
-            Self::Split(percent) => write!(f, "split:{percent}"),
+            Self::Split(shares) => write!(f, "split:{shares}"),
             Self::Adaptive => f.write_str("adaptive"),
         }
     }

@@ -382,8 +382,7 @@ pub(super) fn rows(pieces: &[Piece]) -> u64 {
 pub(super) fn devices(reports: &[(Operation, ExecutorReport)]) -> Vec<DeviceReport> {
     let mut all: Vec<DeviceReport> = Vec::new();
     for (operation, report) in reports {
-        let targets = [report.cpu.as_ref(), report.device.as_ref()];
-        for target in targets.into_iter().flatten() {
+        for target in report.targets() {
             let (operation, device) = (operation.to_string(), target.device.clone());
             let known =
                 (all.iter_mut()).find(|one| (&one.operation, &one.device) == (&operation, &device));

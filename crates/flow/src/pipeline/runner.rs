@@ -81,18 +81,20 @@ pub(super) fn apply(
     Ok(all)
 }
 
-/// A stage for a schema, with that device.
+/// A stage for a schema, with that device, or those.
 pub(super) fn compile(
     stage: &StageDefinition,
     schema: &SchemaRef,
     device: Option<&str>,
 ) -> Result<CompiledStage, Error> {
-    let opened = device.map(|name| overside_backends::open_accelerator(name, 1));
+    let opened = device.map(|name| overside_backends::open_accelerators(name, 1));
     let opened = opened.transpose();
     let opened = opened.map_err(|error| in_stage(stage.name(), Error::Refused(error.to_string())));
     let policy = stage.device_policy();
     let resources = Resources {
-        device: opened?.flatten().map(|device| (device, policy)),
+        devices: opened?
+            .filter(|devices| !devices.is_empty())
+            .map(|devices| (devices, policy)),
     };
     let compiled = stage.compile(schema, &resources);
     compiled.map_err(|error| in_stage(stage.name(), error))

@@ -62,8 +62,8 @@ pub(crate) trait StageKind: Debug + Send + Sync {
 /// What a stage may use on the machine that it runs on.
 #[derive(Clone, Default)]
 pub(crate) struct Resources {
-    /// The device that takes part, and which part.
-    pub device: Option<(Arc<dyn Device>, Policy)>,
+    /// The devices that take part, and which part.
+    pub devices: Option<(Vec<Arc<dyn Device>>, Policy)>,
 }
 
 /// Makes what one thread works with.

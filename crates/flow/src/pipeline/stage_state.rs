@@ -64,9 +64,7 @@ impl StageState {
     ) -> Self {
         let route = match (definition.placement(), &link) {
             (_, None) => Route::Host,
-            (StagePlacement::Split(percent), _) => {
-                Route::Split(WeightedSplit::new(percent / 100.0))
-            }
+            (StagePlacement::Split(shares), _) => Route::Split(WeightedSplit::new(shares)),
             _ => Route::Node,
         };
         Self {
@@ -107,7 +105,7 @@ impl StageState {
         let is_for_node = match &mut self.route {
             Route::Host => false,
             Route::Node => true,
-            Route::Split(split) => split.next(bytes as usize) == Target::Device,
+            Route::Split(split) => split.next(bytes as usize) != Target::Cpu,
         };
         match is_for_node {
             true => {

@@ -84,7 +84,7 @@ fn every_thread_submits_to_the_device() {
         let device = Arc::new(InlineDevice::new(InlineOptions::default()));
         let placement = Placement {
             policy: Policy::Device,
-            device: Some(device),
+            devices: vec![device],
             verify: Verify::None,
         };
         let count = NonZeroUsize::new(count).expect("threads");

@@ -15,17 +15,14 @@ use overside_testkit::{InlineDevice, InlineOptions};
 
 use crate::random::{KINDS, table};
 
-const POLICIES: [Policy; 4] = [
-    Policy::Cpu,
-    Policy::Device,
-    Policy::Split(40.0),
-    Policy::Adaptive,
-];
+fn policies() -> [Policy; 4] {
+    ["cpu", "device", "split:40", "adaptive"].map(|policy| policy.parse().unwrap())
+}
 
 fn pool(policy: Policy, device: Arc<dyn Device>) -> Arc<CodecPool> {
     let placement = Placement {
         policy,
-        device: Some(device),
+        devices: vec![device],
         verify: Verify::All,
     };
     let threads = NonZeroUsize::new(2).expect("two");
@@ -67,7 +64,7 @@ fn every_placement_writes_the_same_bytes_and_reads_them() {
     for batch in batches() {
         for options in ways() {
             let bytes = packed(&batch, options, &threads);
-            for policy in POLICIES {
+            for policy in policies() {
                 let device = Arc::new(InlineDevice::new(InlineOptions::default()));
                 let pool = pool(policy, device);
                 let is_same = packed(&batch, options, &pool) == bytes;
@@ -89,7 +86,7 @@ fn done(pool: &CodecPool, operation: &str) -> u64 {
     let reports = pool.reports();
     let of_it = reports.iter().filter(|(of, _)| *of == operation);
     of_it
-        .filter_map(|(_, report)| Some(report.device.as_ref()?.chunks))
+        .filter_map(|(_, report)| Some(report.devices.first()?.chunks))
         .sum()
 }
 

@@ -69,7 +69,10 @@ fn a_definition_is_what_it_says() {
     let [decompress, errors, partition] = &definition.stages[..] else {
         panic!("three stages");
     };
-    assert_eq!(decompress.placement(), &StagePlacement::Split(50.0));
+    assert_eq!(
+        decompress.placement(),
+        &"split:50".parse::<StagePlacement>().unwrap()
+    );
     assert_eq!(
         (decompress.name(), decompress.node()),
         ("decompress", Some("dpu0"))

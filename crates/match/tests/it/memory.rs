@@ -30,7 +30,7 @@ fn memory_is_read_where_it_is() {
     let text: Arc<[u8]> = b"on I-70\noff\n".repeat(100_000).into();
     for policy in placements() {
         let mut options = options(&["^on"], Answer::Records);
-        options.device = Some(bluefield());
+        options.devices = vec![bluefield()];
         options.policy = policy;
         let mut search = Search::new(options).unwrap();
         let addresses = text.as_ptr_range();

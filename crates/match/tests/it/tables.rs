@@ -188,7 +188,7 @@ fn devices_find_the_same_rows() {
     let batch = table(&DataType::Utf8);
     for policy in placements() {
         let mut options = options(&patterns, Answer::Records);
-        options.device = Some(bluefield());
+        options.devices = vec![bluefield()];
         options.policy = policy;
         let mut search = Search::new(options).unwrap();
         let mut kept = Kept::default();

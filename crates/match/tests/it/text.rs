@@ -108,7 +108,7 @@ fn devices_find_the_same_and_long_lines_are_searched_beside_them() {
     let expected = Oracle::new(&["x Exit [0-9]$"]).lines(&text, false);
     for policy in placements() {
         let mut options = options(&["x Exit [0-9]$"], Answer::Records);
-        options.device = Some(bluefield());
+        options.devices = vec![bluefield()];
         options.policy = policy;
         let mut search = Search::new(options.clone()).unwrap();
         let mut kept = Kept::default();
@@ -122,7 +122,7 @@ fn devices_find_the_same_and_long_lines_are_searched_beside_them() {
         };
         if policy == overside_placement::Policy::Device {
             assert_eq!(chunks(report.cpu.as_ref()), 0, "no chunk ran on the CPU");
-            assert!(chunks(report.device.as_ref()) > 0);
+            assert!(chunks(report.devices.first()) > 0);
         }
         options.answer = Answer::Count;
         let counted = Search::new(options)

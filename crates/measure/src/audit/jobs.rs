@@ -80,7 +80,7 @@ pub(super) fn plant(scratch: &Path) -> std::io::Result<Vec<Planted>> {
     let planted = PLANTED.map(|(mistake, operation, device, fault, times)| {
         let mut test = test(operation, device, &data);
         if mistake == Mistake::SamePartTwice {
-            test.placement = Some(Policy::Split(50.0));
+            test.placement = Policy::split(50.0).ok();
         }
         let honest = Worker::new().measure(&test);
         let sample = if mistake == Mistake::BitsForBytes {

@@ -1,4 +1,4 @@
-//! The figures of a placement, of both targets and of each.
+//! The figures of a placement, of all targets and of each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use overside_device::{CpuTime, Lifecycle, Operation};
 use overside_placement::{Report, Target, TargetReport};
 use overside_probe::Failure;
 
-use super::{PlacementBench, TARGETS, target_report};
+use super::{PlacementBench, target_report};
 use crate::evidence::Evidence;
 use crate::job_totals::{JobTotals, has_compressed_side};
 use crate::lifecycle_times::{LifecycleTimes, mean_stages};
@@ -21,9 +21,9 @@ use crate::warnings::{Late, SampleCounts, warnings};
 pub(super) struct Figures {
     pub operation: Operation,
     /// By target.
-    pub totals: [JobTotals; 2],
+    pub totals: Vec<JobTotals>,
     /// By target: the time with at least one job in flight.
-    pub busy_ns: [u64; 2],
+    pub busy_ns: Vec<u64>,
     pub times: TargetTimes,
     pub elapsed: Duration,
     /// By input, where each has a time of its own.
@@ -36,26 +36,30 @@ pub(super) struct Figures {
 
 /// Times of setting contexts up, by target, and of making buffers.
 pub(super) struct TargetTimes {
-    targets: [(LifecycleTimes, u64); 2],
+    targets: Vec<(LifecycleTimes, u64)>,
     buffers_ns: u64,
 }
 
 impl TargetTimes {
     /// What happened between two reports.
-    pub(super) fn between(before: &Report, after: &Report) -> Self {
+    pub(super) fn between(
+        targets: impl Iterator<Item = Target>,
+        before: &Report,
+        after: &Report,
+    ) -> Self {
         let target = |target| match (target_report(before, target), target_report(after, target)) {
             (before, Some(after)) => since(before, after),
             (_, None) => (LifecycleTimes::default(), 0),
         };
         Self {
-            targets: TARGETS.map(target),
+            targets: targets.map(target).collect(),
             buffers_ns: after.memory_ns.saturating_sub(before.memory_ns),
         }
     }
 
     /// Contexts that were set up.
     pub(super) fn setups(&self, target: Target) -> u64 {
-        self.targets[target as usize].1
+        self.targets[target.index()].1
     }
 }
 
@@ -78,15 +82,24 @@ fn since(before: Option<&TargetReport>, after: &TargetReport) -> (LifecycleTimes
 
 impl Figures {
     pub(super) fn target(&self, target: Target) -> &JobTotals {
-        &self.totals[target as usize]
+        &self.totals[target.index()]
     }
 
     /// EndLocation stages and engine are the sample's.
     fn lead(&self) -> Target {
-        match self.target(Target::Device).jobs {
-            0 => Target::Cpu,
-            _ => Target::Device,
-        }
+        let devices = (0..self.totals.len() - 1).map(Target::Device);
+        (devices.filter(|device| self.target(*device).jobs > 0))
+            .max_by_key(|device| self.target(*device).bytes)
+            .unwrap_or(Target::Cpu)
+    }
+
+    /// The CPU and the devices, whether they did anything or not.
+    fn targets(&self) -> impl Iterator<Item = Target> + use<> {
+        std::iter::once(Target::Cpu).chain((0..self.totals.len() - 1).map(Target::Device))
+    }
+
+    fn of_devices(&self, of: impl Fn(&JobTotals) -> u64) -> u64 {
+        self.totals[1..].iter().map(of).sum()
     }
 
     fn sum(&self, of: impl Fn(&JobTotals) -> u64) -> u64 {
@@ -107,19 +120,17 @@ impl Figures {
     fn means(&self) -> impl Iterator<Item = (&'static str, f64)> + Clone {
         let lead = self.lead();
         let submit = self.job_cost.map(|cost| ("submit", cost.as_nanos() as f64));
-        let stages = mean_stages(self.target(lead), &self.times.targets[lead as usize].0);
+        let stages = mean_stages(self.target(lead), &self.times.targets[lead.index()].0);
         stages.chain(submit)
     }
 
-    /// Mean nanoseconds of the leading target's stages, and both targets' totals.
+    /// Mean nanoseconds of the leading target's stages, and all targets' totals.
     fn stages(&self) -> BTreeMap<String, f64> {
         let means = self.means().map(|(name, ns)| (format!("{name}_ns"), ns));
         let mut all: BTreeMap<String, f64> = means.collect();
-        for target in TARGETS
-            .into_iter()
-            .filter(|target| self.target(*target).jobs > 0)
-        {
-            let times = &self.times.targets[target as usize].0;
+        let worked = |target: &Target| self.target(*target).jobs > 0;
+        for target in self.targets().filter(worked) {
+            let times = &self.times.targets[target.index()].0;
             for (name, times) in self
                 .target(target)
                 .stages()
@@ -130,7 +141,7 @@ impl Figures {
                     all.insert(format!("{target}_{name}_total_ns"), ns);
                 }
             }
-            let busy_ns = self.busy_ns[target as usize] as f64;
+            let busy_ns = self.busy_ns[target.index()] as f64;
             all.insert(format!("{target}_busy_total_ns"), busy_ns);
         }
         all.insert("buffers_total_ns".into(), self.times.buffers_ns as f64);
@@ -140,18 +151,26 @@ impl Figures {
     fn metrics(&self) -> BTreeMap<String, f64> {
         let work = self.work();
         let mut metrics = Metrics::of_work(&work, self.elapsed, self.cpu);
-        for (target, name) in [
-            (Target::Cpu, "cpu_target"),
-            (Target::Device, "device_target"),
-        ] {
-            let (totals, busy_ns) = (self.target(target), self.busy_ns[target as usize]);
+        for target in self.targets() {
+            let (totals, busy_ns) = (self.target(target), self.busy_ns[target.index()]);
             if totals.jobs > 0 && busy_ns > 0 {
                 let rate = totals.bytes as f64 / busy_ns as f64 * 1e3;
-                metrics.put(format!("{name}_throughput"), rate);
+                metrics.put(format!("{target}_target_throughput"), rate);
             }
         }
-        let device_bytes = self.target(Target::Device).bytes as f64;
-        metrics.put("device_share", device_bytes / work.bytes as f64 * 100.0);
+        let share = |bytes: u64| bytes as f64 / work.bytes as f64 * 100.0;
+        metrics.put(
+            "device_share",
+            share(self.of_devices(|device| device.bytes)),
+        );
+        if self.totals.len() > 2 {
+            for target in self.targets().skip(1) {
+                metrics.put(
+                    format!("{target}_own_share"),
+                    share(self.target(target).bytes),
+                );
+            }
+        }
         let engine = self.target(self.lead()).engine_throughput();
         metrics.put("engine_throughput", engine.unwrap_or(f64::NAN));
         let host_s = self.cpu.host_ns as f64 / 1e9;
@@ -167,7 +186,7 @@ impl Figures {
             jobs: self.sum(|target| target.jobs),
             incompressible: self.sum(|target| target.incompressible),
             late: Late::Time {
-                overdue_ns: self.target(Target::Device).overdue_ns,
+                overdue_ns: self.of_devices(|device| device.overdue_ns),
                 elapsed_ns: nanoseconds(self.elapsed),
             },
             varied: self.varied,
@@ -195,7 +214,7 @@ impl PlacementBench<'_> {
         report: &Report,
     ) -> Result<Sample, Failure> {
         let mut evidence = Evidence::measured(figures.cpu);
-        for target in TARGETS {
+        for target in self.targets() {
             let totals = figures.target(target);
             let Some(side) = self.side(target).filter(|_| totals.jobs > 0) else {
                 continue;
@@ -220,9 +239,12 @@ impl PlacementBench<'_> {
             sample.metrics.insert("file_throughput".into(), mean);
         }
         sample.stages = figures.stages();
-        if let (Some(profile), Target::Device) = (&self.profile, lead) {
+        if let (Some(profile), Target::Device(device)) = (&self.profile, lead) {
             let (source_bytes, destination_bytes) = figures.target(lead).mean_sizes();
-            let patterns = self.device.as_ref().map(|it| &it.plan.operation.patterns);
+            let patterns = self
+                .devices
+                .get(device)
+                .map(|it| &it.plan.operation.patterns);
             // What setting up costs is a stream's, not a job's.
             let work = overside_model::Work {
                 patterns: patterns.cloned().unwrap_or_default(),

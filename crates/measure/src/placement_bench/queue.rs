@@ -15,7 +15,7 @@ use crate::plan::is_beyond;
 use crate::verify::OutputChecker;
 
 /// By target.
-pub(super) type Checkers<'a> = [Option<OutputChecker<'a>>; 2];
+pub(super) type Checkers<'a> = Vec<Option<OutputChecker<'a>>>;
 
 /// A stream of chunks through an executor.
 pub(super) struct PlacementQueue<'a> {
@@ -26,7 +26,7 @@ pub(super) struct PlacementQueue<'a> {
     order: Vec<u32>,
     checkers: Checkers<'a>,
     operation: Operation,
-    totals: [JobTotals; 2],
+    totals: Vec<JobTotals>,
     /// Chunks pushed so far; the next one's label.
     pushed: u64,
     /// Of these, filled and not yet told to be submitted: an executor takes them at once.
@@ -35,10 +35,10 @@ pub(super) struct PlacementQueue<'a> {
     pulled: u64,
     piece: Option<ChunkResult>,
     /// By target: its last pieces, to be compared in full when the clock has stopped.
-    kept: [VecDeque<ChunkResult>; 2],
+    kept: Vec<VecDeque<ChunkResult>>,
     /// By target: how many are kept; as many as it has jobs in flight, so that keeping them does not
     /// ask for more buffers than the work does.
-    keeps: [usize; 2],
+    keeps: Vec<usize>,
 }
 
 impl<'a> PlacementQueue<'a> {
@@ -46,7 +46,7 @@ impl<'a> PlacementQueue<'a> {
         executor: Executor,
         (sources, order): (Vec<Slice>, Vec<u32>),
         checkers: Checkers<'a>,
-        keeps: [usize; 2],
+        keeps: Vec<usize>,
         operation: Operation,
         clock: Clock,
     ) -> Self {
@@ -55,14 +55,14 @@ impl<'a> PlacementQueue<'a> {
             clock,
             sources,
             order,
+            totals: none(operation, checkers.len()),
+            kept: checkers.iter().map(|_| VecDeque::new()).collect(),
             checkers,
             operation,
-            totals: [JobTotals::new(operation), JobTotals::new(operation)],
             pushed: 0,
             unsubmitted: 0,
             pulled: 0,
             piece: None,
-            kept: Default::default(),
             keeps,
         }
     }
@@ -74,10 +74,7 @@ impl<'a> PlacementQueue<'a> {
 
     /// Counts from zero: what was done so far was not under the clock.
     pub(super) fn restart(&mut self) {
-        self.totals = [
-            JobTotals::new(self.operation),
-            JobTotals::new(self.operation),
-        ];
+        self.totals = none(self.operation, self.checkers.len());
         for checker in self.checkers.iter_mut().flatten() {
             checker.varied = 0;
         }
@@ -101,7 +98,7 @@ impl<'a> PlacementQueue<'a> {
 
     /// Keeps one of a target's last pieces, and the oldest no longer if they are too many.
     fn keep(&mut self, piece: ChunkResult) {
-        let target = piece.target as usize;
+        let target = piece.target.index();
         self.kept[target].push_back(piece);
         if self.kept[target].len() > self.keeps[target]
             && let Some(mut oldest) = self.kept[target].pop_front()
@@ -113,10 +110,10 @@ impl<'a> PlacementQueue<'a> {
 
     /// Compares the last outputs of each target in every byte, and gives their buffers back.
     pub(super) fn check_kept(&mut self) -> Result<(), Failure> {
-        for mut piece in std::mem::take(&mut self.kept).into_iter().flatten() {
+        for mut piece in self.take_kept() {
             let number = self.number(piece.label);
             let outcome = outcome(&piece, number)?;
-            if let Some(checker) = &mut self.checkers[piece.target as usize] {
+            if let Some(checker) = &mut self.checkers[piece.target.index()] {
                 checker.check_whole(number, &outcome, &piece.destination)?;
                 checker.poison(number, &mut piece.destination);
             }
@@ -136,7 +133,7 @@ impl<'a> PlacementQueue<'a> {
             return Err(wrong(format!("chunk {came} came where {due} was due")));
         }
         self.pulled += 1;
-        let (number, target) = (self.number(piece.label), piece.target as usize);
+        let (number, target) = (self.number(piece.label), piece.target.index());
         let outcome = outcome(&piece, number)?;
         let Some(applied) = &piece.applied else {
             return Err(wrong("a piece does not say what ran it".into()));
@@ -163,9 +160,13 @@ impl<'a> PlacementQueue<'a> {
         Ok(())
     }
 
+    fn take_kept(&mut self) -> Vec<ChunkResult> {
+        self.kept.iter_mut().flat_map(std::mem::take).collect()
+    }
+
     /// Lets go of everything that belongs to the executor's memory.
     pub(super) fn let_go(&mut self) {
-        self.kept = Default::default();
+        self.take_kept();
         self.sources.clear();
     }
 
@@ -174,13 +175,13 @@ impl<'a> PlacementQueue<'a> {
         self.sources = sources;
     }
 
-    /// Lets both targets go. What each has done, and what the executor says of its life.
-    pub(super) fn close(mut self) -> ([JobTotals; 2], Report) {
+    /// Lets all targets go. What each has done, and what the executor says of its life.
+    pub(super) fn close(mut self) -> (Vec<JobTotals>, Report) {
         self.let_go();
         (self.totals, self.executor.close())
     }
 
-    /// Lets both targets go. What was found out about their outputs.
+    /// Lets all targets go. What was found out about their outputs.
     pub(super) fn into_checkers(self) -> Checkers<'a> {
         self.executor.close();
         self.checkers
@@ -230,6 +231,10 @@ impl OperationQueue for PlacementQueue<'_> {
     fn withdraw(&mut self) {
         // What was filled has been submitted: the executor has it.
     }
+}
+
+fn none(operation: Operation, targets: usize) -> Vec<JobTotals> {
+    (0..targets).map(|_| JobTotals::new(operation)).collect()
 }
 
 fn outcome(piece: &ChunkResult, number: usize) -> Result<Outcome, Failure> {

@@ -1,11 +1,14 @@
 //! What the tasks about jobs on a device share: parameters, metrics and what a report makes of
 //! them.
 
+use overside_placement::DEVICES_MAX;
+
 use super::spec::{Metric, Parameter, Reference, Report, TaskSpec, higher, latencies, lower};
 use crate::test::{BUFFER_SIZE_MAX, DEPTH_MAX, SAMPLE_BYTES_MAX, THREADS_MAX};
 
 /// What a placement can be, for people.
-const PLACEMENTS: &str = "cpu, device, split:PERCENT or adaptive";
+const PLACEMENTS: &str =
+    "cpu, device, split:PERCENT or adaptive; split:PERCENT+PERCENT for two devices";
 
 /// A task of jobs of `operation`, with parameters of its own after the variant.
 pub(super) fn task(
@@ -19,7 +22,7 @@ pub(super) fn task(
     let first = [
         Parameter::text(
             "device",
-            "what runs the jobs; `overside devices` lists them",
+            "what runs the jobs; `overside devices` lists them; DEVICE+DEVICE: both, with a placement",
         )
         .default("cpu")
         .names(Reference::Device),
@@ -142,11 +145,30 @@ pub(super) fn metrics(of_sides: Vec<Metric>) -> Vec<Metric> {
         lower("cpu_utilisation", "%", "host CPU seconds in the elapsed time, one core being 100; \
             placements"),
     ];
+    let several = (2..=DEVICES_MAX).flat_map(|device| {
+        let what = format!("bytes by device {device} in the time that it had work; placements on \
+            several devices");
+        [higher(format!("device{device}_target_throughput"), "MB/s", &what), share(device)]
+    });
     (throughput.into_iter())
         .chain(of_sides)
         .chain(latencies("time from submission to reaping of a job"))
         .chain(cost)
         .chain(stages.map(stage))
         .chain(placement)
+        .chain([share(1)])
+        .chain(several)
         .collect()
+}
+
+/// The share of one of several devices.
+fn share(device: usize) -> Metric {
+    let number = if device > 1 {
+        device.to_string()
+    } else {
+        String::new()
+    };
+    let what =
+        format!("bytes that device {device} processed, of all; placements on several devices");
+    higher(format!("device{number}_own_share"), "%", &what)
 }

@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(policy("--device cpu a"), Ok(Policy::Cpu));
         assert_eq!(policy("--device emulated:bf2 a"), Ok(Policy::Adaptive));
         let split = policy("--placement split:40 --device emulated:bf2 a");
-        assert_eq!(split, Ok(Policy::Split(40.0)));
+        assert_eq!(split, Ok(Policy::split(40.0).unwrap()));
         let refused = policy("--placement split:40 a").unwrap_err();
         assert!(refused.contains("--device"), "{refused}");
     }

@@ -14,10 +14,12 @@ use super::input::Input;
 use super::stream::MAGIC_BYTES;
 use super::{Verb, names};
 
+type Devices = Vec<Arc<dyn Device>>;
+
 /// A placement file, and the devices of it that were opened.
 pub struct PlacementRules {
     file: PlacementFile,
-    open: RefCell<Vec<(String, Arc<dyn Device>)>>,
+    open: RefCell<Vec<(String, Devices)>>,
 }
 
 impl PlacementRules {
@@ -47,22 +49,24 @@ impl PlacementRules {
             options.chunk_bytes = usize::try_from(chunk_bytes).unwrap_or(options.chunk_bytes);
         }
         if let (true, Some(name)) = (options.policy.uses_device(), &rule.device) {
-            options.device = Some(self.device(name, request.arguments.placement.threads())?);
+            options.devices = self.devices(name, request.arguments.placement.threads())?;
         }
         Ok(())
     }
 
-    /// Opens each device once.
-    fn device(&self, name: &str, threads: usize) -> Result<Arc<dyn Device>, String> {
+    /// Opens the devices of each rule once.
+    fn devices(&self, names: &str, threads: usize) -> Result<Devices, String> {
         let mut open = self.open.borrow_mut();
-        if let Some((_, device)) = open.iter().find(|(known, _)| known == name) {
-            return Ok(Arc::clone(device));
+        if let Some((_, devices)) = open.iter().find(|(known, _)| known == names) {
+            return Ok(devices.clone());
         }
-        let device = overside_backends::open_accelerator(name, threads)
-            .map_err(|error| error.to_string())?
-            .ok_or_else(|| format!("{name} is no device beside the CPU"))?;
-        open.push((name.to_owned(), Arc::clone(&device)));
-        Ok(device)
+        let devices = overside_backends::open_accelerators(names, threads)
+            .map_err(|error| error.to_string())?;
+        if devices.is_empty() {
+            return Err(format!("{names} is no device beside the CPU"));
+        }
+        open.push((names.to_owned(), devices.clone()));
+        Ok(devices)
     }
 }
 

@@ -1,11 +1,12 @@
 //! What is reported of a processed file: `-v`, `--explain`, `--stats`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use overside_compress::{Policy, Summary};
 use overside_config::units;
 use overside_device::Provenance;
-use overside_placement::{Report, TargetReport};
+use overside_placement::{Report, Target, TargetReport};
 
 use super::Verb;
 use super::arguments::{MessageArguments, StatsFormat};
@@ -83,9 +84,7 @@ impl FileReport {
     }
 
     fn targets(&self) -> impl Iterator<Item = &TargetReport> {
-        let report = self.report();
-        let targets = report.map(|report| [report.cpu.as_ref(), report.device.as_ref()]);
-        targets.into_iter().flatten().flatten()
+        self.report().into_iter().flat_map(Report::targets)
     }
 }
 
@@ -174,22 +173,23 @@ fn explain(file: &FileReport) -> String {
         return format!("{name}: placement {}, nothing to decide\n", file.policy);
     }
     let mut text = format!("{name}: placement {}\n", file.policy);
-    let mut shown: Option<(f64, bool)> = None;
+    let mut shown: BTreeMap<Target, (f64, bool)> = BTreeMap::new();
     let mut left_out = 0;
     for (at, decided) in decisions.iter().enumerate() {
-        let same = shown.is_some_and(|(fraction, probe)| {
-            probe == decided.probe && (fraction - decided.fraction).abs() < 0.05
+        let same = shown.get(&decided.target).is_some_and(|(fraction, probe)| {
+            *probe == decided.probe && (fraction - decided.fraction).abs() < 0.05
         });
         if same && at + 1 < decisions.len() {
             left_out += 1;
             continue;
         }
-        shown = Some((decided.fraction, decided.probe));
+        shown.insert(decided.target, (decided.fraction, decided.probe));
         line!(
             text,
-            "{:9.4} s  {:>6} to the device: {}",
+            "{:9.4} s  {:>6} to {}: {}",
             Duration::from_nanos(decided.at_ns).as_secs_f64(),
             percent(decided.fraction),
+            decided.rest(),
             decided.reason
         );
     }

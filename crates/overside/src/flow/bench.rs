@@ -140,7 +140,7 @@ impl Arguments {
             };
             let opened = overside_backends::open(name, &options)?;
             *device.borrow_mut() = Some(opened.info().clone());
-            Ok(Some(opened))
+            Ok(vec![opened])
         };
         // Every output is verified whatever the device says.
         let verify = self.placement.verify().unwrap_or(Verify::None);

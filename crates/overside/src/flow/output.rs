@@ -51,7 +51,7 @@ impl OutputArguments {
 
 /// The threads, and the device beside them. An emulated device takes the time that its card would.
 pub fn pool(placement: &Placement) -> Result<Arc<CodecPool>, String> {
-    let open = |name: &str, threads| overside_backends::open_accelerator(name, threads);
+    let open = |name: &str, threads| overside_backends::open_accelerators(name, threads);
     let verify = placement.verify().unwrap_or(Verify::All);
     pool_with(placement, verify, open)
 }
@@ -63,21 +63,21 @@ pub fn cpu_pool(threads: usize) -> Result<Arc<CodecPool>, String> {
     Ok(Arc::new(pool))
 }
 
-/// The threads, and a device that `open` makes of its name.
+/// The threads, and the devices that `open` makes of their names.
 pub fn pool_with(
     placement: &Placement,
     verify: Verify,
-    open: impl FnOnce(&str, usize) -> Result<Option<Arc<dyn Device>>, OpenError>,
+    open: impl FnOnce(&str, usize) -> Result<Vec<Arc<dyn Device>>, OpenError>,
 ) -> Result<Arc<CodecPool>, String> {
     let threads = NonZeroUsize::new(placement.threads()).unwrap_or(NonZeroUsize::MIN);
     let policy = placement.policy()?;
     let pool = match placement.device() {
         None => CodecPool::new(threads),
         Some(name) => {
-            let device = open(name, threads.get()).map_err(|error| error.to_string())?;
+            let devices = open(name, threads.get()).map_err(|error| error.to_string())?;
             let placement = CodecPlacement {
                 policy,
-                device,
+                devices,
                 verify,
             };
             CodecPool::with_placement(threads, placement)

@@ -31,7 +31,7 @@ pub fn text(search: &Search, policy: Policy) -> String {
             times.join(", ")
         );
     }
-    for target in report.cpu.iter().chain(&report.device) {
+    for target in report.targets() {
         line!(text, "  {}", of_target(target));
     }
     if let Some(verified) = verification::text(&report) {
@@ -43,9 +43,10 @@ pub fn text(search: &Search, policy: Policy) -> String {
     for decided in report.decisions.iter().take(DECISIONS_MAX) {
         line!(
             text,
-            "  {:.4} s: {:.1} % to the device: {}",
+            "  {:.4} s: {:.1} % to {}: {}",
             Duration::from_nanos(decided.at_ns).as_secs_f64(),
             100.0 * decided.fraction,
+            decided.rest(),
             decided.reason
         );
     }

@@ -10,7 +10,7 @@ use common::{SHORT, agent, cpu, entry};
 use overside_backend_remote::RemoteDevice;
 use overside_device::{Operation, OperationConfig};
 use overside_ops::Format;
-use overside_placement::{Chunk, ChunkResult, EventKind, Executor, Policy, Setup};
+use overside_placement::{Chunk, ChunkResult, DeviceSetup, EventKind, Executor, Policy, Setup};
 
 const CHUNKS: u64 = 60;
 const CHUNK: usize = 30_000;
@@ -64,8 +64,10 @@ fn outputs(fault: Option<Fault>, policy: Policy) -> (Vec<Vec<u8>>, Vec<EventKind
         source_bytes: CHUNK,
         destination_bytes: CHUNK * 2,
         cpu: Some(cpu(1)),
-        device: Some(std::sync::Arc::new(device)),
-        device_variant: "zlib".into(),
+        devices: vec![DeviceSetup {
+            variant: "zlib".into(),
+            ..DeviceSetup::new(std::sync::Arc::new(device))
+        }],
         ..Setup::new(operation, policy)
     };
     let mut executor = Executor::open(setup).unwrap();
@@ -82,7 +84,7 @@ fn outputs(fault: Option<Fault>, policy: Policy) -> (Vec<Vec<u8>>, Vec<EventKind
 
 #[test]
 fn a_stream_survives_its_agent() {
-    for policy in [Policy::Device, Policy::Split(50.0)] {
+    for policy in [Policy::Device, Policy::split(50.0).unwrap()] {
         let (expected, events) = outputs(None, policy);
         assert_eq!(events, [], "{policy:?}");
         for fault in [Fault::Cut(60_000), Fault::Changed(60_000)] {
@@ -116,8 +118,7 @@ fn a_caller_that_is_away_for_long_does_not_make_the_device_late() {
         source_bytes: LONG,
         destination_bytes: LONG,
         cpu: Some(cpu(1)),
-        device: Some(std::sync::Arc::new(device)),
-        device_depth: 8,
+        devices: vec![DeviceSetup::new(std::sync::Arc::new(device))],
         job_timeout,
         ..Setup::new(OperationConfig::new(Operation::Copy), Policy::Device)
     };

@@ -49,10 +49,10 @@ impl ColumnCodec {
             level,
             ..Config::new(operation)
         };
-        let pool = resources.device.as_ref().map(|(device, policy)| {
+        let pool = resources.devices.as_ref().map(|(devices, policy)| {
             let placement = Placement {
                 policy: *policy,
-                device: Some(Arc::clone(device)),
+                devices: devices.clone(),
                 verify: Verify::All,
             };
             // The thread of the executor's CPU works while this one waits.

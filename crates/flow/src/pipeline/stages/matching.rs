@@ -119,8 +119,8 @@ impl Match {
         options.ignore_case = self.ignore_case;
         options.invert = self.invert;
         options.answer = Answer::Records;
-        if let Some((device, policy)) = &resources.device {
-            options.device = Some(Arc::clone(device));
+        if let Some((devices, policy)) = &resources.devices {
+            options.devices.clone_from(devices);
             options.policy = *policy;
         }
         options

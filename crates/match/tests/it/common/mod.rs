@@ -96,7 +96,7 @@ pub fn placements() -> [Policy; 4] {
     [
         Policy::Cpu,
         Policy::Device,
-        Policy::Split(40.0),
+        Policy::split(40.0).unwrap(),
         Policy::Adaptive,
     ]
 }

@@ -28,9 +28,19 @@ fn figures_agree(test: &Test, sample: &Sample) {
     let metric = |name: &str| sample.metrics[name];
     let (work, placed) = (sample.work.unwrap(), sample.placement.as_ref().unwrap());
     let seconds = sample.elapsed_ns.unwrap() as f64 / 1e9;
-    let targets = [&placed.cpu, &placed.device];
+    let targets: Vec<_> = (placed.cpu.iter())
+        .map(|cpu| ("cpu".to_string(), cpu))
+        .chain(placed.devices.iter().enumerate().map(|(index, device)| {
+            let number = if index > 0 {
+                (index + 1).to_string()
+            } else {
+                String::new()
+            };
+            (format!("device{number}"), device)
+        }))
+        .collect();
     let sum = |of: fn(&overside_measure::TargetRecord) -> u64| -> u64 {
-        targets.iter().copied().flatten().map(of).sum()
+        targets.iter().map(|(_, target)| of(target)).sum()
     };
     assert_eq!(work.jobs, sum(|target| target.jobs));
     assert_eq!(work.bytes, sum(|target| target.bytes));
@@ -39,18 +49,21 @@ fn figures_agree(test: &Test, sample: &Sample) {
         metric("throughput"),
         work.bytes as f64 / 1e6 / seconds
     ));
-    let device = placed.device.as_ref().map_or(0, |target| target.bytes);
-    let share = device as f64 / work.bytes as f64 * 100.0;
-    assert!(close(metric("device_share"), share));
+    let share = |bytes: u64| bytes as f64 / work.bytes as f64 * 100.0;
+    let devices = placed.devices.iter().map(|target| target.bytes).sum();
+    assert!(close(metric("device_share"), share(devices)));
     let host_s = sample.cpu.unwrap().host_s;
     assert!(close(metric("cpu_utilisation"), host_s / seconds * 100.0));
-    for (target, name) in targets.iter().zip(["cpu_target", "device_target"]) {
-        let ran = target.as_ref().is_some_and(|target| target.jobs > 0);
-        let name = format!("{name}_throughput");
+    for (name, target) in &targets {
+        let own = sample.metrics.get(&format!("{name}_own_share"));
+        assert_eq!(own.is_some(), placed.devices.len() > 1 && name != "cpu");
+        assert!(own.is_none_or(|own| close(*own, share(target.bytes))));
+        let ran = target.jobs > 0;
+        let name = format!("{name}_target_throughput");
         // A target is at work no longer than the sample takes.
         let rate = sample.metrics.get(&name).copied();
         assert_eq!(rate.is_some(), ran, "{name}");
-        let least = target.as_ref().map_or(0, |target| target.bytes) as f64 / 1e6 / seconds;
+        let least = target.bytes as f64 / 1e6 / seconds;
         assert!(rate.is_none_or(|rate| rate >= least * 0.999), "{name}");
     }
 }
@@ -73,7 +86,7 @@ fn every_placement_of_every_operation_is_measured_and_verified() {
             assert_eq!(placed.initiator, Initiator::Host);
             assert_eq!(placed.bounce_copies, 0, "{operation} {placement}");
             assert!(placed.events.is_empty(), "{:?}", placed.events);
-            let on_device = placed.device.as_ref().map_or(0, |target| target.jobs);
+            let on_device = placed.devices.first().map_or(0, |target| target.jobs);
             let provenance = match on_device {
                 0 => Provenance::Measured,
                 _ => Provenance::Emulated,
@@ -113,6 +126,59 @@ fn every_placement_of_every_operation_is_measured_and_verified() {
 }
 
 #[test]
+fn several_devices_share_a_stream_with_the_cpu() {
+    let data = DataSet::new(&text(1 << 18));
+    let mut worker = Worker::new();
+    for placement in ["device", "split:30+20", "split:90+10", "adaptive"] {
+        let test = Test {
+            device: "emulated:bf2+emulated:bf3".into(),
+            ..placed(&data, "decompress-deflate", placement)
+        };
+        let sample = measured(&mut worker, &test);
+        figures_agree(&test, &sample);
+        let placed = sample.placement.as_ref().unwrap();
+        assert_eq!(
+            (placed.policy.as_str(), placed.devices.len()),
+            (placement, 2)
+        );
+        assert!(placed.events.is_empty(), "{:?}", placed.events);
+        assert_eq!(sample.timing, Some(Timing::Virtual));
+        assert_eq!(
+            (sample.provenance, &sample.model),
+            (Some(Provenance::Emulated), &None)
+        );
+        for (target, name) in placed.devices.iter().zip(test.devices()) {
+            let ran = target
+                .applied
+                .as_ref()
+                .map(|applied| applied.device.as_str());
+            assert_eq!(ran, (target.jobs > 0).then_some(name));
+        }
+        if let Some(shares) = placement.strip_prefix("split:") {
+            let chunk = 100.0 / sample.work.unwrap().jobs as f64;
+            let asked = shares.split('+').map(|share| share.parse::<f64>().unwrap());
+            for (name, asked) in ["device", "device2"].iter().zip(asked) {
+                let share = sample.metrics[&format!("{name}_own_share")];
+                assert!(
+                    (share - asked).abs() <= 2.0 * chunk + 0.5,
+                    "{placement} {name}: {share}"
+                );
+            }
+        }
+    }
+    let refused = Test {
+        device: "emulated:bf2+emulated:bf3".into(),
+        ..placed(&data, "decompress-deflate", "split:50")
+    };
+    let sample = worker.measure(&refused);
+    let reason = sample.error.map(|error| error.message).unwrap();
+    assert!(
+        reason.contains("split:50") && reason.contains("2 devices"),
+        "{reason}"
+    );
+}
+
+#[test]
 fn two_targets_of_this_machine_are_measured() {
     let data = DataSet::new(&text(1 << 18));
     let test = Test {
@@ -127,18 +193,10 @@ fn two_targets_of_this_machine_are_measured() {
     assert_eq!(sample.provenance, Some(Provenance::Measured));
     assert_eq!((sample.late, &sample.model), (None, &None));
     let placed = sample.placement.unwrap();
-    let variant = |target: &Option<overside_measure::TargetRecord>| {
-        target
-            .as_ref()
-            .unwrap()
-            .applied
-            .as_ref()
-            .unwrap()
-            .variant
-            .clone()
-    };
-    assert_eq!(variant(&placed.cpu), "libdeflate");
-    assert_eq!(variant(&placed.device), "zlib");
+    let variant =
+        |target: &overside_measure::TargetRecord| target.applied.as_ref().unwrap().variant.clone();
+    assert_eq!(variant(placed.cpu.as_ref().unwrap()), "libdeflate");
+    assert_eq!(variant(&placed.devices[0]), "zlib");
     let method = sample.check.unwrap().method;
     assert!(
         method.contains(';'),
@@ -153,7 +211,7 @@ fn reconfiguration_sets_both_targets_up_for_each_stream_and_counts_the_time() {
     let mut test = placed(&data, "decompress-deflate", "split:50");
     let steady = measured(&mut worker, &test);
     let placed = steady.placement.as_ref().unwrap();
-    assert_eq!(placed.device.as_ref().unwrap().setups, 1);
+    assert_eq!(placed.devices[0].setups, 1);
     assert_eq!(placed.cpu.as_ref().unwrap().setups, 1);
     assert!(placed.streams > 1);
 
@@ -164,7 +222,7 @@ fn reconfiguration_sets_both_targets_up_for_each_stream_and_counts_the_time() {
     let placed = anew.placement.as_ref().unwrap();
     assert!(placed.streams >= 1);
     assert_eq!(anew.work.unwrap().bytes, placed.streams * 65536);
-    assert_eq!(placed.device.as_ref().unwrap().setups, placed.streams);
+    assert_eq!(placed.devices[0].setups, placed.streams);
     assert_eq!(placed.cpu.as_ref().unwrap().setups, placed.streams);
     // The profile's 13.5 ms, each time.
     let ended = anew.stages["device_end_total_ns"];
@@ -185,7 +243,7 @@ fn stages_are_told_a_job_and_in_total() {
     let data = DataSet::new(&text(1 << 17));
     let test = placed(&data, "decompress-deflate", "split:50");
     let sample = measured(&mut Worker::new(), &test);
-    let device = sample.placement.unwrap().device.unwrap();
+    let device = sample.placement.unwrap().devices.remove(0);
     for stage in ["queueing", "transfer", "engine"] {
         let total = sample.stages[&format!("device_{stage}_total_ns")];
         let mean = sample.stages[&format!("{stage}_ns")];
@@ -242,7 +300,7 @@ fn a_device_that_fails_in_a_split_is_told_of() {
         );
         let placed = sample.placement.unwrap();
         assert!(!placed.events.is_empty());
-        assert!(placed.device.unwrap().failed > 0, "{fault:?}");
+        assert!(placed.devices[0].failed > 0, "{fault:?}");
     }
 }
 

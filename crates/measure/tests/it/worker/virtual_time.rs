@@ -175,10 +175,7 @@ fn a_split_takes_as_long_as_the_longer_of_its_targets() {
     };
     let sample = measured(&mut Worker::new(), &split);
     let placed = sample.placement.as_ref().unwrap();
-    let (cpu, device) = (
-        placed.cpu.as_ref().unwrap(),
-        placed.device.as_ref().unwrap(),
-    );
+    let (cpu, device) = (placed.cpu.as_ref().unwrap(), &placed.devices[0]);
     assert!(cpu.jobs > 0 && device.jobs > 0 && device.late == 0);
     // Chunks ran here, one after the other, on four threads that have all of their time.
     let spent_s = sample.stages["cpu_engine_total_ns"] / 1e9;
@@ -200,7 +197,7 @@ fn a_split_gives_the_studys_points_inside_the_models_interval() {
         for percent in [50.0, 90.0, 100.0] {
             let mut test = Test {
                 device: "emulated:bf2".into(),
-                placement: Some(Policy::Split(percent)),
+                placement: Policy::split(percent).ok(),
                 cpu_variant: "zlib".into(),
                 level: None,
                 // Ten chunks an input.
@@ -280,7 +277,7 @@ fn whole_files_are_joined_one_after_the_other() {
         placed.streams * bytes.iter().sum::<u64>()
     );
     assert_eq!(sample.work.unwrap().jobs, placed.streams * 6);
-    assert_eq!(placed.device.as_ref().unwrap().setups, placed.streams * 3);
+    assert_eq!(placed.devices[0].setups, placed.streams * 3);
     // Each takes the 13.5 ms of its context, and next to nothing else.
     let seconds = sample.elapsed_ns.unwrap() as f64 / 1e9 / placed.streams as f64;
     assert!((0.0405..0.0425).contains(&seconds), "{seconds}");
