@@ -1,6 +1,7 @@
 """Overside tells you whether offloading to a DPU pays, and runs the offload if it does.
 
-In programs: `compress`, `decompress` and `match` for data in memory, `Compressor`, `Decompressor`
+In programs: `compress`, `decompress` and `match` for data in memory (`compress_async` and
+`decompress_async` to be awaited), `Compressor`, `Decompressor`
 and `open` for streams, `dataset` for tables of a server; `run` to measure, and `load` for what was
 measured. docs/python.md shows how they are used.
 """
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         decompress,
         match,
     )
+    from overside.asynchronous import compress_async, decompress_async
     from overside.drawing import Chart
     from overside.errors import UserError
     from overside.files import open  # noqa: A004
@@ -53,8 +55,10 @@ __all__ = [
     "UserError",
     "__version__",
     "compress",
+    "compress_async",
     "dataset",
     "decompress",
+    "decompress_async",
     "load",
     "match",
     "open",
@@ -64,6 +68,8 @@ __all__ = [
 #: Where names are that are not in the native module.
 _MODULES = {
     "Chart": "drawing",
+    "compress_async": "asynchronous",
+    "decompress_async": "asynchronous",
     "Run": "results",
     "UserError": "errors",
     "load": "results",

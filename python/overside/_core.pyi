@@ -1,5 +1,6 @@
 """The native code: devices, the measuring loop, boxes, profiles. Texts are JSON where said."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -62,6 +63,8 @@ def compress(
     threads: int | None = None,
     verify: Literal["all", "sampled", "none"] | None = None,
     chunk: int | None = None,
+    submitters: int | None = None,
+    window: int | None = None,
 ) -> Result:
     """Compresses data in memory. Other Python threads run meanwhile.
 
@@ -72,12 +75,15 @@ def compress(
         level: Compression level in the library's own numbers. Default: the library's.
         placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
             `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
-        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
         threads: CPU threads. Default: one per core, but no more than the data have work for.
         verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
             (one in 16) or `none`. Default: all.
         chunk: Bytes of input that are compressed by themselves. Default: 1 MiB (1,048,576), less
             for short inputs.
+        submitters: Threads that submit to devices, for devices that one thread does not keep busy.
+            Default: 1.
+        window: Bytes of input in flight at most. Default: by the targets' depths.
 
     Returns:
         The compressed bytes, bytes-like, and where they were made.
@@ -98,6 +104,8 @@ def decompress(
     device: str | None = None,
     threads: int | None = None,
     verify: Literal["all", "sampled", "none"] | None = None,
+    submitters: int | None = None,
+    window: int | None = None,
 ) -> Result:
     """Decompresses data in memory. Other Python threads run meanwhile.
 
@@ -109,10 +117,13 @@ def decompress(
             output; `None`: any number. Default: 1 GiB.
         placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
             `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
-        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
         threads: CPU threads. Default: one per core, but no more than the data have work for.
         verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
             (one in 16) or `none`. Default: all.
+        submitters: Threads that submit to devices, for devices that one thread does not keep busy.
+            Default: 1.
+        window: Bytes of input in flight at most. Default: by the targets' depths.
 
     Returns:
         The plain bytes, bytes-like, and where they were made.
@@ -126,6 +137,19 @@ def decompress(
         BufferError: The data are not in one piece.
         DeviceError: The device is not there, cannot do it, or was lost with no CPU to replace it.
     """
+
+@final
+class Call:
+    """A call that goes on in another thread."""
+
+    def cancel(self) -> None:
+        """Ends it before its next chunk is written."""
+
+def start_compress(data: Buffer, done: Callable[..., object], **options: Any) -> Call:
+    """Begins what `compress` does; `done(result, error)` is called when it is over."""
+
+def start_decompress(data: Buffer, done: Callable[..., object], **options: Any) -> Call:
+    """Begins what `decompress` does; `done(result, error)` is called when it is over."""
 
 @final
 class Matches:
@@ -192,7 +216,7 @@ def match(
         engine: Who searches on the CPU: `auto`, `literal`, `hyperscan`, `regex` or `re2`.
         placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
             `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
-        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
         threads: CPU threads. Default: one per core, but no more than the data have work for.
         verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
             (one in 16) or `none`. Default: sampled.
@@ -221,7 +245,7 @@ class Compressor:
         level: Compression level in the library's own numbers. Default: the library's.
         placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
             `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
-        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
         threads: CPU threads. Default: one per core, but no more than the data have work for.
         verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
             (one in 16) or `none`. Default: all.
@@ -289,7 +313,7 @@ class Decompressor:
         max_size: The most bytes that one call may give; `None`: any number. Default: 1 GiB.
         placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
             `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
-        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+        device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
         threads: CPU threads. Default: one per core, but no more than the data have work for.
         verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
             (one in 16) or `none`. Default: all.

@@ -202,8 +202,8 @@ def test_it_runs_where_it_is_told_to() -> None:
     assert targets["device"]["device"] == device
     assert targets["device"]["provenance"] == "emulated"
     executor = both.report["executor"]
-    assert targets["device"]["chunks"] == executor["device"]["chunks"] > 1
-    read = executor["cpu"]["source_bytes"] + executor["device"]["source_bytes"]
+    assert targets["device"]["chunks"] == executor["devices"][0]["chunks"] > 1
+    read = executor["cpu"]["source_bytes"] + executor["devices"][0]["source_bytes"]
     assert read == len(DATA) == both.report["bytes_in"]
     assert gzip.decompress(bytes(both)) == DATA
     back = overside.decompress(both, device=device, placement="device")

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use overside_device::ExternalBytes;
-use overside_placement::{Buffer, Chunk, ChunkResult, Executor};
+use overside_placement::{Buffer, Chunk, ChunkResult, Submitters};
 
 use crate::framing::{Content, Framing};
 use crate::output::{Output, read};
@@ -30,7 +30,7 @@ pub(crate) const WAIT: Duration = Duration::from_secs(1);
 /// ```
 pub struct Compressor<W: Write> {
     container: Container,
-    executor: Executor,
+    executor: Submitters,
     output: Output<W>,
     framing: Framing,
     chunk_bytes: usize,
@@ -58,7 +58,7 @@ impl<W: Write> Compressor<W> {
         let setup = options.setup(container.compress(), chunk_bytes, chunk_bytes)?;
         Ok(Self {
             container,
-            executor: Executor::open(setup)?,
+            executor: Submitters::open(setup, options.submitters)?,
             output: Output::new(writer, None),
             framing,
             chunk_bytes,
@@ -184,6 +184,11 @@ impl<W: Write> Compressor<W> {
     /// Bytes written so far.
     pub fn bytes_out(&self) -> u64 {
         self.output.written()
+    }
+
+    /// Chunks that are being compressed, or wait for being written.
+    pub fn in_flight(&self) -> usize {
+        self.executor.in_flight()
     }
 
     /// The length of a chunk in bytes, as the format and the device allow.

@@ -95,6 +95,9 @@ pub enum Error {
     /// The library or the device failed at a chunk, and no other target could do it.
     #[error("a chunk failed: {0}")]
     Job(overside_device::JobError),
+    /// Nobody wants it any more.
+    #[error("cancelled")]
+    Cancelled,
     /// The stream had failed before.
     #[error("the stream has failed before")]
     Spent,

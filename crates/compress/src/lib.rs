@@ -2,8 +2,9 @@
 //! others read, and theirs.
 //!
 //! [`Compressor`] and [`Decompressor`] are given bytes and write to a [`std::io::Write`];
-//! [`compress`] and [`decompress`] do it from a reader. Where the work is done is the executor's
-//! business: [`Options`] has a policy, a CPU and a device. Framing, checksums and what cannot be
+//! [`compress`] and [`decompress`] do it from a reader; [`compress_async`] and [`decompress_async`] do it
+//! with memory, and are futures. Where the work is done is the executor's
+//! business: [`Options`] has a policy, a CPU and devices. Framing, checksums and what cannot be
 //! done side by side are done on the caller's thread, while the bytes are warm in its cache.
 //!
 //! `docs/compressed-files.md` describes the files.
@@ -24,6 +25,7 @@
 //! # Ok::<(), overside_compress::Error>(())
 //! ```
 
+pub mod asynchronous;
 mod compressor;
 mod container;
 mod decompressor;
@@ -39,6 +41,7 @@ mod summary;
 mod zlib;
 pub mod zstd;
 
+pub use asynchronous::{compress_async, decompress_async};
 pub use compressor::Compressor;
 pub use container::{Container, UnknownContainer};
 pub use decompressor::Decompressor;

@@ -40,6 +40,12 @@ pub struct Options {
     pub cpu: Option<Arc<dyn Device>>,
     /// The devices that the policy may use.
     pub devices: Vec<Arc<dyn Device>>,
+    /// Threads that submit chunks and collect them, each with contexts of its own; the caller's alone
+    /// unless set. For devices that one thread does not keep busy.
+    pub submitters: NonZeroUsize,
+    /// What may be in flight of the input, in bytes, and a chunk for each submitter at the least; by the
+    /// depths of the targets unless set.
+    pub window_bytes: Option<usize>,
     /// Threads of the CPU; as many as there are cores unless set.
     pub threads: usize,
     /// How long the device may take for a chunk before it counts as stalled.
@@ -66,6 +72,8 @@ impl Default for Options {
             policy: Policy::Cpu,
             cpu: None,
             devices: Vec::new(),
+            submitters: NonZeroUsize::MIN,
+            window_bytes: None,
             threads: available_parallelism().map_or(1, NonZeroUsize::get),
             job_timeout: Duration::from_secs(10),
             verify: Verify::All,
@@ -129,6 +137,7 @@ impl Options {
                 .collect(),
             source_bytes,
             destination_bytes,
+            window: (self.window_bytes).map(|bytes| (bytes / source_bytes.max(1)).max(1)),
             cpu_depth: (2 * threads).min(fits),
             job_timeout: self.job_timeout,
             verify: self.verify,

@@ -16,6 +16,7 @@ mod unfinished;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, ErrorKind};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -112,6 +113,8 @@ impl<'a> Files<'a> {
             level: request.level,
             policy: placement.policy()?,
             threads: placement.threads(),
+            submitters: request.arguments.submitters.unwrap_or(NonZeroUsize::MIN),
+            window_bytes: request.arguments.window,
             ..Options::default()
         };
         if let Some(verify) = placement.verify() {

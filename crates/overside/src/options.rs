@@ -37,10 +37,10 @@ impl Threads {
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Placement")]
 pub struct Placement {
-    /// Device to use beside the CPU; `overside devices` lists them
+    /// Device to use beside the CPU, or several: A+B; `overside devices` lists them
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     device: Option<String>,
-    /// cpu, device, split:P (P percent of the bytes on the device) or adaptive
+    /// cpu, device, split:P (P percent of the bytes on the device; P+Q on two) or adaptive
     /// [default: adaptive with --device, otherwise cpu]
     #[arg(long, value_name = "WHERE")]
     placement: Option<Policy>,

@@ -187,6 +187,11 @@ impl Lanes {
         self.get(Target::Cpu).is_some()
     }
 
+    /// Where buffers for sources come from.
+    pub(crate) fn sources(&self) -> Arc<Pool> {
+        Arc::clone(&self.sources)
+    }
+
     /// A buffer for a source.
     pub(crate) fn buffer(&self) -> Result<Buffer, Error> {
         let region = self.sources.take()?;

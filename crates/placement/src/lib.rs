@@ -12,6 +12,7 @@
 //! | where is each chunk, and what restores order? | `in_flight`, with `reorder` |
 //! | is what a device answered true? | `verify` |
 //! | what if a target fails? | `executor/recovery` |
+//! | what if one thread is not enough to submit? | `submitters` |
 //!
 //! What a device fails at, the CPU does again from the same source into another destination:
 //! jobs that fail, are refused, or do not come back in time, and everything that was in flight
@@ -36,6 +37,7 @@ mod report;
 mod scheduler;
 mod setup;
 mod split;
+mod submitters;
 mod verify;
 
 pub use adaptive::controller;
@@ -50,4 +52,5 @@ pub use policy::{DEVICES_MAX, Policy, PolicyError, Shares, Target};
 pub use report::{DecisionRecord, Event, EventKind, Report, TargetReport, Verification};
 pub use setup::{DeviceSetup, Error, Retry, Setup, WINDOW_MAX, chunk_bytes};
 pub use split::WeightedSplit;
+pub use submitters::Submitters;
 pub use verify::{SAMPLE_EVERY, UnknownVerify, Verify};

@@ -31,6 +31,9 @@ pub struct Report {
     pub bounce_bytes: u64,
     /// Time spent on making and registering buffers.
     pub memory_ns: u64,
+    /// CPU time of the caller's thread in waiting for results, and in what is done meanwhile: a driver in
+    /// software works when it is polled.
+    pub wait_cpu_ns: u64,
     /// Destinations that were given up because an engine may still write to them.
     pub quarantined: u64,
     /// What went wrong, in order, and what was done about it; the first 256.
@@ -127,6 +130,76 @@ impl Report {
     /// The parts of all targets that there are, the CPU's first.
     pub fn targets(&self) -> impl Iterator<Item = &TargetReport> {
         self.cpu.iter().chain(&self.devices)
+    }
+
+    /// Adds what another thread did for the same stream at the same time.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
+        match (&mut self.cpu, other.cpu) {
+            (Some(cpu), Some(other)) => cpu.add(other),
+            (cpu, other) => *cpu = cpu.take().or(other),
+        }
+        let known = self.devices.len();
+        for (index, device) in other.devices.into_iter().enumerate() {
+            match self.devices.get_mut(index).filter(|_| index < known) {
+                Some(known) => known.add(device),
+                None => self.devices.push(device),
+            }
+        }
+        let verification = &mut self.verification;
+        verification.verify = other.verification.verify;
+        verification.chunks += other.verification.chunks;
+        verification.wrong += other.verification.wrong;
+        verification.unverified += other.verification.unverified;
+        verification.cpu_time = verification.cpu_time.plus(other.verification.cpu_time);
+        self.bounce_copies += other.bounce_copies;
+        self.bounce_bytes += other.bounce_bytes;
+        self.memory_ns += other.memory_ns;
+        self.wait_cpu_ns += other.wait_cpu_ns;
+        self.quarantined += other.quarantined;
+        self.events.extend(other.events);
+        self.events.sort_by_key(|event| event.at_ns);
+        let beyond = self.events.len().saturating_sub(EVENTS_MAX);
+        self.events.truncate(EVENTS_MAX);
+        self.events_left_out += beyond as u64 + other.events_left_out;
+        self.decisions.extend(other.decisions);
+        self.decisions.sort_by_key(|decision| decision.at_ns);
+        let beyond = self.decisions.len().saturating_sub(DECISIONS_MAX);
+        self.decisions.truncate(DECISIONS_MAX);
+        self.decisions_left_out += beyond as u64 + other.decisions_left_out;
+    }
+}
+
+impl TargetReport {
+    fn add(&mut self, other: Self) {
+        let Self {
+            lifecycle: own,
+            cpu_time,
+            ..
+        } = self;
+        for (total, one) in [
+            (&mut own.discovery_ns, other.lifecycle.discovery_ns),
+            (&mut own.init_ns, other.lifecycle.init_ns),
+            (&mut own.memory_ns, other.lifecycle.memory_ns),
+            (&mut own.end_ns, other.lifecycle.end_ns),
+        ] {
+            if let Some(one) = one {
+                *total = Some(total.unwrap_or(0) + one);
+            }
+        }
+        *cpu_time = cpu_time.plus(other.cpu_time);
+        self.chunks += other.chunks;
+        self.source_bytes += other.source_bytes;
+        self.destination_bytes += other.destination_bytes;
+        self.failed += other.failed;
+        self.late += other.late;
+        self.overdue_ns += other.overdue_ns;
+        self.busy_ns = self.busy_ns.max(other.busy_ns);
+        self.queueing_ns += other.queueing_ns;
+        self.transfer_ns += other.transfer_ns;
+        self.engine_ns += other.engine_ns;
+        self.setups += other.setups;
+        self.applied = self.applied.take().or(other.applied);
     }
 }
 

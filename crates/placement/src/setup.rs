@@ -259,6 +259,9 @@ pub enum Error {
         /// How many they are.
         unverified: u64,
     },
+    /// A thread that submits cannot be started, or has ended.
+    #[error("submitting from several threads failed: {0}")]
+    Thread(String),
     /// The system cannot wait for completions.
     #[error("waiting for completions failed: {0}")]
     Wait(String),

@@ -1,5 +1,6 @@
 //! What was asked for in keyword arguments, where it is the same for several functions.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -18,6 +19,8 @@ pub(crate) struct PlacementArgs {
     pub(crate) devices: Vec<Arc<dyn Device>>,
     pub(crate) threads: usize,
     pub(crate) verify: Option<Verify>,
+    pub(crate) submitters: NonZeroUsize,
+    pub(crate) window_bytes: Option<usize>,
 }
 
 impl PlacementArgs {
@@ -55,7 +58,22 @@ impl PlacementArgs {
             devices: devices.unwrap_or_default(),
             threads,
             verify: verify.map(str::parse).transpose().map_err(refused)?,
+            submitters: NonZeroUsize::MIN,
+            window_bytes: None,
         })
+    }
+
+    /// By so many threads, with so many bytes in flight.
+    pub(crate) fn submitted(
+        self,
+        submitters: Option<NonZeroUsize>,
+        window_bytes: Option<usize>,
+    ) -> Self {
+        Self {
+            submitters: submitters.unwrap_or(NonZeroUsize::MIN),
+            window_bytes,
+            ..self
+        }
     }
 
     /// Starts no threads that there is no work for.

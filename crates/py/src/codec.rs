@@ -1,5 +1,8 @@
 //! The functions `compress` and `decompress`.
 
+use std::num::NonZeroUsize;
+
+use overside_compress::asynchronous::Cancel;
 use overside_compress::{Compressor, Container, Decompressor, Error, Options, Verify};
 use overside_device::ExternalBytes;
 use pyo3::prelude::*;
@@ -15,7 +18,7 @@ pub(crate) const MAX_SIZE: u64 = 1 << 30;
 /// What chunks are not made shorter than for short inputs, in bytes.
 const SHORT_CHUNK_BYTES: usize = 64 << 10;
 /// Compressed bytes that are worth a thread.
-const COMPRESSED_BYTES_A_THREAD: usize = 128 << 10;
+pub(crate) const COMPRESSED_BYTES_A_THREAD: usize = 128 << 10;
 
 /// What is to be made, and how.
 pub(crate) fn compression(
@@ -30,6 +33,8 @@ pub(crate) fn compression(
         policy: targets.policy,
         devices: targets.devices,
         threads: targets.threads,
+        submitters: targets.submitters,
+        window_bytes: targets.window_bytes,
         verify: targets.verify.unwrap_or(Verify::All),
         ..Options::default()
     };
@@ -47,6 +52,8 @@ pub(crate) fn decompression(format: Option<&str>, targets: PlacementArgs) -> PyR
         policy: targets.policy,
         devices: targets.devices,
         threads: targets.threads,
+        submitters: targets.submitters,
+        window_bytes: targets.window_bytes,
         verify: targets.verify.unwrap_or(Verify::All),
         ..Options::default()
     })
@@ -67,6 +74,9 @@ pub(crate) fn decompression(format: Option<&str>, targets: PlacementArgs) -> PyR
 ///         (one in 16) or `none`. Default: all.
 ///     chunk: Bytes of input that are compressed by themselves. Default: 1 MiB (1,048,576), less
 ///         for short inputs.
+///     submitters: Threads that submit to devices, for devices that one thread does not keep busy.
+///         Default: 1.
+///     window: Bytes of input in flight at most. Default: by the targets' depths.
 ///
 /// Returns:
 ///     The compressed bytes, bytes-like, and where they were made.
@@ -77,7 +87,7 @@ pub(crate) fn decompression(format: Option<&str>, targets: PlacementArgs) -> PyR
 ///     BufferError: The data are not in one piece.
 ///     DeviceError: The device is not there, cannot do it, or was lost with no CPU to replace it.
 #[pyfunction]
-#[pyo3(signature = (data, *, format="gzip", level=None, placement=None, device=None, threads=None, verify=None, chunk=None))]
+#[pyo3(signature = (data, *, format="gzip", level=None, placement=None, device=None, threads=None, verify=None, chunk=None, submitters=None, window=None))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn compress(
     py: Python<'_>,
@@ -89,26 +99,46 @@ pub(crate) fn compress(
     threads: Option<usize>,
     verify: Option<&str>,
     chunk: Option<usize>,
+    submitters: Option<NonZeroUsize>,
+    window: Option<usize>,
 ) -> PyResult<Output> {
     guarded(|| {
         let data = BorrowedBuffer::new(data)?;
         let bytes_a_thread = chunk.unwrap_or(Options::default().chunk_bytes);
         let targets = PlacementArgs::new(py, placement, device, threads, verify)?
-            .for_bytes(data.len(), bytes_a_thread);
-        let mut options = compression(format, level, targets, chunk)?;
-        options.content_bytes = Some(data.len() as u64);
-        if chunk.is_none() {
-            // Buffers for a short input need not be longer than it is.
-            let usual = options.chunk_bytes;
-            options.chunk_bytes = data.len().clamp(SHORT_CHUNK_BYTES.min(usual), usual);
-        }
-        py.detach(|| compress_all(data, &options))
+            .for_bytes(data.len(), bytes_a_thread)
+            .submitted(submitters, window);
+        let options = compression_of(data.len(), format, level, targets, chunk)?;
+        py.detach(|| compress_all(data, &options, &Cancel::default()))
             .map_err(errors::stream)
     })
 }
 
-fn compress_all(data: BorrowedBuffer, options: &Options) -> Result<Output, Error> {
-    let mut compressor = Compressor::new(OutputBuffer::new(None), options)?;
+/// How so many bytes are compressed.
+pub(crate) fn compression_of(
+    bytes: usize,
+    format: &str,
+    level: Option<u32>,
+    targets: PlacementArgs,
+    chunk: Option<usize>,
+) -> PyResult<Options> {
+    let mut options = compression(format, level, targets, chunk)?;
+    options.content_bytes = Some(bytes as u64);
+    if chunk.is_none() {
+        // Buffers for a short input need not be longer than it is.
+        let usual = options.chunk_bytes;
+        options.chunk_bytes = bytes.clamp(SHORT_CHUNK_BYTES.min(usual), usual);
+    }
+    Ok(options)
+}
+
+pub(crate) fn compress_all(
+    data: BorrowedBuffer,
+    options: &Options,
+    cancel: &Cancel,
+) -> Result<Output, Error> {
+    let output = OutputBuffer::new(None).ended_by(cancel);
+    let mut compressor = Compressor::new(output, options)?;
     match Immutable::new(data) {
         Ok(data) => compressor.lend(ExternalBytes::new(data))?,
         Err(data) => {
@@ -134,6 +164,9 @@ fn compress_all(data: BorrowedBuffer, options: &Options) -> Result<Output, Error
 ///     threads: CPU threads. Default: one per core, but no more than the data have work for.
 ///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
 ///         (one in 16) or `none`. Default: all.
+///     submitters: Threads that submit to devices, for devices that one thread does not keep busy.
+///         Default: 1.
+///     window: Bytes of input in flight at most. Default: by the targets' depths.
 ///
 /// Returns:
 ///     The plain bytes, bytes-like, and where they were made.
@@ -147,7 +180,7 @@ fn compress_all(data: BorrowedBuffer, options: &Options) -> Result<Output, Error
 ///     BufferError: The data are not in one piece.
 ///     DeviceError: The device is not there, cannot do it, or was lost with no CPU to replace it.
 #[pyfunction]
-#[pyo3(signature = (data, *, format=None, max_size=MAX_SIZE, placement=None, device=None, threads=None, verify=None))]
+#[pyo3(signature = (data, *, format=None, max_size=MAX_SIZE, placement=None, device=None, threads=None, verify=None, submitters=None, window=None))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn decompress(
     py: Python<'_>,
@@ -158,23 +191,28 @@ pub(crate) fn decompress(
     device: Option<&str>,
     threads: Option<usize>,
     verify: Option<&str>,
+    submitters: Option<NonZeroUsize>,
+    window: Option<usize>,
 ) -> PyResult<Output> {
     guarded(|| {
         let data = BorrowedBuffer::new(data)?;
         let targets = PlacementArgs::new(py, placement, device, threads, verify)?
-            .for_bytes(data.len(), COMPRESSED_BYTES_A_THREAD);
+            .for_bytes(data.len(), COMPRESSED_BYTES_A_THREAD)
+            .submitted(submitters, window);
         let options = decompression(format, targets)?;
-        py.detach(|| decompress_all(data, &options, max_size))
+        py.detach(|| decompress_all(data, &options, max_size, &Cancel::default()))
             .map_err(errors::stream)
     })
 }
 
-fn decompress_all(
+pub(crate) fn decompress_all(
     data: BorrowedBuffer,
     options: &Options,
     max_size: Option<u64>,
+    cancel: &Cancel,
 ) -> Result<Output, Error> {
-    let mut decompressor = Decompressor::new(OutputBuffer::new(max_size), options)?;
+    let output = OutputBuffer::new(max_size).ended_by(cancel);
+    let mut decompressor = Decompressor::new(output, options)?;
     match Immutable::new(data) {
         Ok(data) => decompressor.lend(ExternalBytes::new(data))?,
         Err(data) => {

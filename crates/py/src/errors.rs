@@ -96,9 +96,10 @@ pub(crate) fn stream(error: StreamError) -> PyErr {
         | StreamError::Corrupt { .. }
         | StreamError::Unsupported { .. } => DATA.error(error),
         StreamError::TooLong { limit } => self::limit(limit),
-        StreamError::ContentBytes { .. } | StreamError::Option(_) | StreamError::Spent => {
-            refused(error)
-        }
+        StreamError::ContentBytes { .. }
+        | StreamError::Option(_)
+        | StreamError::Cancelled
+        | StreamError::Spent => refused(error),
         StreamError::Executor(error) => executor(error),
         StreamError::Job(_) => DEVICE.error(error),
     }

@@ -6,6 +6,7 @@ mod answers;
 mod arguments;
 mod arrow;
 mod arrow_import;
+mod asynchronous;
 mod codec;
 mod errors;
 mod facts;
@@ -47,6 +48,8 @@ mod core {
     };
     #[pymodule_export]
     const MAX_SIZE: u64 = crate::codec::MAX_SIZE;
+    #[pymodule_export]
+    use crate::asynchronous::{Call, start_compress, start_decompress};
     #[pymodule_export]
     use crate::codec::{compress, decompress};
     #[pymodule_export]

@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice, Write};
 use std::time::{Duration, Instant};
 
+use overside_compress::asynchronous::Cancel;
 use overside_compress::{Container, Summary};
 use overside_device::{Applied, Provenance};
 use overside_ops::variants;
@@ -41,6 +42,7 @@ pub(crate) struct OutputBuffer {
     bytes: Vec<u8>,
     limit_bytes: Option<u64>,
     signals: Signals,
+    cancel: Cancel,
 }
 
 impl OutputBuffer {
@@ -49,7 +51,14 @@ impl OutputBuffer {
             bytes: Vec::new(),
             limit_bytes,
             signals: Signals::new(),
+            cancel: Cancel::default(),
         }
+    }
+
+    /// Takes no more when that says so.
+    pub(crate) fn ended_by(self, cancel: &Cancel) -> Self {
+        let cancel = cancel.clone();
+        Self { cancel, ..self }
     }
 
     /// What has gathered; then there is nothing, and the limit holds from there.
@@ -63,6 +72,9 @@ impl OutputBuffer {
         let len = self.bytes.len() as u64 + more as u64;
         if let Some(limit_bytes) = self.limit_bytes.filter(|limit| len > *limit) {
             return Err(errors::limit(limit_bytes).into());
+        }
+        if self.cancel.is_cancelled() {
+            return Err(io::Error::other("cancelled"));
         }
         self.signals.check()?;
         (self.bytes.try_reserve(more)).map_err(|_| {

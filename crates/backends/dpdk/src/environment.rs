@@ -35,6 +35,8 @@ const SOFTWARE: [&str; 7] = [
 ];
 /// Virtual devices that there are where their drivers are installed.
 pub const SOFTWARE_DEVICES: [&str; 3] = ["compress_isal", "compress_zlib", "dma_skeleton"];
+/// Of each of them there may be so many more, with a number behind the name: `compress_isal1`.
+const INSTANCES_MAX: u8 = 8;
 /// How often jobs that nobody waits for are looked after.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -142,7 +144,7 @@ impl Environment {
             all.into_iter().find(|(known, _)| known == name)
         };
         let mut found = find();
-        if found.is_none() && SOFTWARE_DEVICES.contains(&name) {
+        if found.is_none() && is_software(name) {
             let control = self.control();
             let made = self.shim.create(name);
             drop(control);
@@ -203,6 +205,16 @@ impl Environment {
             }
         });
     }
+}
+
+/// Whether a device can be made of that name.
+fn is_software(name: &str) -> bool {
+    SOFTWARE_DEVICES.iter().any(|device| {
+        (name.strip_prefix(device)).is_some_and(|number| {
+            let is_number = |number: u8| (1..=INSTANCES_MAX).contains(&number);
+            number.is_empty() || number.parse().is_ok_and(is_number)
+        })
+    })
 }
 
 /// A thread that DPDK knows.

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use overside_device::{JobError, Slice};
 use overside_ops::checksum::crc32;
-use overside_placement::{Buffer, Checksum, Chunk, ChunkResult, Executor, Report};
+use overside_placement::{Buffer, Checksum, Chunk, ChunkResult, Report, Submitters};
 use xxhash_rust::xxh32::Xxh32;
 use xxhash_rust::xxh64::xxh64;
 
@@ -61,7 +61,7 @@ pub(super) enum Pending {
 /// The targets, and what waits for being written.
 #[derive(Default)]
 pub(super) struct ParallelDecoder {
-    executor: Option<Executor>,
+    executor: Option<Submitters>,
     source_bytes: usize,
     destination_bytes: usize,
     pending: VecDeque<Pending>,
@@ -88,7 +88,7 @@ impl ParallelDecoder {
             let twice = 2 * content_bytes + content_bytes / 16;
             self.source_bytes = twice.clamp(MIN_SOURCE_BYTES, MAX_SOURCE_BYTES);
             let setup = options.setup(operation, self.source_bytes, self.destination_bytes)?;
-            self.executor = Some(Executor::open(setup)?);
+            self.executor = Some(Submitters::open(setup, options.submitters)?);
         }
         Ok(content_bytes <= self.destination_bytes)
     }
@@ -104,7 +104,7 @@ impl ParallelDecoder {
         output: &mut Output<W>,
     ) -> Result<Option<Buffer>, Error> {
         loop {
-            let buffer = self.executor.as_mut().and_then(Executor::buffer);
+            let buffer = self.executor.as_mut().and_then(Submitters::buffer);
             if buffer.is_some() || self.pending.is_empty() {
                 return Ok(buffer);
             }
@@ -229,7 +229,7 @@ impl ParallelDecoder {
 
     /// Lets the targets go and says what they did.
     pub(super) fn close(&mut self) -> Option<Report> {
-        self.executor.take().map(Executor::close)
+        self.executor.take().map(Submitters::close)
     }
 }
 

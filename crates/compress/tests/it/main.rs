@@ -6,3 +6,4 @@ mod hostile;
 mod placement;
 mod reader;
 mod streams;
+mod submitters;

@@ -1,16 +1,20 @@
 //! The command line of `compress` and `decompress`.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use clap::builder::Resettable;
-use overside_compress::{Container, Verify};
+use overside_compress::{Container, MIN_CHUNK_BYTES, Verify};
 
 use super::Verb;
 use super::names::Suffix;
 use crate::logging::LogArguments;
-use crate::options::Placement;
+use crate::options::{Placement, size_within, thread_count};
+
+/// The most that can be asked to be in flight, in bytes.
+const WINDOW_BYTES_MAX: usize = 16 << 30;
 
 /// What both verbs take.
 #[derive(clap::Args)]
@@ -25,6 +29,13 @@ pub struct FileArguments {
     #[arg(long, value_name = "FILE", help_heading = "Placement", allow_hyphen_values = true,
           conflicts_with_all = ["placement", "device"])]
     pub placement_file: Option<PathBuf>,
+    /// Threads that submit to devices, for devices that one thread does not keep busy (default: 1)
+    #[arg(long, value_name = "N", help_heading = "Placement", value_parser = thread_count())]
+    pub submitters: Option<NonZeroUsize>,
+    /// Input in flight at most, at least a chunk for each submitter (default: by the targets' depths)
+    #[arg(long, value_name = "SIZE", help_heading = "Placement",
+          value_parser = size_within(MIN_CHUNK_BYTES..=WINDOW_BYTES_MAX))]
+    pub window: Option<usize>,
     #[command(flatten)]
     pub output: OutputArguments,
     #[command(flatten)]

@@ -283,6 +283,11 @@ fn report_text(report: &Report, out: &mut String) {
         report.bounce_bytes,
         report.quarantined
     );
+    line!(
+        out,
+        "  waiting for results, and work meanwhile: {:.3} ms of CPU time",
+        report.wait_cpu_ns as f64 / 1e6
+    );
     for event in &report.events {
         line!(out, "  {event}");
     }

@@ -14,8 +14,11 @@ use crate::policy::TARGETS_MAX;
 use crate::report::EventKind;
 use crate::{Error, Policy, Target};
 
-/// The pause between two polls of a device that has no event.
-const PAUSE: Duration = Duration::from_micros(20);
+/// The pauses between two polls of a device that has no event: this part of the time since it last
+/// gave something back, within these bounds. So a job is found done at most so much later than it is.
+const PAUSE_PART: u32 = 8;
+const PAUSE_SHORTEST: Duration = Duration::from_micros(20);
+const PAUSE_LONGEST: Duration = Duration::from_millis(2);
 /// The pause between two offers to a device that takes nothing and has nothing.
 const STUCK: Duration = Duration::from_millis(1);
 /// The longest sleep while the device has something, beside an eighth of a job's time limit: whether
@@ -25,7 +28,7 @@ const SILENCE_CHECK: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(1 << 30);
 
 /// Whether there is something to be read, or that there will be nothing more.
-pub(super) fn is_readable(input: BorrowedFd<'_>) -> Result<bool, Error> {
+pub(crate) fn is_readable(input: BorrowedFd<'_>) -> Result<bool, Error> {
     let mut set = [PollFd::new(&input, PollFlags::IN)];
     let at_once = Timespec {
         tv_sec: 0,
@@ -401,11 +404,13 @@ impl Executor {
             if lane.running() == 0 {
                 continue;
             }
+            let silent = now.saturating_duration_since(lane.last_progress());
+            let pause = (silent / PAUSE_PART).clamp(PAUSE_SHORTEST, PAUSE_LONGEST);
             let Some(context) = lane.context_mut() else {
                 continue;
             };
             if context.event_fd().is_none() {
-                timeout = timeout.min(PAUSE);
+                timeout = timeout.min(pause);
             } else if context.arm().unwrap_or(true) {
                 return Ok(());
             }

@@ -9,16 +9,20 @@ mod drive;
 mod recovery;
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use drive::is_readable;
-use overside_device::{Completion, ExternalBytes, JobError, Slice};
+pub(crate) use drive::is_readable;
+use overside_device::threads::thread_cpu_ns;
+use overside_device::{Completion, Device, ExternalBytes, JobError, Slice};
 
 use crate::in_flight::InFlight;
 use crate::lane::Lane;
 use crate::lanes::Lanes;
+use crate::memory::Pool;
 use crate::report::{EventKind, Log};
 use crate::scheduler::Scheduler;
+use crate::submitters::registered;
 use crate::verify::Verifier;
 use crate::{Buffer, Chunk, ChunkResult, DeviceSetup, Error, Report, Setup, Target, TargetReport};
 
@@ -77,6 +81,8 @@ pub struct Executor {
     opened: Instant,
     first_push: Option<Instant>,
     last_done: Option<Instant>,
+    /// CPU time that waiting took.
+    wait_cpu_ns: u64,
     /// Reused.
     completions: Vec<Completion>,
     /// Why it cannot go on.
@@ -104,6 +110,7 @@ impl Executor {
             opened,
             first_push: None,
             last_done: None,
+            wait_cpu_ns: 0,
             completions: Vec::new(),
             failure: None,
             setup,
@@ -129,9 +136,19 @@ impl Executor {
     /// The caller's memory as a source, without a copy: registered with the first device that needs
     /// it and can. What cannot be registered is copied when a device needs it, and counted.
     pub fn register(&self, foreign: ExternalBytes) -> Slice {
-        let registered =
-            (self.lanes.registered()).and_then(|lane| lane.device().register(foreign.clone()).ok());
-        registered.unwrap_or_else(|| Slice::from_external(foreign, None))
+        registered(self.registrar().as_deref(), foreign)
+    }
+
+    /// The first device that takes only its own memory.
+    pub(crate) fn registrar(&self) -> Option<Arc<dyn Device>> {
+        self.lanes
+            .registered()
+            .map(|lane| Arc::clone(lane.device()))
+    }
+
+    /// Where buffers for sources come from.
+    pub(crate) fn sources(&self) -> Arc<Pool> {
+        self.lanes.sources()
     }
 
     /// Whether [`Executor::push`] would take a chunk.
@@ -180,6 +197,13 @@ impl Executor {
     /// # Errors
     /// As [`Executor::pull`]; [`Error::Wait`].
     pub fn wait(&mut self, timeout: Duration) -> Result<(), Error> {
+        let begun = thread_cpu_ns();
+        let waited = self.wait_until_ready(timeout);
+        self.wait_cpu_ns += thread_cpu_ns().saturating_sub(begun);
+        waited
+    }
+
+    fn wait_until_ready(&mut self, timeout: Duration) -> Result<(), Error> {
         let begin = self.setup.clock.now();
         while !self.in_flight.is_ready() && self.in_flight.len() > 0 {
             self.drive(true)?;
@@ -272,6 +296,7 @@ impl Executor {
             bounce_copies: self.lanes.iter().map(|lane| lane.bounced.0).sum(),
             bounce_bytes: self.lanes.iter().map(|lane| lane.bounced.1).sum(),
             memory_ns: self.lanes.memory_spent().as_nanos() as u64,
+            wait_cpu_ns: self.wait_cpu_ns,
             quarantined: self.lanes.quarantined(),
             events: self.log.events.clone(),
             events_left_out: self.log.events_left_out,

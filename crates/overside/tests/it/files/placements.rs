@@ -38,7 +38,7 @@ fn figures_say_where_it_ran() {
     let summary = &all["summary"];
     assert_eq!(summary["bytes_in"], 4 * MIB);
     assert_eq!(summary["bytes_out"], directory.read("a.gz").len());
-    let (cpu, device) = (&summary["report"]["cpu"], &summary["report"]["device"]);
+    let (cpu, device) = (&summary["report"]["cpu"], &summary["report"]["devices"][0]);
     assert_eq!((&cpu["chunks"], &device["chunks"]), (&2.into(), &2.into()));
     assert_eq!(cpu["applied"]["provenance"], "measured");
     assert_eq!(device["applied"]["provenance"], "emulated");
@@ -49,7 +49,7 @@ fn figures_say_where_it_ran() {
     );
     assert!(all["output"].is_null());
     assert_eq!(
-        all["summary"]["report"]["device"]["destination_bytes"],
+        all["summary"]["report"]["devices"][0]["destination_bytes"],
         4 * MIB
     );
 }
@@ -123,22 +123,22 @@ fn a_placement_file_says_where_each_file_runs() {
     let all = stats(&directory, "compress -k --placement-file p.toml long");
     let report = &all["summary"]["report"];
     assert_eq!(report["cpu"]["chunks"], 4);
-    assert_eq!(report["device"]["chunks"], 4);
+    assert_eq!(report["devices"][0]["chunks"], 4);
     // No rule speaks of what is shorter, or of other formats.
     for line in ["short", "--format lz4 long"] {
         let line = format!("compress -k --placement-file p.toml {line}");
         let report = &stats(&directory, &line)["summary"]["report"];
-        assert!(report["device"].is_null(), "{report}");
+        assert!(report["devices"][0].is_null(), "{report}");
     }
     // What was asked for on the command line stays.
     let line = "compress -kf --chunk 2MiB --placement-file p.toml long";
     let report = &stats(&directory, line)["summary"]["report"];
-    assert_eq!(report["device"]["chunks"], 1);
+    assert_eq!(report["devices"][0]["chunks"], 1);
     // The format is detected by what is in the file.
     fs::rename(directory.path("long.gz"), directory.path("packed")).unwrap();
     let report =
         &stats(&directory, "decompress -t --placement-file p.toml packed")["summary"]["report"];
-    assert_eq!(report["device"]["chunks"], 2);
+    assert_eq!(report["devices"][0]["chunks"], 2);
 }
 
 #[test]
