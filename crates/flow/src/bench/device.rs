@@ -2,8 +2,7 @@
 
 use overside_device::{Applied, CpuTime};
 use overside_placement::TargetReport;
-
-use crate::pack::CodecPool;
+use overside_tables::pack::CodecPool;
 
 /// What a device did, of all operations and submitters.
 #[derive(Clone, Debug, Default, PartialEq)]
