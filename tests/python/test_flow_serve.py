@@ -74,6 +74,35 @@ def test_prepared_statements_take_parameters(server: TableServer) -> None:
             assert found.num_rows > 0
 
 
+@pytest.mark.parametrize(
+    ("statement", "types"),
+    [
+        (
+            "SELECT id FROM v WHERE id BETWEEN ? AND ? AND word = ? AND price > ? LIMIT ?",
+            [pa.int64(), pa.int64(), pa.string(), "price", pa.int64()],
+        ),
+        (
+            "WITH x AS (SELECT id + 1 AS y FROM v WHERE day IN (?, DATE '2020-01-01')) "
+            "SELECT * FROM x WHERE y = ? OR CAST(? AS SMALLINT) > 3",
+            ["day", pa.int64(), pa.int16()],
+        ),
+        # Nothing says what these are.
+        ("SELECT ? IS NULL, ? = ?", [pa.null()] * 3),
+    ],
+)
+def test_parameters_have_the_types_of_what_they_are_compared_with(
+    server: TableServer, statement: str, types: list[pa.DataType | str]
+) -> None:
+    """JDBC's driver binds no other."""
+    schema = local("SELECT * FROM v LIMIT 0").schema
+    expected = [schema.field(kind).type if isinstance(kind, str) else kind for kind in types]
+    request = messages.pack("ActionCreatePreparedStatementRequest", (1, statement))
+    with fl.connect(server.uri) as client:
+        (answer,) = client.do_action(fl.Action("CreatePreparedStatement", request))
+    _, found = messages.unpack(answer.body.to_pybytes())
+    assert pa.ipc.read_schema(pa.py_buffer(found.bytes(3))).types == expected
+
+
 def test_several_rows_of_parameters_are_refused(server: TableServer) -> None:
     rows = pa.record_batch({"1": [1, 2]})
     request = messages.pack("ActionCreatePreparedStatementRequest", (1, "SELECT ? + 1 AS n"))

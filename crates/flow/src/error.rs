@@ -30,14 +30,6 @@ pub enum Error {
     /// What is asked for is not possible, and why.
     #[error("{0}")]
     Refused(String),
-    /// A batch of another schema in the middle of a stream.
-    #[error("the schema changed in the middle of the stream, from {expected} to {found}")]
-    SchemaChange {
-        /// The schema that the stream began with.
-        expected: String,
-        /// The schema of the batch.
-        found: String,
-    },
     /// A partition method that cannot be read.
     #[error(
         "{text:?} is no partition method: {reason}; methods: {}",
@@ -74,45 +66,15 @@ pub enum Error {
         /// How many were asked for.
         partitions: u64,
     },
-    /// No compression of that name.
-    #[error("no codec is called {0:?}; there are: none, lz4, zstd, zstd:LEVEL with levels 1 to 22")]
-    UnknownCodec(String),
-    /// No outer compression of that name.
-    #[error(
-        "no outer compression is called {0:?}; there are: deflate, gzip, zlib, lz4-block, lz4, zstd, \
-         each also with a level, as in zstd:9"
-    )]
-    UnknownOuter(String),
     /// Options that exclude each other or that the format does not have.
     #[error("{0}")]
     Options(String),
-    /// A file would need two dictionaries for one column.
-    #[error(
-        "the dictionary of a column changes, and a file has one for each column; write a stream,          or the column without a dictionary"
-    )]
-    DictionaryReplaced,
     /// A call after one that failed.
     #[error("an earlier error ended the stream")]
     Spent,
     /// Data that is not what the format says.
     #[error("the Arrow data is damaged: {0}")]
     Damaged(String),
-    /// Data that would take too much memory.
-    #[error("a message would be {bytes} bytes long, more than {bytes_max}")]
-    TooLong {
-        /// Its length, decompressed.
-        bytes: u64,
-        /// The longest that is read.
-        bytes_max: u64,
-    },
-    /// Compressed in a way that the format does not have.
-    #[error("the Arrow data is compressed in a way that is not known here: {0}")]
-    UnknownCompression(String),
-    /// Numbers in the byte order of another kind of machine.
-    #[error(
-        "the numbers of the Arrow data are in the other byte order; write them on this kind of machine"
-    )]
-    ByteOrder,
     /// There is a file of that name already.
     #[error("{} exists", .0.display())]
     Exists(PathBuf),
@@ -183,7 +145,7 @@ impl Error {
     pub fn io_kind(&self) -> Option<ErrorKind> {
         match self {
             Self::File { error, .. } => error.io_kind(),
-            Self::Io(error) => Some(error.kind()),
+            Self::Io(error) | Self::Table(overside_tables::Error::Io(error)) => Some(error.kind()),
             _ => None,
         }
     }

@@ -7,16 +7,15 @@ pub mod enlarge;
 mod error;
 pub mod files;
 pub mod generate;
-mod memory;
 pub mod object_store;
 pub mod operators;
-pub mod pack;
 pub mod pipeline;
 mod repartition;
 pub mod tree;
 
 pub use error::Error;
-pub use memory::BufferPool;
+pub use overside_tables::memory::BufferPool;
+pub use overside_tables::{Error as TableError, check_schema, pack};
 pub use repartition::{Repartition, Repartitioned};
 
 use arrow_schema::Schema;

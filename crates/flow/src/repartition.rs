@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use overside_tables::pack::{CodecPool, StageTime, StageTimes};
 
 use crate::Error;
 use crate::files::{FileWriter, WriteOptions};
 use crate::operators::{
     PartitionKey, PartitionOptions, Partitioner, Piece, SkewReport, values_bytes,
 };
-use crate::pack::{CodecPool, StageTime, StageTimes};
 
 /// Splits batches into one table for each partition. `create` makes the output of a partition when
 /// its first rows come; the index is that of [`Piece`].
@@ -56,7 +56,7 @@ impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Repartition
         let schema = SchemaRef::clone(schema);
         let partitioning = PartitionOptions::default();
         let partitioner =
-            Partitioner::with_memory(SchemaRef::clone(&schema), key, partitioning, &pool.memory)?;
+            Partitioner::with_memory(SchemaRef::clone(&schema), key, partitioning, pool.memory())?;
         Ok(Self {
             tables: Tables {
                 writers: (0..=partitioner.partitions()).map(|_| None).collect(),

@@ -34,7 +34,7 @@ impl Search {
     /// [`Error`]; records found before are in the sink.
     pub fn arrow_stream(
         &mut self,
-        input: &mut dyn Read,
+        input: &mut (dyn Read + Send),
         column: &str,
         sink: &mut dyn Sink,
     ) -> Result<SearchSummary, Error> {

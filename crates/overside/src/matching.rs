@@ -322,7 +322,7 @@ fn table(
         let reason = "must be a file that is not compressed as a whole, and not a pipe";
         Err(Error::Format(format!("{what} {reason}")))
     };
-    let mut input: Box<dyn Read> = match (format, opened.source) {
+    let mut input: Box<dyn Read + Send> = match (format, opened.source) {
         (Format::Parquet, Source::File(file)) => return search.parquet(file, column, printer),
         (Format::ArrowFile, Source::File(file)) => {
             return search.arrow_file(file, column, printer);

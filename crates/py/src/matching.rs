@@ -193,9 +193,10 @@ fn raised(error: Error) -> PyErr {
         Error::Placement(error) => errors::executor(error),
         Error::Read(error) | Error::Write(error) => error.into(),
         Error::TooLong { .. } | Error::Format(_) => errors::data(error),
-        Error::Table(TableError::Read(error)) => error.into(),
-        Error::Table(TableError::Format(_)) => errors::data(error),
-        Error::Table(_) | Error::ColumnType { .. } => refused(error),
+        Error::Table(TableError::Io(error)) => error.into(),
+        Error::Table(TableError::NoColumn { .. } | TableError::SameColumns { .. })
+        | Error::ColumnType { .. } => refused(error),
+        Error::Table(_) => errors::data(error),
         Error::Cpu(_) | Error::Job(_) => errors::device(error),
     }
 }

@@ -39,6 +39,14 @@ pub fn position<'a>(
 }
 
 impl Columns {
+    /// Whether the column of that index is read.
+    pub fn has(&self, index: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(indices) => indices.contains(&index),
+        }
+    }
+
     /// The columns of these names.
     ///
     /// # Errors

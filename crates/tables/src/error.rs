@@ -1,19 +1,79 @@
-//! Why a table cannot be read.
+//! Why a table cannot be read or written.
 
 use std::io;
 
 use arrow_schema::ArrowError;
 use overside_base::quietly;
 
-/// Why a table cannot be read, or not to its end.
+/// Why a table cannot be read or written, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file cannot be read.
+    /// Reading or writing failed.
     #[error("{0}")]
-    Read(#[from] io::Error),
+    Io(#[from] io::Error),
     /// The file is not what its format says.
     #[error("{0}")]
     Format(String),
+    /// Data of Arrow IPC that is not what the format says.
+    #[error("the Arrow data is damaged: {0}")]
+    Damaged(String),
+    /// Data that would take too much memory.
+    #[error("a message would be {bytes} bytes long, more than {bytes_max}")]
+    TooLong {
+        /// Its length, decompressed.
+        bytes: u64,
+        /// The longest that is read.
+        bytes_max: u64,
+    },
+    /// Compressed in a way that the format does not have.
+    #[error("the Arrow data is compressed in a way that is not known here: {0}")]
+    UnknownCompression(String),
+    /// Numbers in the byte order of another kind of machine.
+    #[error(
+        "the numbers of the Arrow data are in the other byte order; write them on this kind of machine"
+    )]
+    ByteOrder,
+    /// No compression of that name.
+    #[error("no codec is called {0:?}; there are: none, lz4, zstd, zstd:LEVEL with levels 1 to 22")]
+    UnknownCodec(String),
+    /// No outer compression of that name.
+    #[error(
+        "no outer compression is called {0:?}; there are: deflate, gzip, zlib, lz4-block, lz4, zstd, \
+         each also with a level, as in zstd:9"
+    )]
+    UnknownOuter(String),
+    /// Options that exclude each other or that the format does not have.
+    #[error("{0}")]
+    Options(String),
+    /// A batch of another schema in the middle of a stream.
+    #[error("the schema changed in the middle of the stream, from {expected} to {found}")]
+    SchemaChange {
+        /// The schema that the stream began with.
+        expected: String,
+        /// The schema of the batch.
+        found: String,
+    },
+    /// A file would need two dictionaries for one column.
+    #[error(
+        "the dictionary of a column changes, and a file has one for each column; write a stream, \
+         or the column without a dictionary"
+    )]
+    DictionaryReplaced,
+    /// A call after one that failed.
+    #[error("an earlier error ended the stream")]
+    Spent,
+    /// A codec failed.
+    #[error(transparent)]
+    Codec(#[from] overside_ops::Error),
+    /// A job on a device failed, and nothing could do it again.
+    #[error(transparent)]
+    Job(#[from] overside_device::JobError),
+    /// The placement cannot be set up or cannot go on.
+    #[error(transparent)]
+    Placement(#[from] overside_placement::Error),
+    /// There is no memory.
+    #[error(transparent)]
+    Memory(#[from] overside_device::MemoryError),
     /// No column of that name.
     #[error("there is no column {name:?}; there are: {known}")]
     NoColumn {

@@ -6,14 +6,18 @@
 //! |---|---|
 //! | what kind of file is it? | `format` |
 //! | its schema and batches, whatever the format | `table` |
-//! | how each format is read | `ipc`, `parquet`, `csv` |
+//! | how each format is read | `pack`, `parquet`, `csv` |
+//! | how Arrow IPC is written | `pack` |
+//! | memory that goes round | `memory` |
 
 mod column;
 mod csv;
 mod error;
 mod format;
-pub mod ipc;
+pub mod memory;
+pub mod pack;
 mod parquet;
+mod schema;
 mod table;
 
 pub use column::{Columns, position};
@@ -21,4 +25,5 @@ pub use csv::CsvOptions;
 pub use error::Error;
 pub use format::Format;
 pub use parquet::{Between, Strings};
+pub use schema::check_schema;
 pub use table::Table;

@@ -2,17 +2,24 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 
 use crate::csv::{CsvBatches, CsvOptions};
 use crate::error::guarded;
-use crate::ipc::{FileBatches, StreamBatches};
+use crate::pack::{CodecPool, UnpackOptions, Unpacker};
 use crate::parquet::{Between, Strings};
 use crate::{Columns, Error, parquet};
 
 type Batches<'a> = Box<dyn Iterator<Item = Result<RecordBatch, Error>> + 'a>;
+
+/// What decompresses on the caller's thread.
+fn one_thread() -> Result<Arc<CodecPool>, Error> {
+    Ok(Arc::new(CodecPool::new(NonZeroUsize::MIN)?))
+}
 
 /// A table that is being read: an iterator over its batches, which ends with the first error.
 ///
@@ -24,18 +31,14 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn new<B>(schema: &SchemaRef, columns: &Columns, batches: B) -> Result<Self, Error>
-    where
-        B: Iterator<Item = Result<RecordBatch, Error>> + 'a,
-    {
-        let schema = match columns {
-            Columns::All => SchemaRef::clone(schema),
-            Columns::Only(indices) => SchemaRef::new(schema.project(indices)?),
-        };
-        Ok(Self {
-            schema,
+    fn new(
+        schema: &SchemaRef,
+        batches: impl Iterator<Item = Result<RecordBatch, Error>> + 'a,
+    ) -> Self {
+        Self {
+            schema: SchemaRef::clone(schema),
             batches: Some(Box::new(batches)),
-        })
+        }
     }
 
     /// An Arrow IPC file.
@@ -47,9 +50,8 @@ impl<'a> Table<'a> {
         choose: impl FnOnce(&Schema) -> Result<Columns, E>,
     ) -> Result<Self, E> {
         guarded(|| {
-            let (batches, schema, columns) = FileBatches::open(file, choose)?;
-            let batches = batches.map(|batch| Ok(batch?));
-            Ok(Self::new(&schema, &columns, batches)?)
+            let unpacker = Unpacker::file(file, UnpackOptions::default(), &one_thread()?)?;
+            Self::unpacked(unpacker, choose)
         })
     }
 
@@ -58,19 +60,22 @@ impl<'a> Table<'a> {
     /// # Errors
     /// [`Error`], and those of `choose`.
     pub fn arrow_stream<E: From<Error>>(
-        input: impl Read + 'a,
+        input: impl Read + Send + 'a,
         choose: impl FnOnce(&Schema) -> Result<Columns, E>,
     ) -> Result<Self, E> {
         guarded(|| {
-            let (batches, schema) = StreamBatches::open(input).map_err(Error::from)?;
-            let columns = choose(&schema)?;
-            let chosen = columns.clone();
-            let batches = batches.map(move |batch| match &chosen {
-                Columns::All => Ok(batch?),
-                Columns::Only(indices) => Ok(batch?.project(indices)?),
-            });
-            Ok(Self::new(&schema, &columns, batches)?)
+            let unpacker = Unpacker::stream(input, UnpackOptions::default(), &one_thread()?)?;
+            Self::unpacked(unpacker, choose)
         })
+    }
+
+    fn unpacked<E: From<Error>>(
+        mut unpacker: Unpacker<'a>,
+        choose: impl FnOnce(&Schema) -> Result<Columns, E>,
+    ) -> Result<Self, E> {
+        unpacker.select(&choose(unpacker.schema())?)?;
+        let schema = SchemaRef::clone(unpacker.schema());
+        Ok(Self::new(&schema, unpacker))
     }
 
     /// A Parquet file. Row groups that cannot have a row within all of `bounds` are left out; rows
@@ -86,7 +91,7 @@ impl<'a> Table<'a> {
     ) -> Result<Self, E> {
         guarded(|| {
             let (batches, schema) = parquet::open(file, strings, bounds, choose)?;
-            Ok(Self::new(&schema, &Columns::All, batches)?)
+            Ok(Self::new(&schema, batches))
         })
     }
 
@@ -98,7 +103,7 @@ impl<'a> Table<'a> {
     pub fn csv(input: impl Read + 'a, options: CsvOptions) -> Result<Self, Error> {
         guarded(|| {
             let (batches, schema) = CsvBatches::open(input, options)?;
-            Self::new(&schema, &Columns::All, batches)
+            Ok(Self::new(&schema, batches))
         })
     }
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 
 from overside.errors import Exit, UserError
+from overside.flow import parameters
 
 #: Rows of a batch: a vector of DuckDB has 2,048. Wide rows need memory for all of a batch.
 _BATCH_ROWS = 4 * 2048
@@ -173,14 +174,20 @@ class Engine:
         with Query(self, statement, parameters, only_schema=True) as query:
             return query.schema
 
-    def parameters(self, statement: str) -> int:
-        """How many parameters a statement has; they have to be `?`, or `$1` and so on.
+    def parameters(self, statement: str) -> list[pa.DataType]:
+        """The types of a statement's parameters, null where any will do; they have to be `?`, or
+        `$1` and so on.
 
         Raises `StatementError`.
         """
-        connection = self._database.cursor()
+        connection = self.connection()
         try:
-            return len(parsed(connection, statement).named_parameters)
+            count = len(parsed(connection, statement).named_parameters)
+            try:
+                found = parameters.types(connection, statement) if count else {}
+            except duckdb.Error as error:
+                raise StatementError(str(error)) from None
+            return [found.get(str(number + 1), pa.null()) for number in range(count)]
         finally:
             connection.close()
 

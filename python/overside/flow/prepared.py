@@ -34,19 +34,19 @@ class PreparedStatements:
         self._lock = threading.Lock()
 
     def create(self, statement: str) -> tuple[bytes, pa.Schema, pa.Schema]:
-        """The handle of a new one, the columns of its result, and its parameters, whose types
-        DuckDB takes from the values.
+        """The handle of a new one, the columns of its result, and its parameters: of the type null
+        where any value will do.
 
         Raises `StatementError`.
         """
-        count = self._engine.parameters(statement)
-        columns = self._engine.schema(statement, [None] * count)
+        types = self._engine.parameters(statement)
+        columns = self._engine.schema(statement, [None] * len(types))
         handle = secrets.token_bytes(16)
         with self._lock:
             self._all[handle] = Prepared(statement)
             while len(self._all) > _STATEMENTS_MAX:
                 self._all.popitem(last=False)
-        names = pa.schema([pa.field(str(number + 1), pa.null()) for number in range(count)])
+        names = pa.schema([pa.field(str(at), kind) for at, kind in enumerate(types, 1)])
         return handle, columns, names
 
     def find(self, handle: bytes) -> Prepared:

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::{Array, RecordBatch};
-use overside_flow::Error as FlowError;
+use overside_flow::TableError;
 use overside_flow::pack::{CodecPool, Layout, PackOptions, Packer, UnpackOptions, Unpacker};
 
 use crate::metadata::BatchMetadata;
@@ -37,7 +37,7 @@ pub enum RecordError {
     Metadata,
     /// Its Arrow data cannot be read.
     #[error(transparent)]
-    Data(#[from] FlowError),
+    Data(#[from] TableError),
 }
 
 impl Batch {
@@ -65,8 +65,8 @@ impl Batch {
     /// Appends what [`Batch::from_record`] reads.
     ///
     /// # Errors
-    /// [`FlowError`]: its columns cannot be written.
-    pub fn write_record(&self, out: &mut Vec<u8>) -> Result<(), FlowError> {
+    /// [`TableError`]: its columns cannot be written.
+    pub fn write_record(&self, out: &mut Vec<u8>) -> Result<(), TableError> {
         let metadata = BatchMetadata {
             producer: Some((*self.producer).into()),
             sequence: self.sequence,

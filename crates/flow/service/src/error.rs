@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use overside_flow::Error as FlowError;
+use overside_flow::{Error as FlowError, TableError};
 use tonic::Status;
 
 use crate::queue::QueueError;
@@ -72,7 +72,7 @@ pub enum ServiceError {
 impl From<ServiceError> for Status {
     fn from(error: ServiceError) -> Self {
         match error {
-            ServiceError::Flow(error) => status_of(&error),
+            ServiceError::Flow(error) => status_of(error),
             ServiceError::Queue(error) => error.into(),
             ServiceError::Schema { .. } => Self::invalid_argument(error.to_string()),
             _ => Self::internal(error.to_string()),
@@ -93,12 +93,22 @@ impl From<QueueError> for Status {
 }
 
 /// What a client hears of data that cannot be processed.
-pub fn status_of(error: &FlowError) -> Status {
+pub fn status_of(error: impl Into<FlowError>) -> Status {
+    let error = error.into();
     match error {
-        FlowError::Io(_) | FlowError::Memory(_) | FlowError::Placement(_) | FlowError::Job(_) => {
-            Status::internal(error.to_string())
+        FlowError::Io(_)
+        | FlowError::Memory(_)
+        | FlowError::Placement(_)
+        | FlowError::Job(_)
+        | FlowError::Table(
+            TableError::Io(_)
+            | TableError::Memory(_)
+            | TableError::Placement(_)
+            | TableError::Job(_),
+        ) => Status::internal(error.to_string()),
+        FlowError::Table(TableError::TooLong { .. }) => {
+            Status::resource_exhausted(error.to_string())
         }
-        FlowError::TooLong { .. } => Status::resource_exhausted(error.to_string()),
         _ => Status::invalid_argument(error.to_string()),
     }
 }

@@ -58,7 +58,7 @@ async fn exchange(
     let pool = &service.pool;
     let mut unpacker = opening.unpacker(&mut messages, options, pool).await?;
     let stream = hosted.pipeline.stream(unpacker.schema());
-    let stream = Arc::new(stream.map_err(|error| status_of(&error))?);
+    let stream = Arc::new(stream.map_err(status_of)?);
     let mut encoder = FlightEncoder::new(
         stream.output_schema(),
         PackOptions::default(),
@@ -114,7 +114,7 @@ async fn receive(
                 body: message.data_body,
             })
         });
-        if let Some(batch) = batch.map_err(|error| status_of(&error))? {
+        if let Some(batch) = batch.map_err(status_of)? {
             Counters::add(&service.counters.received_batches, 1);
             Counters::add(&service.counters.received_rows, batch.num_rows() as u64);
             let sequence = metadata.map_or(position, |metadata| metadata.sequence);
@@ -138,7 +138,7 @@ fn send_back(
     runtime: &Handle,
 ) -> Result<(), Status> {
     while let Some(done) = stream.pull() {
-        let Done { tag, pieces } = done.map_err(|error| status_of(&error))?;
+        let Done { tag, pieces } = done.map_err(status_of)?;
         for piece in pieces {
             let metadata = BatchMetadata {
                 producer: None,

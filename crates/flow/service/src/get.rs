@@ -144,7 +144,7 @@ impl FlightEncoder {
         pool: &Arc<CodecPool>,
     ) -> Result<Self, Status> {
         let packer = MessagePacker::new(schema, options, pool);
-        let (packer, first) = packer.map_err(|error| status_of(&error))?;
+        let (packer, first) = packer.map_err(status_of)?;
         let first = first
             .into_iter()
             .map(|message| flight_data(message, None))
@@ -179,7 +179,7 @@ impl FlightEncoder {
         metadata: Vec<u8>,
     ) -> Result<Vec<FlightData>, Status> {
         let packed = tokio::task::block_in_place(|| self.packer.pack(rows));
-        let packed = packed.map_err(|error| status_of(&error))?;
+        let packed = packed.map_err(status_of)?;
         let last = packed.len().saturating_sub(1);
         let mut metadata = Some(metadata);
         let messages = packed.into_iter().enumerate().map(|(index, message)| {

@@ -68,6 +68,7 @@ impl Hosted {
         runtime: &Handle,
     ) -> Result<(Self, Vec<Batch>), ServiceError> {
         // The queues hold half of the memory, and the stages the other half.
+        let stages_bytes = definition.memory_bytes().div_ceil(2);
         let queue_bytes = definition.memory_bytes() as usize / 2;
         let input_bytes = queue_bytes / 2;
         let output_bytes = (queue_bytes - input_bytes) / definition.outputs.len().max(1);
@@ -119,7 +120,8 @@ impl Hosted {
                 let timeout = Duration::from_nanos(node.timeout().0);
                 let remote = RemoteNode::new(target, (node.window(), timeout), pool, runtime);
                 Ok(Arc::new(remote))
-            })?,
+            })?
+            .with_memory(stages_bytes),
             input: Arc::new(input),
             outputs,
             schemas,

@@ -171,7 +171,7 @@ async fn receive(
                     body: message.data_body,
                 })
             });
-            let batch = unpacked.map_err(|error| status_of(&error))?;
+            let batch = unpacked.map_err(status_of)?;
             let partition = metadata.as_ref().and_then(|metadata| metadata.partition);
             pieces.extend(batch.map(|batch| Piece { partition, batch }));
         }
@@ -203,7 +203,7 @@ struct Worker {
 impl Worker {
     fn run(self, mut batches: mpsc::Receiver<Waiting>) -> Result<(), Status> {
         let runner = StageRunner::parse(&self.stage, &self.schema);
-        let mut runner = runner.map_err(|error| status_of(&error))?;
+        let mut runner = runner.map_err(status_of)?;
         let schema = runner.output_schema();
         let encoder = FlightEncoder::new(schema, PackOptions::default(), &self.service.pool);
         let mut encoder = encoder?;

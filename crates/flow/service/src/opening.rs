@@ -46,6 +46,6 @@ impl Opening {
             first = next.ok_or_else(|| Status::invalid_argument("a stream without a schema"))?;
         }
         let unpacker = MessageUnpacker::new(&first.data_header, options, pool);
-        unpacker.map_err(|error| status_of(&error))
+        unpacker.map_err(status_of)
     }
 }

@@ -140,7 +140,7 @@ impl PutStream<'_> {
                 body: message.data_body,
             })
         });
-        let Some(data) = batch.map_err(|error| status_of(&error))? else {
+        let Some(data) = batch.map_err(status_of)? else {
             return Ok(());
         };
         Counters::add(&counters.received_batches, 1);

@@ -241,19 +241,18 @@ impl Session {
         unpacker: &mut Option<MessageUnpacker>,
         answer: FlightData,
     ) -> Result<Option<arrow_array::RecordBatch>, Status> {
-        let failed = |error| status_of(&error);
         let message = Message {
             header: answer.data_header,
             body: answer.data_body,
         };
         match unpacker {
             Some(unpacker) => {
-                tokio::task::block_in_place(|| unpacker.unpack(message)).map_err(failed)
+                tokio::task::block_in_place(|| unpacker.unpack(message)).map_err(status_of)
             }
             None => {
                 let options = UnpackOptions::default();
                 let new = MessageUnpacker::new(&message.header, options, &self.pool);
-                *unpacker = Some(new.map_err(failed)?);
+                *unpacker = Some(new.map_err(status_of)?);
                 Ok(None)
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use overside_flow::Error as FlowError;
 use overside_flow::pack::CodecPool;
 use overside_flow::pipeline::{Definition, NodeFaults};
 use tokio::runtime::Handle;
@@ -132,7 +133,7 @@ impl Service {
             Work::Pipeline(definition) => (definition.streams(), definition.threads()),
             Work::Node { streams } => (*streams, NonZeroUsize::MIN),
         };
-        let pool = Arc::new(CodecPool::new(threads)?);
+        let pool = Arc::new(CodecPool::new(threads).map_err(FlowError::from)?);
         let producers = Producers::default();
         let hosted = match work {
             Work::Pipeline(definition) => {

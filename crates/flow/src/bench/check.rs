@@ -9,10 +9,10 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamReader;
+use overside_tables::pack::{CodecPool, UnpackOptions, Unpacker};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::Error;
-use crate::pack::{CodecPool, UnpackOptions, Unpacker};
 
 /// How outputs were verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,8 @@ impl Checker {
             true => {
                 let bytes = Buffer::from(output);
                 let options = UnpackOptions::default();
-                Box::new(Unpacker::bytes(bytes, options, &self.pool)?)
+                let unpacker = Unpacker::bytes(bytes, options, &self.pool)?;
+                Box::new(unpacker.map(|batch| Ok(batch?)))
             }
             false => {
                 let batches = StreamReader::try_new(output, None)?;

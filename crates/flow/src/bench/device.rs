@@ -1,8 +1,7 @@
 //! What a device did of a pass.
 
 use overside_device::{Applied, CpuTime};
-
-use crate::pack::CodecPool;
+use overside_tables::pack::CodecPool;
 
 /// What a device did, of all operations and submitters.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -20,12 +20,12 @@ use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use overside_device::CpuTime;
 use overside_device::threads::process_cpu_ns;
+use overside_tables::pack::{
+    CodecPool, Layout, PackOptions, Packer, StageTime, StageTimes, UnpackOptions, Unpacker,
+};
 
 use crate::Error;
 use crate::operators::{self, PartitionKey, PartitionOptions, partition_by_filters};
-use crate::pack::{
-    CodecPool, Layout, PackOptions, Packer, StageTime, StageTimes, UnpackOptions, Unpacker,
-};
 pub use check::Check;
 use check::Checker;
 pub use device::DeviceWork;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
+use overside_tables::pack::{CodecPool, StageTime, UnpackOptions, Unpacker};
 use overside_tables::{Between, Columns, CsvOptions, Format, Strings, Table};
 
 use crate::Error;
 use crate::operators::values_bytes;
-use crate::pack::{CodecPool, StageTime, UnpackOptions, Unpacker};
 
 /// How a file is read.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ pub struct FileReader {
 
 enum Batches {
     /// Arrow IPC, which counts its time itself.
-    Ipc(Box<Unpacker>),
+    Ipc(Box<Unpacker<'static>>),
     Table(Table<'static>),
 }
 
@@ -56,14 +56,12 @@ impl FileReader {
         let mut time = StageTime::default();
         let batches = time.measure(|| match format {
             Format::ArrowFile | Format::ArrowStream if len.is_some() => {
-                Unpacker::file(file, options.unpack, pool)
-                    .map(Box::new)
-                    .map(Batches::Ipc)
+                let unpacker = Unpacker::file(file, options.unpack, pool)?;
+                Ok(Batches::Ipc(Box::new(unpacker)))
             }
             Format::ArrowFile | Format::ArrowStream => {
-                Unpacker::stream(whole.chain(file), options.unpack, pool)
-                    .map(Box::new)
-                    .map(Batches::Ipc)
+                let unpacker = Unpacker::stream(whole.chain(file), options.unpack, pool)?;
+                Ok(Batches::Ipc(Box::new(unpacker)))
             }
             Format::Parquet if len.is_some() => {
                 let all = |_: &Schema| Ok::<_, Error>(Columns::All);
@@ -104,7 +102,7 @@ impl Iterator for FileReader {
 
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.batches {
-            Batches::Ipc(unpacker) => unpacker.next(),
+            Batches::Ipc(unpacker) => Some(unpacker.next()?.map_err(Error::from)),
             Batches::Table(table) => {
                 let batch = self.time.measure(|| table.next())?;
                 if let Ok(batch) = &batch {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_csv::Writer as CsvWriter;
 use arrow_schema::SchemaRef;
+use overside_tables::pack::{Codec, CodecPool, Layout, Outer, PackOptions, Packer, StageTime};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -13,7 +14,6 @@ use parquet::file::properties::WriterProperties;
 use super::FileFormat;
 use crate::Error;
 use crate::operators::values_bytes;
-use crate::pack::{Codec, CodecPool, Layout, Outer, PackOptions, Packer, StageTime};
 
 /// Rows of a group of Parquet: a reader leaves out whole groups, and about as many are common.
 const ROW_GROUP_ROWS: usize = 128 << 10;
@@ -126,7 +126,7 @@ impl<W: Write + Send + 'static> FileWriter<W> {
     /// [`Error`]; then nothing more can be written.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         let work = || match &mut self.batches {
-            Batches::Ipc(packer) => packer.write(batch),
+            Batches::Ipc(packer) => Ok::<_, Error>(packer.write(batch)?),
             Batches::Parquet(writer) => Ok(writer.write(batch)?),
             Batches::Csv(writer) => Ok(writer.write(batch)?),
         };
@@ -142,7 +142,7 @@ impl<W: Write + Send + 'static> FileWriter<W> {
     pub fn finish(self) -> Result<(W, StageTime), Error> {
         let mut time = self.time;
         match self.batches {
-            Batches::Ipc(packer) => packer.finish(),
+            Batches::Ipc(packer) => Ok(packer.finish()?),
             Batches::Parquet(writer) => {
                 let output = time.measure(|| writer.into_inner())?;
                 time.bytes_out = output.bytes;

@@ -5,10 +5,10 @@ use arrow_array::{BooleanArray, RecordBatch};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
+use overside_tables::check_schema;
 
 use super::assign::Assigner;
 use super::key::PartitionKey;
-use super::partition::check_schema;
 use crate::Error;
 
 /// The batches of each partition, the one of null keys last, by a filter for each.

@@ -18,8 +18,7 @@ pub(crate) use assign::value_type;
 pub use filter_each::{partition_by_filters, partitions_of_rows};
 pub use key::{MAX_PARTITIONS, PartitionKey, PartitionMethod};
 pub use partition::{
-    PartitionOptions, Partitioner, Piece, Tables, block_bytes as values_bytes, check_schema,
-    partition,
+    PartitionOptions, Partitioner, Piece, Tables, block_bytes as values_bytes, partition,
 };
 pub use rechunk::{RechunkOptions, Rechunker};
 pub use skew::{PartitionSize, SkewReport};

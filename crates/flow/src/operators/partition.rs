@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, RecordBatchOptions};
-use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_schema::{DataType, SchemaRef};
+use overside_tables::check_schema;
+use overside_tables::memory::BufferPool;
 
 use super::assign::Assigner;
 use super::columns::{self, Column};
@@ -20,7 +22,6 @@ use super::key::PartitionKey;
 use super::order::{MAX_BLOCK_ROWS, Order};
 use super::skew::SkewReport;
 use crate::Error;
-use crate::memory::BufferPool;
 
 /// Rows that are partitioned at a time where none are collected.
 const PIECE_ROWS: usize = MAX_BLOCK_ROWS;
@@ -284,34 +285,6 @@ pub fn block_bytes(block: &RecordBatch) -> usize {
         }
     };
     block.columns().iter().map(|one| column(one)).sum()
-}
-
-/// Refuses a batch whose columns are others, or of another type.
-///
-/// # Errors
-/// [`Error::SchemaChange`].
-pub fn check_schema(expected: &SchemaRef, found: &SchemaRef) -> Result<(), Error> {
-    let is_same = Arc::ptr_eq(expected, found)
-        || (expected.fields().len() == found.fields().len()
-            && (expected.fields().iter().zip(found.fields())).all(|(expected, found)| {
-                expected.name() == found.name() && expected.data_type() == found.data_type()
-            }));
-    if is_same {
-        return Ok(());
-    }
-    Err(Error::SchemaChange {
-        expected: schema_text(expected),
-        found: schema_text(found),
-    })
-}
-
-/// `name: type` of each column.
-fn schema_text(schema: &Schema) -> String {
-    let fields = schema.fields().iter();
-    let columns: Vec<String> = fields
-        .map(|field| format!("{}: {}", field.name(), field.data_type()))
-        .collect();
-    format!("({})", columns.join(", "))
 }
 
 /// A table in parts.

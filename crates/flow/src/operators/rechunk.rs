@@ -5,8 +5,9 @@ use std::mem::take;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::concat::concat_batches;
+use overside_tables::check_schema;
 
-use super::partition::{block_bytes, check_schema};
+use super::partition::block_bytes;
 use crate::Error;
 
 /// How large batches are to be.

@@ -14,11 +14,11 @@ use arrow_schema::{DataType, SchemaRef};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::{take, take_record_batch};
 use overside_base::Random;
+use overside_tables::check_schema;
 
 use super::assign::{key_bits, value_type};
 use super::filter_each::partitions_of_rows;
 use super::key::{MAX_PARTITIONS, PartitionKey, PartitionMethod};
-use super::partition::check_schema;
 use super::skew::SkewReport;
 use crate::Error;
 

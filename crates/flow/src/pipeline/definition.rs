@@ -141,9 +141,17 @@ impl Definition {
             .unwrap_or_else(cores)
     }
 
-    /// Bytes of batches that all streams together may hold.
+    /// Bytes of batches that all streams and queues together may hold: what trees do not take of `memory`.
     pub fn memory_bytes(&self) -> u64 {
-        self.memory.map_or(256 << 20, |memory| memory.0)
+        self.memory.map_or(256 << 20, |memory| {
+            memory.0.saturating_sub(self.trees_bytes())
+        })
+    }
+
+    /// Bytes that the trees of all outputs take at most.
+    fn trees_bytes(&self) -> u64 {
+        let trees = (self.outputs.values()).filter_map(|output| output.tree.as_ref());
+        trees.fold(0, |sum, tree| sum.saturating_add(tree.memory_bytes()))
     }
 
     /// Streams at a time.
@@ -253,6 +261,12 @@ impl Definition {
                 let error = Error::of_key("to", problem, "give each a directory of its own");
                 return Err(below(&format!("outputs.{name}"), error));
             }
+        }
+        let trees_bytes = self.trees_bytes();
+        if trees_bytes > 0 && self.memory.is_some() && self.memory_bytes() < *MEMORY.start() {
+            let problem = format!("trees take {trees_bytes} bytes of it");
+            let remedy = "more memory, or a smaller `capacity` of the trees";
+            return Err(Error::of_key("memory", problem, remedy));
         }
         self.check_routes()
     }

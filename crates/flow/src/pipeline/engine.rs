@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use overside_base::{lock, quietly};
 use overside_device::threads::thread_cpu_ns;
+use overside_tables::pack::CodecPool;
 
 use super::dispatcher::Dispatcher;
 use super::node::{NodeError, NodeResult, SessionId};
@@ -24,7 +25,6 @@ use super::runner::{apply, in_stage};
 use super::stage::{CompiledStage, Piece, StageFunction};
 use super::stream_state::StreamState;
 use crate::Error;
-use crate::pack::CodecPool;
 
 /// See the module's text.
 pub(super) struct Engine {

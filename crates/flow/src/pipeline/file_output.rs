@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use overside_tables::pack::CodecPool;
 
 use super::outputs::{Destination, Output, Partition};
 use super::stage::Piece;
@@ -16,7 +17,6 @@ use crate::Error;
 use crate::files::{FileWriter, OutputFile, WriteOptions};
 use crate::object_store::{ObjectFile, ObjectStore, ObjectStoreSettings};
 use crate::operators::{RechunkOptions, Rechunker};
-use crate::pack::CodecPool;
 
 /// Rows that are gathered for a batch of a file unless the definition says otherwise.
 const ROWS: usize = 64 << 10;

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use overside_config::{ByteSize, Error};
+use overside_tables::pack::{Codec, Outer};
 use serde::{Deserialize, Serialize};
 
 use super::tree_output::TreeDefinition;
 use super::word::{Word, as_words};
 use crate::files::{FileFormat, WriteOptions};
 use crate::operators::MAX_PARTITIONS;
-use crate::pack::{Codec, Outer};
 
 /// A destination, and which partitions go there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
+use overside_tables::check_schema;
 
 use super::stage::{CompiledStage, Piece, Resources, StageDefinition, StageFunction};
 use crate::Error;
-use crate::operators::check_schema;
 
 /// A stage for one thread: what a node makes of the text that came from the host.
 pub struct StageRunner {
@@ -52,7 +52,7 @@ impl StageRunner {
     /// What becomes of a batch, that is of its pieces.
     ///
     /// # Errors
-    /// [`Error::Stage`]; the next batch may be better. [`Error::SchemaChange`].
+    /// [`Error::Stage`]; the next batch may be better. [`TableError::SchemaChange`](crate::TableError).
     pub fn run(&mut self, pieces: Vec<Piece>) -> Result<Vec<Piece>, Error> {
         for piece in &pieces {
             check_schema(&self.input, piece.batch.schema_ref())?;

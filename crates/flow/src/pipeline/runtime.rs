@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_schema::SchemaRef;
+use overside_tables::pack::CodecPool;
 
 use super::definition::Definition;
 use super::engine::Engine;
@@ -21,7 +22,6 @@ use super::stage_state::StageState;
 use super::stream::Stream;
 use super::stream_state::StreamState;
 use crate::Error;
-use crate::pack::CodecPool;
 
 /// The threads, nodes and memory of a definition, for streams that run side by side.
 pub struct Pipeline {
@@ -30,6 +30,7 @@ pub struct Pipeline {
     engine: Arc<Engine>,
     pool: Arc<CodecPool>,
     is_helping: bool,
+    memory_bytes: u64,
 }
 
 impl Pipeline {
@@ -97,11 +98,19 @@ impl Pipeline {
         }
         Ok(Self {
             engine: Engine::new(&pool, threads),
+            memory_bytes: definition.memory_bytes(),
             definition: Arc::new(definition),
             nodes,
             pool,
             is_helping,
         })
+    }
+
+    /// With so many bytes for all streams together, in place of the definition's.
+    #[must_use]
+    pub fn with_memory(mut self, bytes: u64) -> Self {
+        self.memory_bytes = bytes;
+        self
     }
 
     /// With another node of a name, for streams that begin from now on.
@@ -135,7 +144,7 @@ impl Pipeline {
         } else {
             self.definition.streams()
         };
-        let share = self.definition.memory_bytes() / streams_max as u64;
+        let share = self.memory_bytes / streams_max as u64;
         let state = |_| Ok(StreamState::new(stages, share));
         Ok(Stream {
             number: self.engine.add(streams_max, state)?,

@@ -16,6 +16,7 @@ use super::outputs::Partition;
 use super::placement::StagePlacement;
 use super::stages;
 use crate::Error;
+use crate::operators::values_bytes;
 
 /// A batch and the partition that it belongs to.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,12 @@ impl Piece {
             batch,
         }
     }
+}
+
+/// Bytes of the values of several.
+pub(super) fn bytes_of(pieces: &[Piece]) -> u64 {
+    let bytes = pieces.iter().map(|piece| values_bytes(&piece.batch) as u64);
+    bytes.sum()
 }
 
 /// What a kind of stage is asked for: the settings that a definition gives it.

@@ -11,13 +11,14 @@ use super::adaptive::Backlog;
 use super::node_link::NodeLink;
 use super::placement::StagePlacement;
 use super::report::StageCounts;
-use super::stage::{CompiledStage, Piece, StageDefinition, StageFunction};
+use super::stage::{CompiledStage, Piece, StageDefinition, StageFunction, bytes_of};
 
 /// A batch in a stage.
 pub(super) struct Slot {
     pub tag: u64,
     /// What goes in; kept until there is a result, because it may have to run again.
     pub pieces: Vec<Piece>,
+    /// Of what goes in, or of the result once there is one.
     pub bytes: u64,
     pub entered: Instant,
     pub is_on_host: bool,
@@ -186,14 +187,15 @@ impl StageState {
         Some(pieces)
     }
 
-    /// A thread of the host is done with a batch. `None`: the node was before it.
+    /// A thread of the host is done with a batch of so many bytes, which became others. `None`: the
+    /// node was before it.
     pub(super) fn end_on_host(
         &mut self,
         number: u64,
         bytes: u64,
         result: Vec<Piece>,
         took: Duration,
-    ) -> Option<()> {
+    ) -> Option<(u64, u64)> {
         let threads = self.host_running;
         self.host_running = self.host_running.saturating_sub(1);
         self.host_running_bytes = self.host_running_bytes.saturating_sub(bytes);
@@ -201,10 +203,18 @@ impl StageState {
         if let Some(adaptive) = self.link.as_mut().and_then(NodeLink::adaptive) {
             adaptive.host_did(bytes, took, threads);
         }
+        self.keep(number, result)
+    }
+
+    /// Keeps what became of a batch until those before it are done; the bytes of the batch and of its
+    /// result. `None`: there is a result already.
+    pub(super) fn keep(&mut self, number: u64, result: Vec<Piece>) -> Option<(u64, u64)> {
         let slot = self.slot(number).filter(|slot| slot.result.is_none())?;
+        let before = slot.bytes;
+        slot.bytes = bytes_of(&result);
         slot.result = Some(result);
         slot.pieces = Vec::new();
-        Some(())
+        Some((before, slot.bytes))
     }
 
     /// The first batch that waits for the node, since when, and its bytes.
@@ -247,7 +257,7 @@ impl StageState {
         }
     }
 
-    /// Takes the oldest batch, if it is done.
+    /// Takes the oldest batch, if it is done: its tag, its result, and the bytes of that.
     pub(super) fn leave(&mut self) -> Option<(u64, Vec<Piece>, u64)> {
         self.slots.front()?.result.as_ref()?;
         let slot = self.slots.pop_front()?;

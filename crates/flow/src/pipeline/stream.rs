@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use overside_tables::check_schema;
+use overside_tables::pack::CodecPool;
 
 use super::engine::{Engine, EngineState};
 use super::report::PipelineReport;
 use super::stage::Piece;
 use super::stream_state::StreamState;
 use crate::Error;
-use crate::operators::{check_schema, values_bytes};
-use crate::pack::CodecPool;
+use crate::operators::values_bytes;
 
 /// What became of a batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +55,7 @@ impl Stream {
     /// caller's thread, it takes more when nothing but pulling would make room.
     ///
     /// # Errors
-    /// [`Error::SchemaChange`], which leaves the stream as it was; [`Error::Spent`] after an error or
+    /// [`TableError::SchemaChange`](crate::TableError), which leaves the stream as it was; [`Error::Spent`] after an error or
     /// the end.
     pub fn push(&self, tag: u64, batch: RecordBatch) -> Result<(), Error> {
         self.offer(tag, batch, true).map(|_| ())

@@ -9,11 +9,10 @@ use super::node_link::Session;
 use super::report::{
     Events, HostReport, NodeReport, PipelineEvent, StageReport, Totals, devices, rows,
 };
-use super::stage::Piece;
+use super::stage::{Piece, bytes_of};
 use super::stage_state::StageState;
 use super::stream::Done;
 use crate::Error;
-use crate::operators::values_bytes;
 
 /// Batches that a stream holds at most, however small they are.
 const BATCHES_MAX: usize = 4096;
@@ -101,6 +100,12 @@ impl StreamState {
         self.held_max = self.held_max.max(self.held);
     }
 
+    /// A batch of so many bytes became so many others.
+    fn hold_instead(&mut self, (before, after): (u64, u64)) {
+        self.held = self.held.saturating_sub(before);
+        self.hold(after);
+    }
+
     fn enter(&mut self, stage: usize, tag: u64, pieces: Vec<Piece>, bytes: u64, now: Instant) {
         if let Some(stage) = self.stages.get_mut(stage) {
             stage.enter(tag, pieces, bytes, now);
@@ -115,11 +120,8 @@ impl StreamState {
     /// Lets what is done go on to the next stage, in order.
     fn settle(&mut self, now: Instant) {
         for stage in 0..self.stages.len() {
-            while let Some((tag, pieces, before)) = self.stages[stage].leave() {
-                let bytes = bytes_of(&pieces);
+            while let Some((tag, pieces, bytes)) = self.stages[stage].leave() {
                 self.stages[stage].counts.left(&pieces, bytes);
-                self.held = self.held.saturating_sub(before);
-                self.hold(bytes);
                 self.enter(stage + 1, tag, pieces, bytes, now);
             }
         }
@@ -207,14 +209,14 @@ impl StreamState {
             Ok(pieces) => (pieces, None),
             Err(error) => (Vec::new(), Some(error)),
         };
-        let is_used = state.end_on_host(number, bytes, pieces, took).is_some();
-        match (is_used, error) {
-            (true, Some(error)) => return self.fail(number, error),
-            (true, None) => {
+        match (state.end_on_host(number, bytes, pieces, took), error) {
+            (Some(_), Some(error)) => return self.fail(number, error),
+            (Some(became), None) => {
                 state.counts.host.batches += 1;
                 state.counts.host.bytes += bytes;
+                self.hold_instead(became);
             }
-            (false, _) => state.counts.host.superseded += 1,
+            (None, _) => state.counts.host.superseded += 1,
         }
         self.settle(Instant::now());
     }
@@ -245,11 +247,11 @@ impl StreamState {
                 counts.queued_ns_max = counts.queued_ns_max.max(delay.as_nanos() as u64);
                 counts.run_ns += result.run_ns;
                 counts.cpu_ns += result.cpu_ns;
-                if let Some(slot) = stage.slot(number).filter(|slot| slot.result.is_none()) {
-                    slot.result = Some(result.pieces);
-                    slot.pieces = Vec::new();
+                let became = stage.keep(number, result.pieces);
+                if let Some(became) = became {
                     stage.counts.node.batches += 1;
                     stage.counts.node.bytes += sent.bytes;
+                    self.hold_instead(became);
                 }
                 if recovered {
                     self.event(session.stage, "the node works again".into());
@@ -499,9 +501,4 @@ pub(super) struct Watched {
     pub closed: Option<Session>,
     /// It is to be looked at again soon.
     pub is_busy: bool,
-}
-
-fn bytes_of(pieces: &[Piece]) -> u64 {
-    let bytes = pieces.iter().map(|piece| values_bytes(&piece.batch) as u64);
-    bytes.sum()
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use overside_config::{ByteSize, Error as ConfigError};
+use overside_tables::pack::CodecPool;
 use serde::{Deserialize, Serialize};
 
 use super::file_output::WrittenFile;
 use super::outputs::{Destination, Output};
 use super::word::Word;
 use crate::Error;
-use crate::pack::CodecPool;
-use crate::tree::{TreeKey, TreeOptions, TreeShape, TreeWriter};
+use crate::tree::{MEMORY_CAPACITIES, TreeKey, TreeOptions, TreeShape, TreeWriter};
 
 /// The tree that an output goes to; what is not set is as the tree in the directory has it, or as usual.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,7 +45,17 @@ impl TreeDefinition {
     fn options(&self, directory: &Path) -> Result<TreeOptions, Error> {
         let found = TreeWriter::options(directory)?;
         let found = found.unwrap_or_else(|| TreeOptions::new(&self.id, &self.time));
-        Ok(self.asked(found))
+        let (usual, capacity) = (
+            TreeOptions::new("", "").capacity_bytes,
+            found.capacity_bytes,
+        );
+        match self.capacity.is_none() && capacity > usual {
+            true => Err(Error::Refused(format!(
+                "{}: the tree has a capacity of {capacity} bytes: name it as `capacity`, so that `memory` counts it",
+                directory.display()
+            ))),
+            false => Ok(self.asked(found)),
+        }
     }
 
     /// What is asked for, and the rest of `options`.
@@ -61,6 +71,12 @@ impl TreeDefinition {
             time: self.time.clone(),
             ..options
         })
+    }
+
+    /// Bytes that a tree with the capacity that is named, or the usual one, takes at most.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let capacity = self.asked(TreeOptions::new("", "")).capacity_bytes;
+        capacity.saturating_mul(MEMORY_CAPACITIES)
     }
 
     /// Refuses sizes that cannot be.

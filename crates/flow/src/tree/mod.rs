@@ -31,4 +31,5 @@ pub use layout::{TreeKey, TreeOptions, TreeShape};
 pub use manifest::NodeSize;
 pub use reader::{TrackQuery, TreeReader};
 pub use union::TreeUnion;
+pub(crate) use writer::MEMORY_CAPACITIES;
 pub use writer::{TreeWriter, TreeWritten};

@@ -11,7 +11,8 @@ use arrow_ord::sort::sort;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat;
 use overside_base::lock;
-use overside_tables::Between;
+use overside_tables::pack::CodecPool;
+use overside_tables::{Between, check_schema};
 
 use super::layout::{Node, TreeOptions};
 use super::manifest::{Manifest, NodeSize};
@@ -19,10 +20,7 @@ use super::run;
 use super::writer::SCHEMA_FILE;
 use crate::Error;
 use crate::files::ReadOptions;
-use crate::operators::{
-    Filter, check_schema, literal, partitions_of_rows, value_type, values_bytes,
-};
-use crate::pack::CodecPool;
+use crate::operators::{Filter, literal, partitions_of_rows, value_type, values_bytes};
 
 /// Ids of one query.
 const IDS_MAX: usize = 100;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use overside_tables::pack::{Codec, CodecPool};
 
 use crate::Error;
 use crate::files::{FileFormat, FileReader, FileWriter, ReadOptions, WriteOptions};
 use crate::operators::{SortColumn, sort};
-use crate::pack::{Codec, CodecPool};
 
 /// Rows of a batch, and the fewest that are read of Parquet for one id.
 const BATCH_ROWS: usize = 64 << 10;

@@ -9,8 +9,9 @@ use arrow_schema::SchemaRef;
 use super::reader::{TrackQuery, TreeReader};
 use super::run;
 use crate::Error;
-use crate::operators::{check_schema, values_bytes};
-use crate::pack::CodecPool;
+use crate::operators::values_bytes;
+use overside_tables::check_schema;
+use overside_tables::pack::CodecPool;
 
 /// Trees of the same columns, which are read as one.
 pub struct TreeUnion {

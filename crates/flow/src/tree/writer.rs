@@ -1,6 +1,6 @@
 //! Absorbs batches, and passes them down.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,17 @@ use super::manifest::{Manifest, Run, is_file_of_a_tree};
 use super::run;
 use crate::Error;
 use crate::files::FileWriter;
-use crate::operators::{PartitionOptions, check_schema, partition, values_bytes};
-use crate::pack::CodecPool;
+use crate::operators::{PartitionOptions, partition, values_bytes};
+use overside_tables::check_schema;
+use overside_tables::pack::CodecPool;
 
 /// A leaf's files are merged when so many of them are small.
 const SMALL_FILES: usize = 8;
 /// A node above the leaves passes on what it has when it has so many files, however small they are.
 const NODE_FILES: usize = 64;
+/// What a writer has in memory at most when it splits or merges, in capacities: what is read, and what becomes
+/// of it. A batch of more than the capacity comes on top; so does what [`TreeWriter::compact`] merges.
+pub(crate) const MEMORY_CAPACITIES: u64 = 4;
 /// The file that says which columns there are.
 pub(super) const SCHEMA_FILE: &str = "schema.arrows";
 
@@ -222,6 +226,10 @@ impl TreeWriter {
             let batches = std::mem::take(&mut self.waiting);
             self.waiting_bytes = 0;
             self.add(Node::ROOT, &batches)?;
+            drop(batches);
+            if self.is_full(Node::ROOT) {
+                self.split(Node::ROOT)?;
+            }
         }
         // Whether an attempt that fails has replaced the manifest is not known: whoever opens the tree next
         // sees to these files then.
@@ -242,7 +250,7 @@ impl TreeWriter {
         }
         for index in 0..=self.manifest.options.leaves() {
             let level = self.manifest.options.levels;
-            self.merge(Node { level, index }, 2)?;
+            self.merge(Node { level, index }, 2, SMALL_FILES as u64)?;
         }
         self.commit_all()
     }
@@ -258,47 +266,74 @@ impl TreeWriter {
         self.pass_down(node, Vec::new())
     }
 
-    fn pass_down(&mut self, node: Node, waiting: Vec<RecordBatch>) -> Result<(), Error> {
-        let runs: Vec<Run> = self.manifest.of(node).cloned().collect();
-        let mut batches = self.take(&runs)?;
-        batches.extend(waiting);
-        if batches.is_empty() {
-            return Ok(());
-        }
-        let (key, child) = self.manifest.options.children(node);
-        let parts = partition(&self.schema, &batches, &key, PartitionOptions::default())?;
-        drop(batches);
-        self.written.splits += 1;
-        for (index, batches) in parts.tables.into_iter().enumerate() {
-            if !batches.is_empty() {
-                self.add(child(index), &batches)?;
+    /// The batches of a node, those that wait first and then its files, go to its children; what becomes too
+    /// full by that passes on what it has, too.
+    fn pass_down(&mut self, node: Node, mut waiting: Vec<RecordBatch>) -> Result<(), Error> {
+        let mut full = vec![node];
+        while let Some(node) = full.pop() {
+            let mut grown = BTreeSet::new();
+            loop {
+                let runs = self.some_of(node, bytes_of(&waiting));
+                let mut batches = self.take(&runs)?;
+                batches.append(&mut waiting);
+                if batches.is_empty() {
+                    break;
+                }
+                let (key, child) = self.manifest.options.children(node);
+                let parts = partition(&self.schema, &batches, &key, PartitionOptions::default())?;
+                drop(batches);
+                self.written.splits += 1;
+                for (index, batches) in parts.tables.into_iter().enumerate() {
+                    if !batches.is_empty() {
+                        self.add(child(index), &batches)?;
+                        grown.insert(child(index));
+                    }
+                }
+            }
+            for child in grown {
+                match self.manifest.options.is_leaf(child) {
+                    true => self.merge(child, SMALL_FILES, MEMORY_CAPACITIES / 2)?,
+                    false if self.is_full(child) => full.push(child),
+                    false => {}
+                }
             }
         }
         Ok(())
     }
 
-    /// Gives a node a file, and passes on what is too much for it.
+    /// As many files of a node as are read at a time, beside so many bytes: one at least if there are none.
+    fn some_of(&self, node: Node, beside: u64) -> Vec<Run> {
+        let capacity = self.manifest.options.capacity_bytes;
+        let mut bytes = beside;
+        let runs = self.manifest.of(node).take_while(|run| {
+            let is_first = bytes == 0;
+            bytes = bytes.saturating_add(run.bytes);
+            is_first || bytes <= capacity.saturating_mul(MEMORY_CAPACITIES / 2)
+        });
+        runs.cloned().collect()
+    }
+
+    /// Whether a node above the leaves has to pass on what it has.
+    fn is_full(&self, node: Node) -> bool {
+        let bytes: u64 = self.manifest.of(node).map(|run| run.bytes).sum();
+        bytes >= self.manifest.options.capacity_bytes
+            || self.manifest.of(node).count() >= NODE_FILES
+    }
+
+    /// Gives a node a file.
     fn add(&mut self, node: Node, batches: &[RecordBatch]) -> Result<(), Error> {
         let options = &self.manifest.options;
         if !options.is_leaf(node) {
-            self.write(node, batches)?;
-            let bytes: u64 = self.manifest.of(node).map(|run| run.bytes).sum();
-            let is_full = bytes >= self.manifest.options.capacity_bytes
-                || self.manifest.of(node).count() >= NODE_FILES;
-            return match is_full {
-                true => self.split(node),
-                false => Ok(()),
-            };
+            return self.write(node, batches);
         }
         let sorted = run::sorted(batches, &options.id, &options.time)?;
-        self.write(node, &[sorted])?;
-        self.merge(node, SMALL_FILES)
+        self.write(node, &[sorted])
     }
 
-    /// Makes one file of a leaf's small ones, if there are so many.
-    fn merge(&mut self, leaf: Node, least: usize) -> Result<(), Error> {
+    /// Makes one file of a leaf's small ones, if there are so many, of at most so many times the capacity.
+    fn merge(&mut self, leaf: Node, least: usize, capacities: u64) -> Result<(), Error> {
         let options = &self.manifest.options;
-        let mut room = options.capacity_bytes.saturating_mul(SMALL_FILES as u64);
+        let mut room = options.capacity_bytes.saturating_mul(capacities);
         let small: Vec<Run> = (self.manifest.of(leaf))
             .filter(|run| run.bytes < options.capacity_bytes)
             .take_while(|run| {
@@ -324,7 +359,7 @@ impl TreeWriter {
             node,
             number: self.manifest.next,
             rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
-            bytes: batches.iter().map(|batch| values_bytes(batch) as u64).sum(),
+            bytes: bytes_of(batches),
         };
         self.manifest.next += 1;
         let path = self.manifest.file(&self.directory, &run);
@@ -380,6 +415,11 @@ impl Drop for TreeWriter {
             let _ = remove(file);
         }
     }
+}
+
+/// Bytes of the values of batches.
+fn bytes_of(batches: &[RecordBatch]) -> u64 {
+    batches.iter().map(|batch| values_bytes(batch) as u64).sum()
 }
 
 /// The numbered files in a directory.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::SchemaRef;
-use overside_flow::Error;
 use overside_flow::operators::{Filter, Projection};
+use overside_flow::{Error, TableError};
 
 fn table() -> RecordBatch {
     let decimals = Decimal128Array::from(vec![Some(150), None, Some(-275), Some(0), Some(1000)]);
@@ -336,6 +336,6 @@ fn another_schema_is_refused() {
     let other = table().project(&[0, 1]).expect("columns");
     assert!(matches!(
         filter.apply(&other),
-        Err(Error::SchemaChange { .. })
+        Err(Error::Table(TableError::SchemaChange { .. }))
     ));
 }

@@ -15,10 +15,10 @@ use arrow_array::{
 };
 use arrow_schema::SchemaRef;
 use overside_base::Random;
-use overside_flow::Error;
 use overside_flow::files::{FileReader, ReadOptions};
 use overside_flow::pack::CodecPool;
 use overside_flow::tree::{TrackQuery, TreeKey, TreeOptions, TreeReader, TreeUnion, TreeWriter};
+use overside_flow::{Error, TableError};
 use proptest::prelude::*;
 use tempfile::tempdir;
 
@@ -496,7 +496,10 @@ fn what_cannot_be_is_refused() {
     let other: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     let other = RecordBatch::try_from_iter([("id", other)]).expect("a batch");
     let error = tree.absorb(&other).expect_err("another schema");
-    assert!(matches!(error, Error::SchemaChange { .. }), "{error}");
+    assert!(
+        matches!(error, Error::Table(TableError::SchemaChange { .. })),
+        "{error}"
+    );
     // It was left out, and the tree goes on.
     tree.absorb(&batch(&mut Random::new(1), 3, 0, 10))
         .expect("absorbed");

@@ -8,9 +8,9 @@ use arrow_array::RecordBatch;
 use clap::ArgGroup;
 use overside_backends::Options;
 use overside_device::DeviceInfo;
-use overside_flow::Error;
 use overside_flow::bench::{Algorithm, Bench, BenchOptions, Pass};
 use overside_flow::pack::{Codec, Outer, PackOptions};
+use overside_flow::{Error, TableError};
 use overside_placement::{Policy, Verify};
 
 use super::bench_text;
@@ -120,7 +120,11 @@ impl From<Error> for Failure {
         let message = error.to_string();
         match error {
             Error::Verification(_) => Self::Exit(exit::UNVERIFIED, message),
-            Error::Job(_) | Error::Placement(_) => Self::Exit(exit::FAILED, message),
+            Error::Job(_)
+            | Error::Placement(_)
+            | Error::Table(TableError::Job(_) | TableError::Placement(_)) => {
+                Self::Exit(exit::FAILED, message)
+            }
             _ => Self::Refused(message),
         }
     }

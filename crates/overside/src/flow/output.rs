@@ -94,7 +94,8 @@ pub fn threads(threads: &Threads) -> Result<Arc<CodecPool>, String> {
 }
 
 /// What is said of an error of a file that is written.
-pub fn said(error: Error) -> String {
+pub fn said(error: impl Into<Error>) -> String {
+    let error = error.into();
     match error {
         Error::Exists(path) => format!("{} exists; --force replaces it", shown(path)),
         other => other.to_string(),

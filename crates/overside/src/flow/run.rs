@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use overside_base::raise_descriptor_limit;
 use overside_flow::Error;
-use overside_flow::operators::check_schema;
+use overside_flow::check_schema;
 use overside_flow::pack::CodecPool;
 use overside_flow::pipeline::{
     Definition, Destination, Done, FileOutput, FileOutputOptions, Node, NodeDefinition, Output,
@@ -175,7 +175,7 @@ impl Run<'_> {
         for input in std::iter::once(Ok(first)).chain(inputs) {
             let Input { name, mut reader } = input?;
             let in_input = |error: Error| format!("{name}: {}", said(error));
-            check_schema(&schema, reader.schema()).map_err(in_input)?;
+            check_schema(&schema, reader.schema()).map_err(|error| in_input(error.into()))?;
             for batch in &mut reader {
                 let batch = batch.map_err(in_input)?;
                 self.push(&stream, &batch, rows, &mut routes)

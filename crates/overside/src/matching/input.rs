@@ -28,7 +28,7 @@ pub enum Source {
     /// What comes as it is written: a pipe, a terminal.
     Stream(Pipe),
     /// What is inside a compressed file.
-    Decompressed(Box<dyn Read>),
+    Decompressed(Box<dyn Read + Send>),
 }
 
 impl Opened {
@@ -133,7 +133,7 @@ fn decompressed(
         .take(HEAD_BYTES as u64)
         .read_to_end(&mut head)
         .err();
-    let rest: Box<dyn Read> = match failure {
+    let rest: Box<dyn Read + Send> = match failure {
         Some(error) => Box::new(Failing(Some(error))),
         None => Box::new(reader),
     };
@@ -201,7 +201,7 @@ impl Input for Pipe {
 }
 
 /// What is inside a compressed file; it is not waited for line by line.
-pub struct Inside(pub Box<dyn Read>);
+pub struct Inside(pub Box<dyn Read + Send>);
 
 impl Read for Inside {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

@@ -1,4 +1,11 @@
-//! What a reader of tables promises, through its public interface.
+//! What readers and writers of tables promise, through their public interface.
 
 mod csv;
+mod pack;
+mod pack_checks;
+mod pack_hostile;
+mod pack_placement;
+mod pack_writers;
 mod parquet;
+#[path = "../../../flow/tests/it/random.rs"]
+mod random;

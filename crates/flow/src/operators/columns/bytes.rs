@@ -7,13 +7,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer, ToByteSlice};
+use overside_tables::memory::{BufferPool, Growing};
 
 use super::bits::Validity;
 use super::copy::{PIECE, copy_values};
 use super::unchecked;
 use super::{Column, ROOM_BYTES_MAX};
 use crate::Error;
-use crate::memory::{BufferPool, Growing};
 use crate::operators::order::{Order, Segment};
 
 /// One partition's values.
@@ -54,7 +54,7 @@ impl Part {
         let (width, rows) = (size_of::<O>(), segment.rows.len());
         let room = 1 + segment.room(self.offsets.len());
         self.offsets.reserve(width * room)?;
-        if self.offsets.len() == 0 {
+        if self.offsets.is_empty() {
             self.offsets.room()[..width].copy_from_slice(O::usize_as(0).to_byte_slice());
             self.offsets.advance(width);
         }

@@ -6,11 +6,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowDictionaryKeyType;
 use arrow_array::{Array, ArrayRef, PrimitiveArray, downcast_integer, make_array, new_empty_array};
 use arrow_schema::DataType;
+use overside_tables::memory::BufferPool;
 
 use super::unchecked;
 use super::{Column, column};
 use crate::Error;
-use crate::memory::BufferPool;
 use crate::operators::order::Order;
 
 /// Most values that are compared one by one to learn whether two dictionaries are the same.

@@ -6,11 +6,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
+use overside_tables::memory::{BufferPool, Growing};
 
 use super::bits::Validity;
 use super::{Column, ROOM_BYTES_MAX};
 use crate::Error;
-use crate::memory::{BufferPool, Growing};
 use crate::operators::order::{MAX_BLOCK_ROWS, Order};
 
 /// Copies the values of these rows. A length that is known when this is compiled spares a

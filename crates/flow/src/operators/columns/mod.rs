@@ -19,10 +19,10 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
+use overside_tables::memory::BufferPool;
 
 use super::order::Order;
 use crate::Error;
-use crate::memory::BufferPool;
 
 /// The most bytes that room is made for before they come: a few long values say nothing of those
 /// that follow.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::{DataType, Fields};
+use overside_tables::memory::BufferPool;
 
 use super::bits::Validity;
 use super::{Column, column};
 use crate::Error;
-use crate::memory::BufferPool;
 use crate::operators::order::Order;
 
 /// A column of fields.

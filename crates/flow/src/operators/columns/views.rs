@@ -9,12 +9,12 @@ use arrow_array::types::ByteViewType;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_data::{ByteView, MAX_INLINE_VIEW_LEN};
+use overside_tables::memory::{BufferPool, Growing};
 
 use super::Column;
 use super::bits::Validity;
 use super::unchecked;
 use crate::Error;
-use crate::memory::{BufferPool, Growing};
 use crate::operators::order::Order;
 
 /// Most bytes of a buffer that views point into.
@@ -59,7 +59,7 @@ impl Part {
         }
         let source = &buffers[long.buffer_index as usize];
         let value = &source[long.offset as usize..][..long.length as usize];
-        if self.values.len() > 0 && self.values.len() + value.len() > BUFFER_BYTES {
+        if !self.values.is_empty() && self.values.len() + value.len() > BUFFER_BYTES {
             self.full.push(self.values.finish()?);
         }
         let moved = ByteView {
@@ -105,7 +105,7 @@ impl<T: ByteViewType> Column for Views<T> {
         let (rows, nulls, bytes) = self.validity.flush(partition);
         let part = &mut self.parts[partition];
         let (views, mut full) = (part.views.finish()?, std::mem::take(&mut part.full));
-        if part.values.len() > 0 {
+        if !part.values.is_empty() {
             full.push(part.values.finish()?);
         }
         let long: usize = full.iter().map(Buffer::len).sum();

@@ -8,6 +8,7 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use overside_base::panic_text;
+use overside_tables::check_schema;
 use sqlparser::ast::{BinaryOperator, CastKind, Expr, SelectItem, UnaryOperator};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
@@ -17,7 +18,6 @@ use super::coerce;
 use super::literal;
 use super::pattern::Pattern;
 use crate::Error;
-use crate::operators::partition::check_schema;
 
 /// The longest text of an expression, so that what is parsed can be freed level by level.
 const MAX_TEXT_BYTES: usize = 8 << 10;

@@ -8,10 +8,10 @@ use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use overside_ops::{Config, Error as OpsError, Kernel, Operation, prepare};
 use overside_placement::{Report, Verify};
+use overside_tables::pack::{CodecPool, Job, Placement};
 
 use super::values::{BytesColumn, NewValues, value};
 use crate::Error;
-use crate::pack::{CodecPool, Job, Placement};
 use crate::pipeline::stage::{Piece, Resources, StageFunction};
 
 /// Bytes that all values of one batch may become.

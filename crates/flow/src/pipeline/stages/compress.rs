@@ -6,13 +6,13 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use overside_config::Error as ConfigError;
 use overside_ops::{Config, Operation, prepare};
+use overside_tables::pack::Outer;
 use serde::{Deserialize, Serialize};
 
 use super::codec::{ColumnCodec, Lengths};
 use super::decompress::check_format;
 use super::values::BytesColumn;
 use crate::Error;
-use crate::pack::Outer;
 use crate::pipeline::stage::{CompiledStage, Resources, StageFunction, StageKind};
 use crate::pipeline::word::Word;
 

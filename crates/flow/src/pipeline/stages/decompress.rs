@@ -6,12 +6,12 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use overside_config::{ByteSize, Error as ConfigError};
 use overside_ops::{Format, Operation};
+use overside_tables::pack::Outer;
 use serde::{Deserialize, Serialize};
 
 use super::codec::{ColumnCodec, Lengths};
 use super::values::BytesColumn;
 use crate::Error;
-use crate::pack::Outer;
 use crate::pipeline::stage::{CompiledStage, Resources, StageFunction, StageKind};
 use crate::pipeline::word::Word;
 

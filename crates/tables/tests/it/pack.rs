@@ -13,11 +13,11 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use overside_base::Random;
-use overside_flow::Error;
-use overside_flow::pack::{
+use overside_ops::Format;
+use overside_tables::Error;
+use overside_tables::pack::{
     Codec, CodecPool, Layout, Outer, PackOptions, Packer, UnpackOptions, Unpacker,
 };
-use overside_ops::Format;
 
 const CODECS: [Codec; 4] = [Codec::None, Codec::Lz4, Codec::Zstd(1), Codec::Zstd(9)];
 const LAYOUTS: [Layout; 2] = [Layout::Stream, Layout::File];

@@ -15,26 +15,26 @@ use crate::memory::BufferPool;
 const TRUSTED_BYTES: usize = 1 << 20;
 
 /// Bytes from outside.
-pub(super) enum Source {
+pub(super) enum Source<'a> {
     /// A file whose length is known.
     File(File, u64),
     /// Memory, which is not copied.
     Memory(Buffer),
     /// Anything else.
-    Reader(Box<dyn Read + Send>),
+    Reader(Box<dyn Read + Send + 'a>),
 }
 
 /// A source, and how far it has been read.
-pub(super) struct Input {
-    source: Source,
+pub(super) struct Input<'a> {
+    source: Source<'a>,
     position: u64,
     memory: Arc<BufferPool>,
     /// The most bytes that a reader gave at once.
     most: usize,
 }
 
-impl Input {
-    pub(super) fn new(source: Source, memory: &Arc<BufferPool>) -> Self {
+impl<'a> Input<'a> {
+    pub(super) fn new(source: Source<'a>, memory: &Arc<BufferPool>) -> Self {
         Self {
             source,
             position: 0,

@@ -36,8 +36,7 @@ mod threads;
 mod unpacker;
 
 pub use codec::{Codec, Layout};
-pub(crate) use executors::Job;
-pub use executors::Placement;
+pub use executors::{Job, Placement};
 pub use flight::{Message, MessagePacker, MessageUnpacker};
 pub use outer::{OUTER_FORMAT_KEY, Outer};
 pub use packer::{PackOptions, Packer};

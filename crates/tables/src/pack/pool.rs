@@ -20,7 +20,7 @@ use crate::memory::BufferPool;
 /// The threads submit that, each through a context of its own, and do everything else.
 pub struct CodecPool {
     pub(super) threads: Threads,
-    pub(crate) memory: Arc<BufferPool>,
+    pub(super) memory: Arc<BufferPool>,
     /// What waits for the writers of packers.
     pub(super) waiting_bytes: Arc<AtomicUsize>,
     executors: Option<Arc<Executors>>,
@@ -53,6 +53,11 @@ impl CodecPool {
         })
     }
 
+    /// The memory of what is read and written.
+    pub fn memory(&self) -> &Arc<BufferPool> {
+        &self.memory
+    }
+
     /// The thread budget.
     pub fn threads(&self) -> usize {
         self.threads.budget()
@@ -71,12 +76,12 @@ impl CodecPool {
     }
 
     /// Whether the device takes part in an operation.
-    pub(crate) fn is_placed(&self, operation: Operation) -> bool {
+    pub fn is_placed(&self, operation: Operation) -> bool {
         self.placed(operation).is_some()
     }
 
     /// Runs jobs on the targets of the placement. The results in the order of the jobs.
-    pub(crate) fn run_placed(
+    pub fn run_placed(
         &self,
         operation: Operation,
         level: Option<u32>,
@@ -92,13 +97,13 @@ impl CodecPool {
     }
 
     /// Queues a task that nobody waits for.
-    pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
+    pub fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         self.threads.spawn(task);
     }
 
     /// Does one task of the queue on this thread, if there is one: so the caller counts among the
     /// threads.
-    pub(crate) fn help(&self) -> bool {
+    pub fn help(&self) -> bool {
         self.threads.help()
     }
 

@@ -46,7 +46,7 @@ impl BufferPool {
     }
 
     /// At least `len` bytes, whatever they are, at most four times as many.
-    pub(crate) fn take(&self, len: usize) -> Result<Region, MemoryError> {
+    pub fn take(&self, len: usize) -> Result<Region, MemoryError> {
         let size = size_class(len);
         let mut free = lock(&self.free);
         let fits = |region: &Region| (size..=size.saturating_mul(2)).contains(&region.len());
@@ -68,7 +68,7 @@ impl BufferPool {
     }
 
     /// The first `len` bytes of a region as a buffer; the region comes back with its last slice.
-    pub(crate) fn lend(self: &Arc<Self>, region: Region, len: usize) -> Buffer {
+    pub fn lend(self: &Arc<Self>, region: Region, len: usize) -> Buffer {
         let lent = Lent {
             region: Some(region),
             home: Arc::clone(self),
@@ -103,7 +103,7 @@ impl Drop for Lent {
 }
 
 /// Bytes that are appended, in memory that goes round.
-pub(crate) struct Growing {
+pub struct Growing {
     memory: Arc<BufferPool>,
     region: Option<Region>,
     len: usize,
@@ -111,7 +111,7 @@ pub(crate) struct Growing {
 
 impl Growing {
     /// Without any.
-    pub(crate) fn new(memory: &Arc<BufferPool>) -> Self {
+    pub fn new(memory: &Arc<BufferPool>) -> Self {
         Self {
             memory: Arc::clone(memory),
             region: None,
@@ -120,13 +120,18 @@ impl Growing {
     }
 
     /// How many there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Makes room for `more` bytes behind those that are there; for twice as many in all where the
     /// room has to grow.
-    pub(crate) fn reserve(&mut self, more: usize) -> Result<(), MemoryError> {
+    pub fn reserve(&mut self, more: usize) -> Result<(), MemoryError> {
         let room = self.region.as_ref().map_or(0, |region| region.len());
         let needed = self.len.checked_add(more);
         let needed = needed.ok_or(MemoryError::Exhausted { len: more })?;
@@ -142,19 +147,19 @@ impl Growing {
     }
 
     /// The room behind the bytes: at least what was reserved.
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    pub fn room(&mut self) -> &mut [u8] {
         let len = self.len;
         (self.region.as_mut()).map_or(&mut [], |region| &mut region[len..])
     }
 
     /// Counts the first `more` bytes of the room among those that are there.
-    pub(crate) fn advance(&mut self, more: usize) {
+    pub fn advance(&mut self, more: usize) {
         self.len += more;
         debug_assert!(self.len <= self.region.as_ref().map_or(0, |region| region.len()));
     }
 
     /// All of them; there are none then. Memory of which they take less than half is not kept.
-    pub(crate) fn finish(&mut self) -> Result<Buffer, MemoryError> {
+    pub fn finish(&mut self) -> Result<Buffer, MemoryError> {
         let len = mem::take(&mut self.len);
         let Some(region) = self.region.take() else {
             return Ok(Buffer::default());

@@ -21,8 +21,8 @@ pub(super) struct Raw {
     pub body: Buffer,
 }
 
-pub(super) struct Messages {
-    input: Input,
+pub(super) struct Messages<'a> {
+    input: Input<'a>,
     order: Order,
     bytes_read: u64,
 }
@@ -35,9 +35,9 @@ enum Order {
     Over,
 }
 
-impl Messages {
+impl<'a> Messages<'a> {
     /// Finds out which it is.
-    pub(super) fn open(mut input: Input) -> Result<Self, Error> {
+    pub(super) fn open(mut input: Input<'a>) -> Result<Self, Error> {
         let first = input.word()?.ok_or_else(cut)?;
         let is_file = NAME.starts_with(&first.to_le_bytes());
         let order = match (is_file, input.len()) {
@@ -68,7 +68,7 @@ impl Messages {
         self.bytes_read + self.input.position()
     }
 
-    fn index(input: &Input, len: u64) -> Result<Order, Error> {
+    fn index(input: &Input<'_>, len: u64) -> Result<Order, Error> {
         let tail_at = len.checked_sub(TAIL_BYTES).ok_or_else(cut)?;
         let tail = input.at(tail_at, TAIL_BYTES)?;
         let (footer_len, name) = tail.split_first_chunk().ok_or_else(cut)?;
@@ -77,7 +77,9 @@ impl Messages {
             return Err(Error::Damaged(what.into()));
         }
         let footer_len = u64::from(u32::from_le_bytes(*footer_len));
-        let footer_at = tail_at.checked_sub(footer_len).ok_or_else(cut)?;
+        let footer_at = tail_at.checked_sub(footer_len);
+        let footer_at =
+            footer_at.ok_or_else(|| Error::Damaged("the footer is longer than the file".into()))?;
         let bytes = input.at(footer_at, footer_len)?;
         let footer = arrow_ipc::root_as_footer(&bytes)
             .map_err(|error| Error::Damaged(format!("the footer: {error}")))?;
@@ -148,7 +150,7 @@ impl Messages {
 }
 
 /// The message at which a stream is, whose first word may have been read.
-fn following(input: &mut Input, first: Option<u32>) -> Result<Option<Raw>, Error> {
+fn following(input: &mut Input<'_>, first: Option<u32>) -> Result<Option<Raw>, Error> {
     let first = match first {
         Some(first) => Some(first),
         None => input.word()?,
@@ -180,7 +182,7 @@ fn parts(block: &Block) -> Result<(u64, u64, u64), Error> {
     ))
 }
 
-fn block_of(input: &Input, block: &Block) -> Result<Raw, Error> {
+fn block_of(input: &Input<'_>, block: &Block) -> Result<Raw, Error> {
     let (begin, header_len, body_len) = parts(block)?;
     let all = input.at(begin, header_len.saturating_add(body_len))?;
     let header_len = header_len as usize;

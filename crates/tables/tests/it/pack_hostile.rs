@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use overside_base::Random;
-use overside_flow::Error;
-use overside_flow::pack::{
+use overside_ops::Format;
+use overside_tables::Error;
+use overside_tables::pack::{
     Codec, CodecPool, Layout, Outer, PackOptions, Packer, UnpackOptions, Unpacker,
 };
-use overside_ops::Format;
 
 use crate::pack_checks;
 use crate::random::{KINDS, table};

@@ -33,7 +33,8 @@ pub struct Placement {
 }
 
 /// A part of a message for a codec.
-pub(crate) struct Job {
+pub struct Job {
+    /// What it works on.
     pub source: Buffer,
     /// The longest result that is wanted.
     pub capacity: usize,

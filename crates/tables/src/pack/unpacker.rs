@@ -19,7 +19,7 @@ use super::input::{Input, Source};
 use super::messages::Messages;
 use super::pool::CodecPool;
 use super::stages::StageTime;
-use crate::Error;
+use crate::{Columns, Error};
 
 /// How batches are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +38,8 @@ impl Default for UnpackOptions {
 }
 
 /// Reads record batches out of Arrow IPC, a stream or a file, whatever it is compressed with.
-pub struct Unpacker {
-    messages: Messages,
+pub struct Unpacker<'a> {
+    messages: Messages<'a>,
     decoder: Decoder,
     pool: Arc<CodecPool>,
     /// Messages that were read, in order.
@@ -52,13 +52,13 @@ pub struct Unpacker {
 /// What is read ahead at most, decompressed, beside one message.
 const AHEAD_BYTES_MAX: u64 = 256 << 20;
 
-impl Unpacker {
+impl<'a> Unpacker<'a> {
     /// Reads a stream. A file is possible too, in the order in which it was written.
     ///
     /// # Errors
     /// [`Error::Damaged`] if it does not begin with a schema; [`Error::Io`].
     pub fn stream(
-        reader: impl Read + Send + 'static,
+        reader: impl Read + Send + 'a,
         options: UnpackOptions,
         pool: &Arc<CodecPool>,
     ) -> Result<Self, Error> {
@@ -97,7 +97,11 @@ impl Unpacker {
         Self::open(Source::Memory(bytes), options, pool)
     }
 
-    fn open(source: Source, options: UnpackOptions, pool: &Arc<CodecPool>) -> Result<Self, Error> {
+    fn open(
+        source: Source<'a>,
+        options: UnpackOptions,
+        pool: &Arc<CodecPool>,
+    ) -> Result<Self, Error> {
         let mut time = StageTime::default();
         let (messages, schema) = time.measure(|| {
             let mut messages = Messages::open(Input::new(source, &pool.memory))?;
@@ -117,7 +121,16 @@ impl Unpacker {
 
     /// The schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
-        &self.decoder.schema
+        self.decoder.schema()
+    }
+
+    /// Reads only these columns of the batches that are still to come; buffers of others are not
+    /// decompressed. To be called before the first batch.
+    ///
+    /// # Errors
+    /// [`Error::Format`]: there is no such column.
+    pub fn select(&mut self, columns: &Columns) -> Result<(), Error> {
+        self.decoder.select(columns)
     }
 
     /// What it took so far.
@@ -164,7 +177,7 @@ impl Unpacker {
     }
 }
 
-impl Iterator for Unpacker {
+impl Iterator for Unpacker<'_> {
     type Item = Result<RecordBatch, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -120,7 +120,7 @@ impl MessageUnpacker {
 
     /// The schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
-        &self.decoder.schema
+        self.decoder.schema()
     }
 
     /// The batch of the next message; `None` if it was a dictionary.
@@ -132,11 +132,11 @@ impl MessageUnpacker {
         let parsed = message::parse(&message.header)?;
         if let Some(found) = parsed.header_as_schema() {
             let found = outer::without_key(&schema::read(Some(found))?);
-            return match found == self.decoder.schema {
+            return match found == *self.decoder.schema() {
                 // Said twice is not changed.
                 true => Ok(None),
                 false => Err(Error::SchemaChange {
-                    expected: self.decoder.schema.to_string(),
+                    expected: self.decoder.schema().to_string(),
                     found: found.to_string(),
                 }),
             };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use overside_base::Random;
-use overside_flow::Error;
-use overside_flow::pack::{CodecPool, PackOptions, Packer, UnpackOptions, Unpacker};
+use overside_tables::Error;
+use overside_tables::pack::{CodecPool, PackOptions, Packer, UnpackOptions, Unpacker};
 
 use crate::random::table;
 

@@ -5,8 +5,10 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::RecordBatch;
-use overside_flow::Error;
-use overside_flow::pack::{Codec, CodecPool, Layout, PackOptions, Packer, UnpackOptions, Unpacker};
+use overside_tables::Error;
+use overside_tables::pack::{
+    Codec, CodecPool, Layout, PackOptions, Packer, UnpackOptions, Unpacker,
+};
 
 /// Batches that are read at most: a few bytes may be many.
 const BATCHES_MAX: usize = 64;

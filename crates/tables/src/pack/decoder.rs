@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{ArrayRef, RecordBatchOptions};
 use arrow_buffer::Buffer;
-use arrow_ipc::{BodyCompressionMethod, CompressionType, MessageHeader};
+use arrow_ipc::{BodyCompressionMethod, CompressionType, Message, MessageHeader, RecordBatch};
 use arrow_schema::SchemaRef;
 use overside_base::quietly;
 use overside_ops::Format;
 
-use super::arrays::{Columns, ROWS_MAX};
+use super::arrays::{Arrays, ROWS_MAX};
 use super::buffers::{self, Frame, NOT_COMPRESSED, PREFIX_BYTES};
 use super::dictionaries::Dictionaries;
 use super::message::{self, Compression};
@@ -20,7 +20,7 @@ use super::schema::DictionaryTypes;
 use super::threads::Pending;
 use super::unpacker::UnpackOptions;
 use super::{outer, schema};
-use crate::Error;
+use crate::{Columns, Error};
 
 /// By how much a byte can become longer at most: an LZ4 length grows by 255 with each byte of it; a
 /// block of Zstandard has at least 4 bytes, and holds at most 128 KiB.
@@ -29,7 +29,11 @@ pub(super) const ZSTD_RATIO_MAX: u64 = 32 << 10;
 
 /// What is known of a stream beside its messages.
 pub(super) struct Decoder {
-    pub schema: SchemaRef,
+    /// Of the messages.
+    stored: SchemaRef,
+    /// Of the batches: that of the columns that are wanted.
+    schema: SchemaRef,
+    columns: Columns,
     outer: Option<Format>,
     types: DictionaryTypes,
     dictionaries: Dictionaries,
@@ -61,10 +65,13 @@ impl Decoder {
         options: UnpackOptions,
         pool: &Arc<CodecPool>,
     ) -> Result<Self, Error> {
+        let stored = outer::without_key(schema);
         Ok(Self {
             outer: outer::format_of(schema.metadata())?,
             types: schema::dictionary_types(schema)?,
-            schema: outer::without_key(schema),
+            schema: Arc::clone(&stored),
+            stored,
+            columns: Columns::All,
             dictionaries: Dictionaries::default(),
             pool: Arc::clone(pool),
             options,
@@ -72,8 +79,43 @@ impl Decoder {
         })
     }
 
+    /// The schema of the batches.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Decodes only these columns from now on.
+    pub(super) fn select(&mut self, columns: &Columns) -> Result<(), Error> {
+        self.schema = match columns {
+            Columns::All => Arc::clone(&self.stored),
+            Columns::Only(indices) => Arc::new(self.stored.project(indices)?),
+        };
+        self.columns = columns.clone();
+        Ok(())
+    }
+
+    /// Of each buffer of a message, whether it is of a column that is wanted.
+    fn wanted(&self, message: &Message<'_>, batch: &RecordBatch<'_>) -> Result<Vec<bool>, Error> {
+        let count = batch.buffers().map_or(0, |buffers| buffers.len());
+        if self.columns == Columns::All || message.header_type() != MessageHeader::RecordBatch {
+            return Ok(vec![true; count]);
+        }
+        let buffers = vec![Buffer::default(); count];
+        let mut arrays = Arrays::new(batch, buffers, &self.dictionaries, message.version());
+        let mut wanted = Vec::with_capacity(count);
+        for (index, field) in self.stored.fields().iter().enumerate() {
+            let buffers = arrays.skip(field.data_type())?;
+            wanted.resize(wanted.len() + buffers, self.columns.has(index));
+        }
+        arrays.finish()?;
+        Ok(wanted)
+    }
+
     /// Waits for the buffers of a message. The batch that they make; `None` if it was a dictionary.
-    pub(super) fn finish(&mut self, incoming: Incoming) -> Result<Option<RecordBatch>, Error> {
+    pub(super) fn finish(
+        &mut self,
+        incoming: Incoming,
+    ) -> Result<Option<arrow_array::RecordBatch>, Error> {
         let Incoming {
             header,
             mut buffers,
@@ -104,8 +146,10 @@ impl Decoder {
             }
             _ => (body, compression),
         };
-        let ranges = batch.buffers().into_iter().flatten();
-        let stored = ranges.map(|range| stored(&body, range, compression));
+        let wanted = self.wanted(&parsed, &batch)?;
+        let ranges = batch.buffers().into_iter().flatten().zip(wanted);
+        let stored = ranges
+            .map(|(range, is_wanted)| stored(&body, range, compression.filter(|_| is_wanted)));
         let stored = stored.collect::<Result<Vec<_>, _>>()?;
         let bytes = (stored.iter()).fold(0_u64, |sum, stored| sum.saturating_add(stored.len()));
         if bytes > self.options.message_bytes_max {
@@ -149,14 +193,14 @@ impl Decoder {
         &mut self,
         header: &Buffer,
         buffers: Vec<Buffer>,
-    ) -> Result<Option<RecordBatch>, Error> {
+    ) -> Result<Option<arrow_array::RecordBatch>, Error> {
         let parsed = message::parse(header)?;
         let Some(batch) = message::batch_of(&parsed) else {
             return Ok(None);
         };
         self.dictionaries.join()?;
         let version = parsed.version();
-        let mut columns = Columns::new(&batch, buffers, &self.dictionaries, version);
+        let mut arrays = Arrays::new(&batch, buffers, &self.dictionaries, version);
         if parsed.header_type() == MessageHeader::DictionaryBatch {
             let dictionary = parsed.header_as_dictionary_batch();
             let (number, is_delta) =
@@ -164,8 +208,8 @@ impl Decoder {
             let kind = (self.types.get(&number))
                 .ok_or_else(|| Error::Damaged(format!("no column has dictionary {number}")))?;
             let values = guarded(|| {
-                let values = columns.values(kind)?;
-                columns.finish()?;
+                let values = arrays.values(kind)?;
+                arrays.finish()?;
                 Ok(values)
             })?;
             self.dictionaries.add(number, values, is_delta)?;
@@ -175,18 +219,19 @@ impl Decoder {
         if !(0..=ROWS_MAX).contains(&rows) {
             return Err(Error::Damaged(format!("a batch of {rows} rows")));
         }
-        let schema = &self.schema;
         guarded(|| {
-            let fields = schema.fields().iter();
-            let arrays: Vec<ArrayRef> = fields
-                .map(|field| columns.column(field))
-                .collect::<Result<_, _>>()?;
-            columns.finish()?;
+            let mut columns: Vec<ArrayRef> = Vec::new();
+            for (index, field) in self.stored.fields().iter().enumerate() {
+                match self.columns.has(index) {
+                    true => columns.push(arrays.column(field)?),
+                    false => drop(arrays.skip(field.data_type())?),
+                }
+            }
+            arrays.finish()?;
             let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
-            let schema = Arc::clone(schema);
-            Ok(Some(RecordBatch::try_new_with_options(
-                schema, arrays, &options,
-            )?))
+            let schema = Arc::clone(&self.schema);
+            let batch = arrow_array::RecordBatch::try_new_with_options(schema, columns, &options)?;
+            Ok(Some(batch))
         })
     }
 }

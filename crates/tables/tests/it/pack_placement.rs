@@ -6,11 +6,11 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use overside_base::Random;
 use overside_device::{Device, Operation};
-use overside_flow::pack::{
-    Codec, CodecPool, Layout, Outer, PackOptions, Packer, Placement, UnpackOptions, Unpacker,
-};
 use overside_ops::Format;
 use overside_placement::{Policy, Verify};
+use overside_tables::pack::{
+    Codec, CodecPool, Layout, Outer, PackOptions, Packer, Placement, UnpackOptions, Unpacker,
+};
 use overside_testkit::{InlineDevice, InlineOptions};
 
 use crate::random::{KINDS, table};

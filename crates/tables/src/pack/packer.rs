@@ -28,7 +28,7 @@ use super::sink::Sink;
 use super::stages::StageTime;
 use super::threads::Pending;
 use crate::Error;
-use crate::operators::check_schema;
+use crate::check_schema;
 
 /// What the buffers of a compressed body are padded to.
 const COMPRESSED_ALIGN_BYTES: usize = 8;
@@ -51,7 +51,7 @@ pub struct PackOptions {
 /// use std::num::NonZeroUsize;
 /// use std::sync::Arc;
 /// use arrow_array::{Int64Array, RecordBatch};
-/// use overside_flow::pack::{CodecPool, PackOptions, Packer, UnpackOptions, Unpacker};
+/// use overside_tables::pack::{CodecPool, PackOptions, Packer, UnpackOptions, Unpacker};
 /// let column = Arc::new(Int64Array::from_iter_values(0..1000));
 /// let batch = RecordBatch::try_from_iter([("id", column as _)])?;
 /// let pool = Arc::new(CodecPool::new(NonZeroUsize::MIN)?);
@@ -62,7 +62,7 @@ pub struct PackOptions {
 /// assert!(file.len() < 8000);
 /// let back = Unpacker::bytes(file.into(), UnpackOptions::default(), &pool)?;
 /// assert_eq!(back.collect::<Result<Vec<_>, _>>()?, [batch]);
-/// # Ok::<(), overside_flow::Error>(())
+/// # Ok::<(), overside_tables::Error>(())
 /// ```
 pub struct Packer<W> {
     sink: Sink<W>,

@@ -19,7 +19,7 @@ pub(super) const ROWS_MAX: i64 = 1 << 31;
 const VALUES_MAX: i64 = 1 << 40;
 
 /// What is left of a message.
-pub(super) struct Columns<'a> {
+pub(super) struct Arrays<'a> {
     nodes: std::vec::IntoIter<FieldNode>,
     buffers: std::vec::IntoIter<Buffer>,
     variadic: std::vec::IntoIter<i64>,
@@ -27,7 +27,7 @@ pub(super) struct Columns<'a> {
     version: MetadataVersion,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> Arrays<'a> {
     /// What a header says, and its buffers, decompressed.
     pub(super) fn new(
         batch: &RecordBatch<'_>,
@@ -49,6 +49,22 @@ impl<'a> Columns<'a> {
     /// The next column.
     pub(super) fn column(&mut self, field: &Field) -> Result<ArrayRef, Error> {
         Ok(make_array(self.data(field.data_type(), Some(field))?))
+    }
+
+    /// Passes over the next column. How many buffers it has.
+    pub(super) fn skip(&mut self, kind: &DataType) -> Result<usize, Error> {
+        self.nodes.next().ok_or_else(too_few)?;
+        let left = self.buffers.len();
+        for _ in 0..i64::from(self.has_validity(kind)) + self.buffer_count(kind)? {
+            self.buffer()?;
+        }
+        let mut buffers = left - self.buffers.len();
+        if !matches!(kind, DataType::Dictionary(..)) {
+            for child in children(kind) {
+                buffers += self.skip(child.data_type())?;
+            }
+        }
+        Ok(buffers)
     }
 
     /// The values of a dictionary.
