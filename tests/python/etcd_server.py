@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 import socket
+import ssl
 import subprocess
 import time
 import urllib.error
@@ -22,12 +23,13 @@ from command import PATIENCE_S
 class EtcdServer:
     """An etcd that can be killed and started again."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, keys: Path | None = None) -> None:
         with socket.socket() as clients, socket.socket() as peers:
             for one in (clients, peers):
                 one.bind(("127.0.0.1", 0))
             self.address, peer = (f"127.0.0.1:{s.getsockname()[1]}" for s in (clients, peers))
-        at, peers_at = f"http://{self.address}", f"http://{peer}"
+        at, peers_at = f"http{'s' if keys else ''}://{self.address}", f"http://{peer}"
+        self._at, self._keys, self._tls = at, keys, None
         options = {
             "data-dir": directory,
             "listen-client-urls": at,
@@ -36,14 +38,23 @@ class EtcdServer:
             "initial-advertise-peer-urls": peers_at,
             "initial-cluster": f"default={peers_at}",
         }
+        if keys is not None:
+            options |= {
+                "cert-file": keys / "etcd.pem",
+                "key-file": keys / "etcd.key",
+                "trusted-ca-file": keys / "ca.pem",
+            }
+            self._tls = ssl.create_default_context(cafile=str(keys / "ca.pem"))
+            self._tls.load_cert_chain(keys / "host.pem", keys / "host.key")
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        self._command = ["etcd", *words, "--unsafe-no-fsync"]
+        requires = ["--client-cert-auth"] if keys else []
+        self._command = ["etcd", *words, *requires, "--unsafe-no-fsync"]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """What servers and clients are told."""
-        return f"etcd://{self.address}"
+        return f"{'etcds' if self._keys else 'etcd'}://{self.address}"
 
     def start(self) -> None:
         """Starts it, with what it had."""
@@ -61,9 +72,9 @@ class EtcdServer:
     def ask(self, method: str, **question: Any) -> Any:
         """What it answers."""
         request = urllib.request.Request(
-            f"http://{self.address}/v3/{method}", json.dumps(question).encode(), method="POST"
+            f"{self._at}/v3/{method}", json.dumps(question).encode(), method="POST"
         )
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S, context=self._tls) as answer:
             return json.load(answer)
 
     def entries(self) -> dict[str, Any]:
@@ -79,7 +90,7 @@ class EtcdServer:
         assert self._process is not None
         assert self._process.poll() is None, "etcd does not start"
         try:
-            with urllib.request.urlopen(f"http://{self.address}/health", timeout=1):
+            with urllib.request.urlopen(f"{self._at}/health", timeout=1, context=self._tls):
                 return True
         except (urllib.error.URLError, OSError):
             return False
@@ -97,12 +108,29 @@ def wait_until(is_so: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+def make_keys(directory: Path) -> Path:
+    """An authority, a certificate of etcd at 127.0.0.1 and one of its clients."""
+    directory.mkdir()
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
+
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "7")
+    openssl("req", "-x509", *curve, "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
+    for name, known_as in [("etcd", "IP:127.0.0.1"), ("host", "DNS:host.example")]:
+        signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-addext", f"subjectAltName={known_as}")
+        usage = ("-addext", "basicConstraints=critical,CA:false")
+        names = ("-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem")
+        openssl("req", "-x509", *curve, *signed, *usage, *names)
+    return directory
+
+
 @contextmanager
-def etcd_server(directory: Path) -> Iterator[EtcdServer]:
-    """An etcd of this machine. The test is skipped where there is none."""
+def etcd_server(directory: Path, keys: Path | None = None) -> Iterator[EtcdServer]:
+    """An etcd of this machine, with keys by TLS. The test is skipped where there is none."""
     if shutil.which("etcd") is None:
         pytest.skip("etcd is not installed")
-    etcd = EtcdServer(directory)
+    etcd = EtcdServer(directory, keys)
     try:
         etcd.start()
         yield etcd

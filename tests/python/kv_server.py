@@ -41,4 +41,9 @@ def kv_server(*words: str | Path, before: tuple[str, ...] = ()) -> Iterator[KvSe
             yield KvServer(process)
         finally:
             process.terminate()
-            process.wait(PATIENCE_S)
+            try:
+                process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                # It may have been stopped by a test that failed.
+                process.kill()
+                raise

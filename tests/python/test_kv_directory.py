@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 import redis
 from command import PATIENCE_S, agents, native
-from etcd_server import EtcdServer, etcd_server, wait_until
+from etcd_server import EtcdServer, etcd_server, make_keys, wait_until
 from kv_server import kv_server
+from overside.kv import Cluster, DirectoryError
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +108,9 @@ def test_a_dpu_is_registered_with_its_address(etcd: EtcdServer, tmp_path: Path) 
     ("options", "said"),
     [
         (("--directory", "http://a:1"), "etcd://HOST:2379"),
+        (("--directory", "etcds://a"), "--directory-tls-keys"),
+        (("--directory", "etcds://a", "--directory-tls-keys", "/nowhere"), "/nowhere/ca.pem"),
+        (("--directory", "etcd://a", "--directory-tls-keys", "/nowhere"), "etcds://"),
         (("--directory", "etcd://a", "--name", "a/b"), "letters"),
         (("--directory", "etcd://a", "--advertise", "0.0.0.0"), "not a host name"),
         (("--directory", "etcd://a", "--unix", "/nowhere/socket"), "--listen"),
@@ -122,3 +127,46 @@ def test_what_no_client_could_use_is_refused(options: tuple[str, ...], said: str
     )
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def kv(*words: str | Path, code: int = 0) -> str:
+    command = [*native(), "kv", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_a_directory_by_tls_knows_its_clients_by_their_certificates(tmp_path: Path) -> None:
+    keys, others = make_keys(tmp_path / "keys"), make_keys(tmp_path / "others")
+    anonymous = tmp_path / "anonymous"
+    anonymous.mkdir()
+    shutil.copy(keys / "ca.pem", anonymous)
+    with etcd_server(tmp_path / "etcd", keys) as etcd:
+        by_tls = ("--directory", etcd.url, "--directory-tls-keys", keys)
+        assert etcd.url.startswith("etcds://")
+        with kv_server(*by_tls, "--name", "a") as server:
+            wait_until(lambda: names(etcd) == ["a"])
+            assert f"127.0.0.1:{server.port}" in kv("endpoints", *by_tls)
+            kv("cluster", *by_tls, "a")
+            with Cluster(etcd.url, directory_tls_keys=keys) as cluster:
+                cluster.set("key", "value")
+                assert cluster.get("key") == b"value"
+            with redis.Redis(port=server.port) as client:
+                assert client.get("key") == b"value"
+                # Killed and restarted, it is registered again.
+                etcd.kill()
+                wait_until(lambda: client.info("overside")["directory_error"])
+                etcd.start()
+                wait_until(lambda: not client.info("overside")["directory_error"])
+            server.process.terminate()
+            assert server.process.wait(PATIENCE_S) == 0
+        assert names(etcd) == []
+        for wrong in (others, anonymous):
+            # It is another authority's, or shows no certificate.
+            wrongly = ("--directory", etcd.url, "--directory-tls-keys", wrong)
+            assert "certificate" in kv("endpoints", *wrongly, code=3).lower()
+            with pytest.raises(DirectoryError, match="cannot be reached"):
+                Cluster(etcd.url, directory_tls_keys=wrong)
+        plain = ("--directory", etcd.url.replace("etcds", "etcd"))
+        kv("endpoints", *plain, code=3)

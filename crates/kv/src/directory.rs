@@ -4,7 +4,7 @@
 //! 2. Who runs the servers says which of them are a cluster ([`Membership`]).
 //! 3. Clients read both, and follow every change ([`Follower`]).
 //!
-//! etcd is asked by its JSON gateway over HTTP ([`Etcd`]), by threads that may block. What it answers is
+//! etcd is asked by its JSON gateway over HTTP or HTTPS ([`Etcd`]), by threads that may block. What it answers is
 //! bounded and checked.
 
 pub mod cluster;
@@ -15,6 +15,7 @@ mod follower;
 mod location;
 mod registration;
 mod status;
+mod tls;
 
 pub use cluster::Membership;
 pub use entry::Endpoint;

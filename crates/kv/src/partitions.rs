@@ -21,11 +21,13 @@ mod engine;
 mod inside;
 mod mailbox;
 mod merge;
+mod replication;
 
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub use directory::{DirectoryError, directories};
 pub use engine::Partitioned;
@@ -115,8 +117,14 @@ pub fn connect_sides(
     let here = own.len();
     let mut pairs = VecDeque::from(Channel::pairs(here * (here - 1), CHANNEL)?);
     let mailboxes: Vec<_> = (0..here).map(|_| Arc::new(Mailbox::default())).collect();
-    let bells = (0..here).map(|_| Bell::new().map(Arc::new));
+    // What a partition has of its own, as connections with replicas, rings the same one.
+    let bell = |partition: &Box<dyn Backing + Send>| match partition.bell() {
+        Some(bell) => Ok(bell),
+        None => Bell::new().map(Arc::new),
+    };
+    let bells = partitions.iter().map(bell);
     let bells = bells.collect::<io::Result<Vec<_>>>()?;
+    let is_changing_role = Arc::new(AtomicBool::new(false));
     let mut peers: Vec<Vec<Option<Peer>>> = Vec::new();
     let mut responders: Vec<Vec<Responder>> = (0..here).map(|_| Vec::new()).collect();
     for _ in own.len()..count {
@@ -150,7 +158,7 @@ pub fn connect_sides(
     Ok(all
         .map(|((((own, peers), responders), (bell, mailbox)), number)| {
             let inside = Inside::new(own, responders, mailbox);
-            Partitioned::new(number, inside, peers, bell)
+            Partitioned::new(number, inside, peers, bell, Arc::clone(&is_changing_role))
         })
         .collect())
 }

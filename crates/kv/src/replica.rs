@@ -14,42 +14,52 @@
 //! 5. A replica with a log keeps its position in the history with what it executes, so that a restart
 //!    goes on from there. It acknowledges what it has executed and written to its log.
 //! 6. Promotion executes everything that was received and begins a history with another id.
+//! 7. Where several cores have a part of the keys each, each part ([`GroupMember`]) has its own layer, offsets and
+//!    connection, and follows the same part of the primary, which has as many. `WAIT` and `INFO` speak of all
+//!    of them together.
 
 mod backlog;
 mod control;
 mod following;
+mod group;
 mod handshake;
-mod info;
 mod layer;
 mod links;
 mod primary;
 mod receiver;
+mod report;
 mod source;
 mod stream;
 
+pub use group::GroupMember;
 pub use layer::ReplicationLayer;
 pub use links::ReplicaConnection;
 pub use primary::Introduction;
+pub use report::ReplicationReport;
 pub use stream::{FRAME_MAX_BYTES, ReceivedFrame, StreamError, StreamParser};
 
 /// Version of the stream.
-pub const STREAM_VERSION: u64 = 1;
+pub const STREAM_VERSION: u64 = 2;
 
 /// What a replica asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncRequest {
-    /// Of the stream.
-    pub version: u64,
     /// Of the history that it has, 40 hexadecimal digits; `?` if it has none.
     pub id: String,
     /// How much of that history it has.
     pub offset: u64,
     /// Where its clients connect.
     pub port: u16,
+    /// Which part of the keys it wants, and into how many it divides them.
+    pub partition: usize,
+    /// See `partition`.
+    pub partitions: usize,
+    /// The same for all connections of a replica, and for no other.
+    pub replica: String,
 }
 
-/// How far a replica is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How far a replica is; the least first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkState {
     /// Its primary is not reached.
     #[default]
@@ -85,6 +95,10 @@ pub struct ReplicaStatus {
     pub is_online: bool,
     /// Seconds since it was heard of.
     pub lag_s: u64,
+    /// Which one it is.
+    pub id: String,
+    /// How many parts of the keys it follows.
+    pub partitions: usize,
 }
 
 /// What a server is.
@@ -129,11 +143,11 @@ pub trait Replication {
     /// Whether it has no complete copy yet.
     fn is_loading(&self) -> bool;
 
-    /// What it is.
-    fn role(&self) -> Role;
+    /// What is known; of what other threads have, as of the last [`Replication::refresh`].
+    fn report(&self) -> ReplicationReport;
 
-    /// Sections, names and values of `INFO`.
-    fn info(&self) -> Vec<(&'static str, String, String)>;
+    /// Asks other threads for what they know.
+    fn refresh(&mut self) {}
 
     /// What the next [`Replication::follow`] says to the primary, and wants of it; `None`: clients write to
     /// this server, so that it is refused.
@@ -146,11 +160,17 @@ pub trait Replication {
     /// Why not.
     fn follow(&mut self, host: &str, port: u16) -> Result<(), String>;
 
-    /// Makes it a primary, with everything that it has received.
+    /// Whether it can be made a primary.
     ///
     /// # Errors
     /// Why not.
-    fn promote(&mut self) -> Result<(), String>;
+    fn check_promotion(&mut self) -> Result<(), String>;
+
+    /// Makes it a primary, with everything that it has received. Its history has this id from now on.
+    ///
+    /// # Errors
+    /// Why not.
+    fn promote(&mut self, id: &str) -> Result<(), String>;
 
     /// Whether such a replica can be served.
     ///
@@ -161,10 +181,10 @@ pub trait Replication {
     /// Takes the connection of a replica.
     fn accept(&mut self, request: SyncRequest, connection: ReplicaConnection);
 
-    /// Offset behind everything that was executed.
-    fn history_end(&mut self) -> u64;
+    /// Offset behind everything that was executed, for each partition.
+    fn history_ends(&mut self) -> Box<[u64]>;
 
-    /// How many replicas have executed everything before `offset`, and have it in their logs. If those
+    /// How many replicas have executed everything before `ends`, and have it in their logs. If those
     /// are fewer than `wanted`, the worker is woken when there may be more.
-    fn acknowledgments(&self, offset: u64, wanted: usize) -> usize;
+    fn acknowledgments(&self, ends: &[u64], wanted: usize) -> usize;
 }

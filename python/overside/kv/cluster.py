@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -42,7 +43,9 @@ class Cluster:
     Keys and values are bytes, or text, which is UTF-8; what comes back is bytes.
 
     Args:
-        directory: That of the servers: `etcd://HOST:PORT[,HOST:PORT...][/PREFIX]`.
+        directory: That of the servers: `etcd://HOST:PORT[,HOST:PORT...][/PREFIX]`, or `etcds://...`.
+        directory_tls_keys: For `etcds://`: the directory with `ca.pem`, and with `host.pem` and
+            `host.key` where etcd wants a client's certificate.
         password: The servers' password, if they have one.
         timeout_s: Seconds that connecting may take, and that a server may be silent.
 
@@ -51,9 +54,15 @@ class Cluster:
     """
 
     def __init__(
-        self, directory: str, *, password: str | bytes | None = None, timeout_s: float = 5.0
+        self,
+        directory: str,
+        *,
+        directory_tls_keys: str | Path | None = None,
+        password: str | bytes | None = None,
+        timeout_s: float = 5.0,
     ) -> None:
-        self._follower = Follower(directory)
+        keys = None if directory_tls_keys is None else Path(directory_tls_keys)
+        self._follower = Follower(directory, keys)
         self._directory = directory
         self._password = None if password is None else as_bytes(password)
         self._timeout_s = timeout_s

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from overside import strict_json
@@ -93,8 +94,8 @@ def read(etcd: Etcd) -> View:
 class Follower:
     """Follows a directory, in a thread that ends with the program or soon after `close`."""
 
-    def __init__(self, location: str) -> None:
-        self._etcd = Etcd(location)
+    def __init__(self, location: str, tls_keys: Path | None = None) -> None:
+        self._etcd = Etcd(location, tls_keys)
         #: What it said last.
         self.view = read(self._etcd)
         #: Why the view may be old, if it may.

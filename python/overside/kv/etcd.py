@@ -6,9 +6,11 @@ import base64
 import http.client
 import json
 import re
+import ssl
 import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overside import strict_json
@@ -25,7 +27,9 @@ _TIMEOUT_S = 2.0
 _KEYS_MAX = 4096
 _ANSWER_MAX_BYTES = 16 << 20
 _HOST = r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])"
-_LOCATION = re.compile(rf"etcd://({_HOST}(?::\d+)?(?:,{_HOST}(?::\d+)?)*)((?:/[A-Za-z0-9._-]+)*)/?")
+_LOCATION = re.compile(
+    rf"(etcds?)://({_HOST}(?::\d+)?(?:,{_HOST}(?::\d+)?)*)((?:/[A-Za-z0-9._-]+)*)/?"
+)
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,16 @@ class KeyRange:
 class Etcd:
     """A client of etcd; it connects when it asks."""
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, tls_keys: Path | None = None) -> None:
         found = _LOCATION.fullmatch(location)
         if found is None:
             raise ValueError(f"{location!r} is no directory: write it as etcd://HOST:{_PORT}")
-        self.members = [_member(text) for text in found[1].split(",")]
+        if (found[1] == "etcds") != (tls_keys is not None):
+            raise ValueError("etcds:// needs a directory with keys, and etcd:// has none")
+        self._tls = None if tls_keys is None else _tls(tls_keys)
+        self.members = [_member(text) for text in found[2].split(",")]
         #: What all keys begin with.
-        self.prefix = found[2] or _PREFIX
+        self.prefix = found[3] or _PREFIX
         self._preferred = 0
 
     def range(self, prefix: str) -> KeyRange:
@@ -87,6 +94,11 @@ class Etcd:
             pass
         return False
 
+    def _connection(self, member: str) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(member, timeout=_TIMEOUT_S)
+        return http.client.HTTPSConnection(member, timeout=_TIMEOUT_S, context=self._tls)
+
     @contextmanager
     def _asked(
         self, method: str, question: dict[str, Any], timeout_s: float
@@ -96,7 +108,7 @@ class Etcd:
         for turn in range(len(self.members)):
             number = (self._preferred + turn) % len(self.members)
             member = self.members[number]
-            connection = http.client.HTTPConnection(member, timeout=_TIMEOUT_S)
+            connection = self._connection(member)
             with closing(connection):
                 try:
                     response = _send(connection, method, question)
@@ -121,6 +133,14 @@ class Etcd:
                     raise DirectoryError(text) from error
                 return
         raise failure
+
+
+def _tls(keys: Path) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(keys / "ca.pem"))
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    if (keys / "host.pem").exists():
+        context.load_cert_chain(keys / "host.pem", keys / "host.key")
+    return context
 
 
 def _send(

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use slab::Slab;
 
@@ -18,6 +18,8 @@ use crate::{Answer, Condition, Expiry, Operation, Request, herd};
 
 /// Of an answer or a request and their datagram, beside key and value.
 const OVERHEAD_BYTES: usize = 128;
+/// Between two looks for the first answer.
+const GREETING_PAUSE: Duration = Duration::from_micros(20);
 /// Longest key and value together.
 pub(super) fn record_max_bytes(protocol: ProtocolKind) -> usize {
     match protocol {
@@ -175,7 +177,7 @@ impl DatagramConnection {
         };
         let (count, seed) = (settings.records.count, settings.seed);
         let connections = (settings.connections * settings.generator.count) as u64;
-        Ok(Self {
+        let mut connection = Self {
             transport,
             buffers: ReceiveBuffers::new(),
             exchange: Exchange::new(options),
@@ -185,7 +187,37 @@ impl DatagramConnection {
             outstanding: Slab::new(),
             key: Vec::new(),
             value: Vec::new(),
-        })
+        };
+        connection.greet()?;
+        Ok(connection)
+    }
+
+    /// Asks for a key, so that from the first request that counts on datagrams are packed for the server's
+    /// partitions.
+    fn greet(&mut self) -> Result<(), BenchError> {
+        self.settings.records.key(0, &mut self.key);
+        let request = Request {
+            key: &self.key,
+            hash: 0,
+            operation: Operation::Get,
+        };
+        let asked = self.exchange.ask(&request, 0);
+        asked.map_err(|error| self.broken(error))?;
+        while !self.exchange.is_idle() {
+            self.flush()?;
+            let now_ns = self.now_ns();
+            let (exchange, mut broken) = (&mut self.exchange, None);
+            let received = self.transport.receive(&mut self.buffers, &mut |datagram| {
+                let taken = exchange.receive(datagram, now_ns, &mut |_, _| {});
+                broken = taken.err().or(broken);
+            });
+            received.map_err(|error| self.failed(error))?;
+            if let Some(error) = broken {
+                return Err(self.broken(error));
+            }
+            std::thread::sleep(GREETING_PAUSE);
+        }
+        Ok(())
     }
 
     fn now_ns(&self) -> u64 {

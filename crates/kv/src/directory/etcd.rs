@@ -3,6 +3,7 @@
 mod answers;
 
 use std::io::{BufRead, BufReader, Read};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use ureq::Agent;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector, TcpConnector};
 
 use answers::{
     DeleteAnswer, ErrorAnswer, LeaseAnswer, RangeAnswer, StreamError, Streamed, TransactionAnswer,
@@ -18,6 +21,7 @@ use answers::{
 };
 pub use answers::{KeyRange, KeyValue};
 
+use super::tls::TlsConnector;
 use super::{DirectoryError, Location};
 
 /// How long a request may take.
@@ -52,8 +56,15 @@ impl Etcd {
             .max_idle_connections(0)
             .user_agent(concat!("overside/", env!("CARGO_PKG_VERSION")))
             .build();
+        let agent = match location.tls() {
+            None => config.into(),
+            Some(tls) => {
+                let connector = TcpConnector::default().chain(TlsConnector::new(Arc::clone(tls)));
+                Agent::with_parts(config, connector, DefaultResolver::default())
+            }
+        };
         Self {
-            agent: config.into(),
+            agent,
             location,
             preferred: AtomicUsize::new(0),
         }
@@ -265,10 +276,14 @@ impl Etcd {
         question: &Value,
         timeout: Option<Duration>,
     ) -> Result<ureq::Body, DirectoryError> {
+        if self.location.is_tls() && self.location.tls().is_none() {
+            return Err(DirectoryError::Location("TLS takes keys".into()));
+        }
         let unreachable = |error: ureq::Error| DirectoryError::Unreachable {
             member: member.to_owned(),
             reason: error.to_string(),
         };
+        // The scheme is the client's: it has made every connection one by TLS, or none.
         let request = self.agent.post(format!("http://{member}/v3/{method}"));
         let request = request.content_type("application/json");
         let request = match timeout {

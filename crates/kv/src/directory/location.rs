@@ -1,7 +1,10 @@
-//! Where a directory is: `etcd://HOST[:PORT][,HOST[:PORT]...][/PREFIX]`.
+//! Where a directory is: `etcd://HOST[:PORT][,HOST[:PORT]...][/PREFIX]`, or `etcds://...` by TLS.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
 
 use super::DirectoryError;
 
@@ -17,10 +20,12 @@ const HOST_MAX_BYTES: usize = 253;
 const PREFIX_MAX_BYTES: usize = 256;
 
 /// Members of etcd, one of which is asked, and the prefix of all keys there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Location {
     members: Vec<String>,
     prefix: String,
+    is_tls: bool,
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl Location {
@@ -28,6 +33,28 @@ impl Location {
     #[must_use]
     pub fn members(&self) -> &[String] {
         &self.members
+    }
+
+    /// Whether it is reached by TLS, which takes [`Location::with_tls`].
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
+    /// By TLS, to members whose certificates `config` trusts and are for the hosts that this names.
+    #[must_use]
+    pub fn with_tls(self, config: Arc<ClientConfig>) -> Self {
+        let tls = Some(config);
+        Self { tls, ..self }
+    }
+
+    /// Whom it trusts, and what it shows.
+    pub(super) fn tls(&self) -> Option<&Arc<ClientConfig>> {
+        self.tls.as_ref()
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.is_tls { "etcds" } else { "etcd" }
     }
 
     /// Begins with a slash and does not end with one.
@@ -42,8 +69,14 @@ impl FromStr for Location {
 
     fn from_str(text: &str) -> Result<Self, DirectoryError> {
         let wrong = |what: &str| DirectoryError::Location(what.to_owned());
-        let Some(rest) = text.strip_prefix("etcd://") else {
-            return Err(wrong("write it as etcd://HOST:2379"));
+        let (is_tls, rest) = match text.split_once("://") {
+            Some(("etcd", rest)) => (false, rest),
+            Some(("etcds", rest)) => (true, rest),
+            _ => {
+                return Err(wrong(
+                    "write it as etcd://HOST:2379, or etcds://HOST:2379 with TLS",
+                ));
+            }
         };
         if text.len() > TEXT_MAX_BYTES {
             return Err(wrong("too long"));
@@ -66,13 +99,16 @@ impl FromStr for Location {
         Ok(Self {
             members,
             prefix: prefix.into(),
+            is_tls,
+            tls: None,
         })
     }
 }
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "etcd://{}{}", self.members.join(","), self.prefix)
+        let (scheme, members) = (self.scheme(), self.members.join(","));
+        write!(f, "{scheme}://{members}{}", self.prefix)
     }
 }
 
@@ -122,6 +158,7 @@ mod tests {
             ("etcd://a:1,b/", "etcd://a:1,b:2379/overside/kv"),
             ("etcd://127.0.0.1:2379/x/y/", "etcd://127.0.0.1:2379/x/y"),
             ("etcd://[::1]:5,[::2]/x", "etcd://[::1]:5,[::2]:2379/x"),
+            ("etcds://a", "etcds://a:2379/overside/kv"),
         ] {
             assert_eq!(parse(text), expected);
             assert_eq!(parse(expected), expected);
@@ -136,6 +173,8 @@ mod tests {
             "",
             "a:2379",
             "http://a",
+            "https://a",
+            "etcdss://a",
             "etcd://",
             "etcd://a,",
             "etcd://a:0",

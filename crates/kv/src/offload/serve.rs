@@ -12,6 +12,9 @@ use crate::server::{Backing, PAUSE, TICK_MS};
 
 /// How long nothing may come before it sleeps: about as long as to sleep and to be woken takes.
 const POLL_MAX: Duration = Duration::from_micros(10);
+/// Longest gap that counts for what is expected: so it pays to look as long as a quarter of the gaps are short, however
+/// long the others are.
+const GAP_MAX: Duration = Duration::from_micros(25);
 /// Longest sleep: whether to end, and who has come again, is looked at between sleeps.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 
@@ -111,6 +114,25 @@ impl Askers {
     }
 }
 
+/// How long nothing came between messages lately: a moving average, by which the loop knows whether to look for the
+/// next one or to sleep at once.
+#[derive(Default)]
+struct Gaps(Duration);
+
+impl Gaps {
+    fn add(&mut self, gap: Duration) {
+        self.0 = (self.0 * 7 + gap.min(GAP_MAX)) / 8;
+    }
+
+    /// How long it pays to look. A gap that was slept through has the time in it that waking took.
+    fn worth_polling(&self) -> Duration {
+        match self.0 < 2 * POLL_MAX {
+            true => POLL_MAX,
+            false => Duration::ZERO,
+        }
+    }
+}
+
 /// Serves the askers, one message of each in turn, until `stop`, or until the other side is lost and does
 /// not return. `on_loss` is told each time. Sleeps while nobody asks, unless it `busy_polls`.
 ///
@@ -124,6 +146,7 @@ pub fn serve(
     stop: &AtomicBool,
 ) -> Result<(), OffloadError> {
     let mut idle_since: Option<Instant> = None;
+    let mut gaps = Gaps::default();
     let mut next_tick_ms = clock.now_ms();
     while !stop.load(Ordering::Relaxed) {
         let now = Instant::now();
@@ -135,11 +158,13 @@ pub fn serve(
             askers.check(on_loss)?;
         }
         if any {
-            idle_since = None;
+            if let Some(since) = idle_since.take() {
+                gaps.add(now.saturating_duration_since(since));
+            }
             continue;
         }
         let idle = now.saturating_duration_since(*idle_since.get_or_insert(now));
-        match busy_polls || idle < POLL_MAX {
+        match busy_polls || idle < gaps.worth_polling() {
             true => std::hint::spin_loop(),
             false => {
                 let tick = Duration::from_millis(next_tick_ms.saturating_sub(now_ms));
@@ -148,4 +173,30 @@ pub fn serve(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{GAP_MAX, Gaps, POLL_MAX};
+
+    #[test]
+    fn it_looks_for_messages_while_they_follow_each_other_closely() {
+        let mut gaps = Gaps::default();
+        let (close, far) = (Duration::from_micros(2), Duration::from_secs(1));
+        for _ in 0..3 {
+            assert_eq!(gaps.worth_polling(), POLL_MAX);
+            (0..100).for_each(|_| gaps.add(far));
+            assert_eq!(gaps.worth_polling(), Duration::ZERO);
+            // However long the pause was.
+            assert!(gaps.0 <= GAP_MAX);
+            for _ in 0..16 {
+                gaps.add(far);
+                gaps.add(close);
+            }
+            assert_eq!(gaps.worth_polling(), POLL_MAX);
+            (0..16).for_each(|_| gaps.add(close));
+        }
+    }
 }

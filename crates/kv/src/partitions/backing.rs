@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Partitioned;
+use crate::replica::Replication;
 use crate::server::{Backing, Bell, IDLE_YIELD, PAUSE, PartitionWork};
 
 impl Backing for Partitioned {
@@ -69,7 +70,7 @@ impl Backing for Partitioned {
     }
 
     fn serve_others(&mut self, now_ms: u64) -> bool {
-        let any = self.inside.serve(now_ms);
+        let any = self.inside.serve(now_ms) | self.inside.own.serve_others(now_ms);
         self.idle = (self.idle).map(|idle| if any { 0 } else { idle.saturating_add(1) });
         any
     }
@@ -88,6 +89,17 @@ impl Backing for Partitioned {
 
     fn finish(&mut self) -> io::Result<()> {
         self.inside.own.finish()
+    }
+
+    fn replication(&self) -> Option<&dyn Replication> {
+        self.inside.own.replication().map(|_| self as _)
+    }
+
+    fn replication_mut(&mut self) -> Option<&mut dyn Replication> {
+        match self.inside.own.replication() {
+            Some(_) => Some(self),
+            None => None,
+        }
     }
 }
 

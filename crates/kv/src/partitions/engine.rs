@@ -2,12 +2,14 @@
 
 mod contract;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
 
 use super::inside::Inside;
 use super::mailbox::Mailbox;
 use super::merge::Answers;
 use crate::offload::RemoteEngine;
+use crate::replica::ReplicationReport;
 use crate::server::{Backing, Bell, PartitionWork};
 use crate::{Answer, Request, Statistics, Transaction, partition_of};
 
@@ -25,6 +27,8 @@ pub struct Partitioned {
     /// By partition; `None`: this one.
     pub(super) peers: Vec<Option<Peer>>,
     pub(super) bell: Arc<Bell>,
+    /// A worker has all partitions become replicas, or primaries.
+    pub(super) is_changing_role: Arc<AtomicBool>,
     pub(super) work: PartitionWork,
     /// Of the others, as of the last refresh.
     pub(super) elsewhere: Elsewhere,
@@ -59,6 +63,7 @@ pub(super) struct Elsewhere {
     pub statistics: Statistics,
     pub info: Vec<Vec<(String, String)>>,
     pub last_saves_s: Vec<u64>,
+    pub replication: Vec<(usize, ReplicationReport)>,
 }
 
 impl std::fmt::Debug for Partitioned {
@@ -94,6 +99,7 @@ impl Partitioned {
         inside: Inside,
         peers: Vec<Option<Peer>>,
         bell: Arc<Bell>,
+        is_changing_role: Arc<AtomicBool>,
     ) -> Self {
         let is_over_link =
             |peer: &Option<Peer>| (peer.as_ref()).is_some_and(|p| p.thread.is_none());
@@ -104,6 +110,7 @@ impl Partitioned {
             answers: peers.iter().map(|_| Answers::default()).collect(),
             peers,
             bell,
+            is_changing_role,
             work: PartitionWork::default(),
             elsewhere: Elsewhere::default(),
             now_ms: 0,

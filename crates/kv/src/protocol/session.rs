@@ -27,10 +27,10 @@ pub struct Session {
 }
 
 /// What a client waits for (`WAIT`): replicas that have executed what is before an offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaWait {
-    /// The end of the history when it began to wait.
-    pub offset: u64,
+    /// The end of each partition's history when it began to wait.
+    pub ends: Box<[u64]>,
     /// How many.
     pub replicas: usize,
     /// When it does not wait any longer, in milliseconds since 1970.
@@ -115,8 +115,8 @@ impl Session {
     /// What it waits for. Nothing of its input is executed until [`Session::end_wait`].
     #[must_use]
     #[inline]
-    pub fn replica_wait(&self) -> Option<ReplicaWait> {
-        self.replica_wait
+    pub fn replica_wait(&self) -> Option<&ReplicaWait> {
+        self.replica_wait.as_ref()
     }
 
     /// Writes the reply to `WAIT`: how many replicas have what it waited for; none: this server became a

@@ -1,7 +1,5 @@
 //! What clients ask of a server's copies, or have it become.
 
-use std::sync::Arc;
-
 use overside_base::lock;
 
 use super::following::Following;
@@ -9,33 +7,18 @@ use super::layer::ReplicationLayer;
 use super::links::{REPLICAS_MAX, ReplicaConnection};
 use super::primary::{Introduction, Primary};
 use super::receiver::Receiver;
+use super::report::{BacklogReport, LinkReport, ReplicationReport};
 use super::source::Source;
-use super::{Replication, Role, STREAM_VERSION, SyncRequest};
+use super::{Replication, Role, SyncRequest};
 use crate::persistence::{HistoryPosition, Replicable};
-use crate::server::random_hex;
 
 impl<B: Replicable> ReplicationLayer<B> {
     fn begin_source(&mut self) -> std::io::Result<&mut Source> {
         let source = match self.source.take() {
             Some(source) => source,
-            None => Source::start(&self.id, self.backlog_bytes, &self.bell, self.now_ms)?,
+            None => Source::start(&self.id, self.backlog_bytes, &self.member, self.now_ms)?,
         };
         Ok(self.source.insert(source))
-    }
-}
-
-impl<B: Replicable> Replication for ReplicationLayer<B> {
-    fn introduce(&mut self, introduction: Option<Introduction>) {
-        self.introduction = introduction;
-    }
-
-    fn is_replica(&self) -> bool {
-        self.following.is_some()
-    }
-
-    fn is_loading(&self) -> bool {
-        let following = self.following.as_ref();
-        following.is_some_and(|following| following.is_loading)
     }
 
     fn role(&self) -> Role {
@@ -58,8 +41,57 @@ impl<B: Replicable> Replication for ReplicationLayer<B> {
         }
     }
 
-    fn info(&self) -> Vec<(&'static str, String, String)> {
-        self.info_fields()
+    /// Whether one more replica can be served, or this one again.
+    fn has_room(&self, request: &SyncRequest) -> bool {
+        let statuses = self.source.as_ref().map(|source| source.links.statuses());
+        let mut others = statuses.unwrap_or_default();
+        others.retain(|replica| replica.id != request.replica);
+        others.len() < REPLICAS_MAX
+    }
+
+    fn backlog(&self) -> BacklogReport {
+        let source = self.source.as_ref();
+        let state = source.map(|source| lock(&source.links.shared.state));
+        let backlog = state.as_ref().map(|state| &state.backlog);
+        BacklogReport {
+            is_active: backlog.is_some(),
+            max_bytes: self.backlog_bytes,
+            start: backlog.map_or(0, |backlog| backlog.start()),
+            bytes: backlog.map_or(0, |backlog| backlog.end() - backlog.start()),
+        }
+    }
+}
+
+impl<B: Replicable> Replication for ReplicationLayer<B> {
+    fn introduce(&mut self, introduction: Option<Introduction>) {
+        self.introduction = introduction;
+    }
+
+    fn is_replica(&self) -> bool {
+        self.following.is_some()
+    }
+
+    fn is_loading(&self) -> bool {
+        self.member.is_any_loading()
+    }
+
+    fn report(&self) -> ReplicationReport {
+        let following = self.following.as_ref();
+        let link = following.map(|following| {
+            let (_, heard, error) = following.receiver.link();
+            LinkReport {
+                silence_s: heard.map(|heard| heard.elapsed().as_secs()),
+                error,
+            }
+        });
+        let id = following.map_or(&self.id, |following| &following.position.id);
+        ReplicationReport {
+            role: self.role(),
+            id: id.clone(),
+            counts: self.counts,
+            backlog: self.backlog(),
+            link,
+        }
     }
 
     fn follow(&mut self, host: &str, port: u16) -> Result<(), String> {
@@ -74,13 +106,14 @@ impl<B: Replicable> Replication for ReplicationLayer<B> {
             host: host.to_owned(),
             port,
             introduction,
+            own: self.member.clone(),
         };
         let now = self.following.as_ref().map(|following| &following.primary);
         if now.is_some_and(|now| now.host == host && now.port == port) {
             return Ok(());
         }
         let known = self.inner.position().filter(|_| !self.is_partial);
-        let receiver = Receiver::start(primary.clone(), Arc::clone(&self.bell), known.clone());
+        let receiver = Receiver::start(primary.clone(), known.clone());
         let receiver = receiver.map_err(|error| error.to_string())?;
         self.inner.cancel_snapshot();
         self.source = None;
@@ -91,11 +124,12 @@ impl<B: Replicable> Replication for ReplicationLayer<B> {
             is_loading: known.is_none(),
             position: known.unwrap_or_else(HistoryPosition::unknown),
         });
+        self.show_loading();
         tracing::info!(host, port, "it is a replica now");
         Ok(())
     }
 
-    fn promote(&mut self) -> Result<(), String> {
+    fn check_promotion(&mut self) -> Result<(), String> {
         while self.execute_received() {}
         let Some(following) = &self.following else {
             return Ok(());
@@ -110,11 +144,18 @@ impl<B: Replicable> Replication for ReplicationLayer<B> {
         if following.receiver.has_more() {
             return Err("what was received cannot be written to the log now".into());
         }
-        self.id = random_hex().map_err(|error| error.to_string())?;
-        self.following = None;
-        self.inner.forget_position();
-        self.inner.keep_expired(false);
-        tracing::info!("it is a primary now");
+        Ok(())
+    }
+
+    fn promote(&mut self, id: &str) -> Result<(), String> {
+        self.check_promotion()?;
+        if self.following.take().is_some() {
+            id.clone_into(&mut self.id);
+            self.show_loading();
+            self.inner.forget_position();
+            self.inner.keep_expired(false);
+            tracing::info!("it is a primary now");
+        }
         Ok(())
     }
 
@@ -123,19 +164,25 @@ impl<B: Replicable> Replication for ReplicationLayer<B> {
             let Primary { host, port, .. } = &following.primary;
             return Err(format!("this is a replica itself; copy {host}:{port}"));
         }
-        if request.version != STREAM_VERSION {
+        let partitions = self.member.count();
+        if request.partitions != partitions || request.partition >= partitions {
             return Err(format!(
-                "this server has version {STREAM_VERSION} of the stream"
+                "this server has {partitions} partitions of the keys, one a core, and the replica {}; start it \
+                 with --cores {partitions}",
+                request.partitions
             ));
         }
-        let replicas = self.source.as_ref().map_or(0, |s| s.links.statuses().len());
-        match replicas < REPLICAS_MAX {
+        match self.has_room(request) {
             true => Ok(()),
             false => Err(format!("there are {REPLICAS_MAX} replicas already")),
         }
     }
 
     fn accept(&mut self, request: SyncRequest, connection: ReplicaConnection) {
+        // Where there are several partitions, another one has checked.
+        if self.following.is_some() || !self.has_room(&request) {
+            return;
+        }
         let id = self.id.clone();
         let source = match self.begin_source() {
             Ok(source) => source,
@@ -148,14 +195,14 @@ impl<B: Replicable> Replication for ReplicationLayer<B> {
         self.counts.partial_refused += u64::from(!goes_on && has_some);
     }
 
-    fn history_end(&mut self) -> u64 {
+    fn history_ends(&mut self) -> Box<[u64]> {
         self.flush_frames();
         let source = self.source.as_ref();
-        source.map_or(0, |source| lock(&source.links.shared.state).backlog.end())
+        let end = source.map_or(0, |source| lock(&source.links.shared.state).backlog.end());
+        Box::new([end])
     }
 
-    fn acknowledgments(&self, offset: u64, wanted: usize) -> usize {
-        let source = self.source.as_ref();
-        source.map_or(0, |source| source.acknowledgments(offset, wanted))
+    fn acknowledgments(&self, ends: &[u64], wanted: usize) -> usize {
+        self.member.acknowledgments(ends, wanted)
     }
 }

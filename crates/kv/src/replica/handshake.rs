@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 
 use super::STREAM_VERSION;
-use super::primary::Introduction;
+use super::primary::Primary;
 use crate::persistence::HistoryPosition;
 
 const LINE_MAX_BYTES: usize = 512;
@@ -23,9 +23,12 @@ pub(super) enum Reply {
 /// If the primary cannot be reached, refuses, or answers what is no answer.
 pub(super) fn handshake(
     stream: &mut (impl Read + Write),
-    introduction: &Introduction,
+    primary: &Primary,
     position: Option<&HistoryPosition>,
 ) -> io::Result<Reply> {
+    let Primary {
+        introduction, own, ..
+    } = primary;
     if let Some(password) = &introduction.password {
         stream.write_all(&command(&[b"AUTH", password]))?;
         let answer = line(stream)?;
@@ -36,7 +39,18 @@ pub(super) fn handshake(
     let (id, offset) = position.map_or(("?", 0), |position| (&position.id, position.offset));
     let numbers = [STREAM_VERSION, offset, u64::from(introduction.own_port)].map(|n| n.to_string());
     let [version, offset, port] = numbers.each_ref().map(String::as_bytes);
-    let words = [&b"OVERSIDE.SYNC"[..], version, id.as_bytes(), offset, port];
+    let partition = [own.number(), own.count()].map(|n| n.to_string());
+    let [partition, partitions] = partition.each_ref().map(String::as_bytes);
+    let words = [
+        &b"OVERSIDE.SYNC"[..],
+        version,
+        id.as_bytes(),
+        offset,
+        port,
+        partition,
+        partitions,
+        own.server_id().as_bytes(),
+    ];
     stream.write_all(&command(&words))?;
     let answer = line(stream)?;
     let reply = parse(&answer).ok_or_else(|| violation(&answer))?;

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use super::Replication;
 use super::following::Following;
+use super::group::GroupMember;
 use super::primary::Introduction;
-use super::source::{Source, SyncCounts};
+use super::report::SyncCounts;
+use super::source::Source;
 use crate::persistence::frame::Kind;
 use crate::persistence::{Replicable, record};
-use crate::server::{Backing, Bell, TICK_MS, random_hex};
+use crate::server::{Backing, Bell, TICK_MS};
 use crate::{Answer, KeyHasher, ProcessingEngine, Refusal, Request, Transaction, forward_to};
 
 /// See the [module](super).
@@ -17,7 +19,7 @@ use crate::{Answer, KeyHasher, ProcessingEngine, Refusal, Request, Transaction, 
 pub struct ReplicationLayer<B> {
     pub(super) inner: B,
     pub(super) hasher: KeyHasher,
-    pub(super) bell: Arc<Bell>,
+    pub(super) member: GroupMember,
     pub(super) backlog_bytes: usize,
     /// `None`: it is no replica.
     pub(super) introduction: Option<Introduction>,
@@ -33,31 +35,30 @@ pub struct ReplicationLayer<B> {
 }
 
 impl<B: Replicable> ReplicationLayer<B> {
-    /// A primary. `hasher` is that of the engine; `is_partial`: what its directory holds is a part of
-    /// another server's state.
-    ///
-    /// # Errors
-    /// If the system has no descriptors or random numbers.
+    /// A primary, or `member` of one that has several partitions. `hasher` is that of the engine; `is_partial`:
+    /// what its directory holds is a part of another server's state.
+    #[must_use]
     pub fn new(
         inner: B,
+        member: GroupMember,
         hasher: &KeyHasher,
         backlog_bytes: usize,
         is_partial: bool,
-    ) -> io::Result<Self> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             inner,
             hasher: hasher.clone(),
-            bell: Arc::new(Bell::new()?),
             backlog_bytes,
             introduction: Some(Introduction::default()),
-            id: random_hex()?,
+            id: member.server_id().to_owned(),
+            member,
             source: None,
             counts: SyncCounts::default(),
             following: None,
             is_partial,
             now_ms: 0,
             next_tick_ms: 0,
-        })
+        }
     }
 
     /// Why a replica does not execute these requests, if it does not.
@@ -77,9 +78,20 @@ impl<B: Replicable> ReplicationLayer<B> {
 
     /// Executes what was received; whether there was something.
     pub(super) fn execute_received(&mut self) -> bool {
-        self.following.as_mut().is_some_and(|following| {
+        let executed = self.following.as_mut().is_some_and(|following| {
             following.execute(&mut self.inner, &self.hasher, &mut self.is_partial)
-        })
+        });
+        if executed {
+            self.show_loading();
+        }
+        executed
+    }
+
+    /// Shows the other partitions whether this one's copy is complete.
+    pub(super) fn show_loading(&self) {
+        let following = self.following.as_ref();
+        let is_loading = following.is_some_and(|following| following.is_loading);
+        self.member.set_loading(is_loading);
     }
 }
 
@@ -179,7 +191,7 @@ impl<B: Replicable> Backing for ReplicationLayer<B> {
     }
 
     fn bell(&self) -> Option<Arc<Bell>> {
-        Some(Arc::clone(&self.bell))
+        Some(Arc::clone(self.member.bell()))
     }
 
     fn serve_others(&mut self, _: u64) -> bool {

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::ReplicaStatus;
 use super::backlog::Backlog;
-use crate::server::Bell;
+use super::group::GroupMember;
 use crate::server::transport::{Received, Transport};
 
 /// Bytes that wait in a replica's output at most, beside the copy.
@@ -70,6 +69,8 @@ pub(super) enum Phase {
 /// A replica, as both threads see it.
 #[derive(Debug)]
 pub(super) struct Link {
+    /// Which replica it is.
+    pub replica: String,
     pub host: String,
     pub port: u16,
     pub phase: Phase,
@@ -88,10 +89,18 @@ pub(super) struct Shared {
     pub state: Mutex<State>,
     /// For the thread that sends.
     pub event: EventFd,
-    /// For the thread that serves.
-    pub bell: Arc<Bell>,
-    /// That thread waits for an acknowledgment.
-    pub is_awaited: AtomicBool,
+    /// For the threads that serve.
+    member: GroupMember,
+}
+
+impl Shared {
+    /// Which replicas have executed and kept what is before `end`.
+    pub fn acknowledged(&self, end: u64) -> Vec<String> {
+        let state = lock(&self.state);
+        let links = state.links.values();
+        let have = links.filter(|link| link.acknowledged >= end.max(1));
+        have.map(|link| link.replica.clone()).collect()
+    }
 }
 
 #[derive(Debug)]
@@ -110,7 +119,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    pub fn start(backlog_bytes: usize, bell: Arc<Bell>) -> io::Result<Self> {
+    pub fn start(backlog_bytes: usize, member: &GroupMember) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 backlog: Backlog::new(backlog_bytes),
@@ -119,19 +128,21 @@ impl Links {
                 is_ended: false,
             }),
             event: EventFd::new()?,
-            bell,
-            is_awaited: AtomicBool::new(false),
+            member: member.clone(),
         });
+        member.set_links(&shared);
         let theirs = Arc::clone(&shared);
         let builder = Builder::new().name("kv-replicas".into());
         builder.spawn(move || run(&theirs))?;
         Ok(Self { shared, next: 0 })
     }
 
+    /// Takes a replica's connection, in place of one that it had before.
     pub fn add(&mut self, connection: ReplicaConnection, link: Link) {
         let number = self.next;
         self.next += 1;
         let mut state = lock(&self.shared.state);
+        state.links.retain(|_, other| other.replica != link.replica);
         state.links.insert(number, link);
         state.incoming.push((number, connection));
         drop(state);
@@ -164,6 +175,8 @@ impl Links {
             offset: link.acknowledged,
             is_online: link.phase == Phase::Online,
             lag_s: link.heard.elapsed().as_secs(),
+            id: link.replica.clone(),
+            partitions: 1,
         };
         links.into_iter().map(status).collect()
     }
@@ -211,7 +224,7 @@ fn run(shared: &Shared) {
                 let link = lock(&shared.state).links.remove(number);
                 let host = link.map_or_else(String::new, |link| link.host);
                 tracing::warn!(%host, "a replica is dropped: {error}");
-                shared.bell.ring();
+                shared.member.bell().ring();
             }
             served.is_ok()
         });
@@ -266,9 +279,7 @@ fn receive(shared: &Shared, number: u64, sender: &mut Sender) -> io::Result<()> 
     {
         link.acknowledged = u64::from_le_bytes(*last).min(link.position);
         link.heard = Instant::now();
-        if shared.is_awaited.swap(false, Ordering::SeqCst) {
-            shared.bell.ring();
-        }
+        shared.member.wake_awaiting();
     }
     sender.input.drain(..whole);
     match received {
@@ -313,7 +324,7 @@ fn fill(shared: &Shared, number: u64, sender: &mut Sender) -> io::Result<()> {
         sender.output.append(&mut link.copy);
         link.copy.shrink_to(2 * COPY_BYTES);
         if link.phase == Phase::Copying {
-            shared.bell.ring();
+            shared.member.bell().ring();
         }
     }
     let room = OUTPUT_BYTES.saturating_sub(sender.output.len());

@@ -8,6 +8,8 @@ use std::time::Duration;
 use rustls::pki_types::{InvalidDnsNameError, ServerName};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
+use super::group::GroupMember;
+
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// A primary that says nothing for so long is lost.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(20);
@@ -56,6 +58,8 @@ pub(super) struct Primary {
     pub host: String,
     pub port: u16,
     pub introduction: Introduction,
+    /// Who follows it.
+    pub own: GroupMember,
 }
 
 impl Primary {

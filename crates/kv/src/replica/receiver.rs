@@ -75,16 +75,12 @@ pub(super) struct Receiver(Arc<Shared>);
 
 impl Receiver {
     /// Goes on from `position` if the primary does.
-    pub fn start(
-        primary: Primary,
-        bell: Arc<Bell>,
-        position: Option<HistoryPosition>,
-    ) -> io::Result<Self> {
+    pub fn start(primary: Primary, position: Option<HistoryPosition>) -> io::Result<Self> {
         let offset = position.as_ref().map_or(0, |position| position.offset);
         let shared = Arc::new(Shared {
             inbox: Mutex::default(),
             room: Condvar::new(),
-            bell,
+            bell: Arc::clone(primary.own.bell()),
             executed: AtomicU64::new(offset),
             event: EventFd::new()?,
         });
@@ -228,7 +224,7 @@ fn session(
 ) -> io::Result<()> {
     let mut stream = primary.connect()?;
     lock(&shared.inbox).link = LinkState::Sync;
-    let reply = handshake(&mut stream, &primary.introduction, position.as_ref())?;
+    let reply = handshake(&mut stream, primary, position.as_ref())?;
     let at = match (reply, position.take()) {
         (Reply::Continue, Some(known)) => {
             lock(&shared.inbox).link = LinkState::Connected;

@@ -1,20 +1,18 @@
 //! What a primary with replicas has: the history of its changes, and the copy that it sends.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use overside_base::lock;
 
 use super::SyncRequest;
+use super::group::GroupMember;
 use super::links::{COPY_BYTES, Link, Links, Phase, ReplicaConnection};
 use super::stream::identity;
 use crate::KeyHasher;
 use crate::persistence::frame::{FrameWriter, Kind};
 use crate::persistence::{FrameBuffer, Replicable, take_piece};
-use crate::server::Bell;
 
 /// Bytes of a snapshot that are taken at a time.
 const STEP_BYTES: usize = 256 << 10;
@@ -23,17 +21,6 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 const DRAIN_PAUSE: Duration = Duration::from_millis(2);
 /// How often replicas hear the time.
 const HEARTBEAT_MS: u64 = 1000;
-
-/// How replicas began, since the start.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SyncCounts {
-    /// With a copy.
-    pub full: u64,
-    /// Where they had stopped.
-    pub partial: u64,
-    /// With a copy, although they had a part of a history: another one, or too long ago.
-    pub partial_refused: u64,
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -60,12 +47,12 @@ impl Source {
     pub fn start(
         id: &str,
         backlog_bytes: usize,
-        bell: &Arc<Bell>,
+        member: &GroupMember,
         now_ms: u64,
     ) -> io::Result<Self> {
         let identity = identity(id).unwrap_or_default();
         let mut source = Self {
-            links: Links::start(backlog_bytes, Arc::clone(bell))?,
+            links: Links::start(backlog_bytes, member)?,
             frames: FrameBuffer::new(FrameWriter::stream(identity), Vec::new(), now_ms),
             copy: None,
             has_waiting: false,
@@ -111,6 +98,7 @@ impl Source {
         let host = host.to_owned();
         tracing::info!(%host, goes_on, "a replica has connected");
         let mut link = Link {
+            replica: request.replica.clone(),
             host,
             port: request.port,
             phase: Phase::Waiting,
@@ -137,23 +125,6 @@ impl Source {
         while begin.elapsed() < DRAIN_MAX && !self.links.have_all() {
             thread::sleep(DRAIN_PAUSE);
         }
-    }
-
-    /// How many replicas have executed and kept what is before `offset`. Rings when more have, if those
-    /// are fewer than `wanted`.
-    pub fn acknowledgments(&self, offset: u64, wanted: usize) -> usize {
-        let shared = &self.links.shared;
-        // Before looking, so that none that comes meanwhile is missed.
-        shared.is_awaited.store(true, Ordering::SeqCst);
-        let state = lock(&shared.state);
-        let links = state.links.values();
-        let have = links.filter(|link| link.acknowledged >= offset.max(1));
-        let count = have.count();
-        drop(state);
-        if count >= wanted {
-            shared.is_awaited.store(false, Ordering::SeqCst);
-        }
-        count
     }
 
     /// Begins or goes on with a copy; whether something was done.

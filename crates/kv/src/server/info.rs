@@ -29,7 +29,7 @@ pub fn info(
     client("memcached_clients", &figures.memcached_clients);
     client("request_region_clients", &figures.region_clients);
     client("maxclients", &limits.clients);
-    client("blocked_clients", &state.blocked);
+    client("blocked_clients", &figures.blocked);
     client("unauthenticated_clients", &figures.unauthenticated);
     client("clients_memory_limit", &limits.memory_bytes);
     memory(state, figures, statistics, field);
@@ -39,7 +39,7 @@ pub fn info(
     stats(state, figures, statistics, now_ms, field);
     match backing.replication() {
         Some(replication) => {
-            for (section, name, value) in replication.info() {
+            for (section, name, value) in replication.report().fields() {
                 field(section, &name, &value);
             }
         }

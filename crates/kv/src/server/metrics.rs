@@ -7,7 +7,6 @@ use super::Backing;
 use super::client::Clients;
 use super::counters::{CloseReason, Counters};
 use super::state::State;
-use crate::replica::Replication;
 use crate::stages::Stage;
 
 const PREFIX: &str = "overside_kv_";
@@ -125,7 +124,8 @@ pub fn all(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64)
             registration.lost_leases(),
         );
     }
-    let replication = backing.replication().map(Replication::info);
+    let replication = backing.replication();
+    let replication = replication.map(|replication| replication.report().fields());
     for (_, name, value) in replication.into_iter().flatten() {
         // An id of digits is no number.
         if let (Ok(value), false) = (value.parse::<f64>(), name.ends_with("replid")) {

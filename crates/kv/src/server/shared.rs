@@ -57,6 +57,8 @@ pub struct Figures {
     pub partition_work: PartitionWork,
     /// Each of them has a region at each worker.
     pub region_clients: usize,
+    /// Those that wait for replicas.
+    pub blocked: usize,
 }
 
 impl Figures {
@@ -72,6 +74,7 @@ impl Figures {
         self.unauthenticated += other.unauthenticated;
         self.clients_memory_bytes += other.clients_memory_bytes;
         self.region_clients = self.region_clients.max(other.region_clients);
+        self.blocked += other.blocked;
         self.partition_work.own += other.partition_work.own;
         self.partition_work.forwarded += other.partition_work.forwarded;
     }

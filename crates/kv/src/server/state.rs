@@ -54,6 +54,7 @@ impl State {
             clients_memory_bytes: clients.memory_bytes(),
             partition_work: self.partition_work,
             region_clients: self.region_clients,
+            blocked: self.blocked,
         }
     }
 

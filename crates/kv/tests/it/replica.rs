@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use overside_kv::clock::Clock;
 use overside_kv::persistence::frame::{FrameWriter, Kind};
 use overside_kv::persistence::{Journaled, PersistenceOptions};
-use overside_kv::replica::{Replication, ReplicationLayer, StreamParser};
+use overside_kv::replica::{GroupMember, Replication, ReplicationLayer, StreamParser};
 use overside_kv::server::{Backing, Memory, Server, StopHandle};
 use overside_kv::store::{Semantics, StoreOptions};
 use overside_kv::{KeyHasher, Store};
@@ -44,11 +44,12 @@ fn start(directory: Option<&Path>, backlog_bytes: usize, primary: Option<SocketA
         let address = server.settings().tcp[0];
         let clock = Clock::start();
         let hasher = KeyHasher::random();
+        let member = GroupMember::all(1).unwrap().remove(0);
         let mut backing: Box<dyn Backing> = match directory {
             None => {
                 let memory = Memory::new(store(&hasher), clock.start_ms());
-                let layer = ReplicationLayer::new(memory, &hasher, backlog_bytes, false);
-                Box::new(layer.unwrap())
+                let layer = ReplicationLayer::new(memory, member, &hasher, backlog_bytes, false);
+                Box::new(layer)
             }
             Some(directory) => {
                 let options = PersistenceOptions::new(directory);
@@ -56,8 +57,9 @@ fn start(directory: Option<&Path>, backlog_bytes: usize, primary: Option<SocketA
                 let opened = Journaled::open(options, store, &hasher, clock.start_ms());
                 let (journaled, recovery) = opened.unwrap();
                 let partial = recovery.is_partial;
-                let layer = ReplicationLayer::new(journaled, &hasher, backlog_bytes, partial);
-                Box::new(layer.unwrap())
+                let layer =
+                    ReplicationLayer::new(journaled, member, &hasher, backlog_bytes, partial);
+                Box::new(layer)
             }
         };
         if let Some(primary) = primary {

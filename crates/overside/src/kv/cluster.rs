@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use overside_kv::directory::Etcd;
 use overside_kv::directory::cluster::{EXPIRY_MAX_S, Membership};
-use overside_kv::directory::{Etcd, Location};
 use overside_log::LevelFilter;
 use serde_json::{Value, json};
 
+use super::directory::DirectoryUrl;
 use crate::exit;
 use crate::logging::Verbosity;
 use crate::options::time_within;
@@ -22,9 +23,8 @@ Examples:
   overside kv cluster --directory etcd://127.0.0.1:2379 one two
   overside kv cluster --directory etcd://127.0.0.1:2379 --registered 10min")]
 pub struct Arguments {
-    /// The directory: etcd://HOST:PORT[,HOST:PORT...][/PREFIX]
-    #[arg(long, value_name = "URL")]
-    directory: Location,
+    #[command(flatten)]
+    directory: DirectoryUrl,
     /// Servers, by their names (`kv serve --name`), registered already or not
     #[arg(value_name = "NAME", group = "action")]
     members: Vec<String>,
@@ -71,9 +71,10 @@ fn print(arguments: &Arguments, membership: Option<&Membership>) -> ExitCode {
 
 /// Does what is asked. The cluster that there is then.
 fn change(arguments: &Arguments) -> Result<Option<Membership>, (String, u8)> {
-    let etcd = Etcd::new(arguments.directory.clone());
+    let location = (arguments.directory.location()).map_err(|message| (message, exit::USAGE))?;
+    let key = Membership::key(&location);
+    let etcd = Etcd::new(location);
     let failed = |error: overside_kv::directory::DirectoryError| (error.to_string(), exit::ABSENT);
-    let key = Membership::key(&arguments.directory);
     if arguments.remove {
         return match etcd.delete(&key).map_err(failed)? {
             true => Ok(None),

@@ -1,27 +1,71 @@
 //! A server in a directory of endpoints.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use overside_base::lock;
 use overside_kv::directory::entry::is_server_name;
 use overside_kv::directory::{Endpoint, Location, Registration, RegistrationStatus, is_host};
 use overside_kv::server::{Settings, random_hex};
+use overside_link::agent::keys;
 
 use super::access::Access;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Directory")]
 pub struct DirectoryArguments {
-    /// Register in etcd where clients can connect: etcd://HOST:PORT[,HOST:PORT...][/PREFIX]
+    /// Register in etcd where clients can connect: etcd://HOST:PORT[,HOST:PORT...][/PREFIX], or etcds://
+    /// with TLS
     #[arg(long, value_name = "URL")]
     directory: Option<Location>,
+    /// Keys for etcds://: directory with ca.pem, and with host.pem and host.key where etcd wants a client's
+    /// certificate
+    #[arg(
+        long,
+        value_name = "DIR",
+        allow_hyphen_values = true,
+        requires = "directory"
+    )]
+    directory_tls_keys: Option<PathBuf>,
     /// This server's name there: always the same for the same data [default: the machine's name]
     #[arg(long, value_name = "NAME", value_parser = name, requires = "directory")]
     name: Option<String>,
     /// Host name or IP address that clients reach this server by [default: those that it listens at]
     #[arg(long, value_name = "HOST", value_parser = host, requires = "directory")]
     advertise: Option<String>,
+}
+
+/// Where a directory is, for commands that need one.
+#[derive(clap::Args)]
+pub struct DirectoryUrl {
+    /// The directory: etcd://HOST:PORT[,HOST:PORT...][/PREFIX], or etcds:// with TLS
+    #[arg(long, value_name = "URL")]
+    directory: Location,
+    /// Keys for etcds://: directory with ca.pem, and with host.pem and host.key where etcd wants a client's
+    /// certificate
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+    directory_tls_keys: Option<PathBuf>,
+}
+
+impl DirectoryUrl {
+    /// The directory, with its keys.
+    pub fn location(&self) -> Result<Location, String> {
+        with_keys(&self.directory, self.directory_tls_keys.as_deref())
+    }
+}
+
+fn with_keys(location: &Location, directory: Option<&Path>) -> Result<Location, String> {
+    let location = location.clone();
+    match (location.is_tls(), directory) {
+        (true, Some(directory)) => {
+            let config = keys::client(directory).map_err(|error| error.to_string())?;
+            Ok(location.with_tls(config))
+        }
+        (true, None) => Err("etcds:// needs --directory-tls-keys DIR with ca.pem".into()),
+        (false, Some(_)) => Err("--directory-tls-keys is for etcds://HOST:PORT".into()),
+        (false, None) => Ok(location),
+    }
 }
 
 /// What a directory is told of a server that clients have no endpoint of yet.
@@ -79,6 +123,9 @@ impl DirectoryArguments {
         if self.directory.is_none() {
             return Ok(());
         }
+        if let Some(location) = &self.directory {
+            with_keys(location, self.directory_tls_keys.as_deref())?;
+        }
         let addresses = access.addresses();
         if addresses.is_empty() {
             return Err("--directory needs an address: --listen ADDRESS gives it one".into());
@@ -94,9 +141,10 @@ impl DirectoryArguments {
 
     /// The server, if it is to be registered.
     pub fn prepare(&self) -> Result<Option<Arc<ServerRegistration>>, String> {
-        let Some(location) = self.directory.clone() else {
+        let Some(location) = &self.directory else {
             return Ok(None);
         };
+        let location = with_keys(location, self.directory_tls_keys.as_deref())?;
         Ok(Some(Arc::new(ServerRegistration {
             location,
             name: self.name.clone().map_or_else(host_name, Ok)?,

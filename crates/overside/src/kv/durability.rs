@@ -8,7 +8,7 @@ use overside_kv::clock::Clock;
 use overside_kv::design::Layout;
 use overside_kv::partitions;
 use overside_kv::persistence::{Journaled, PersistenceOptions, Replicable, SyncPolicy};
-use overside_kv::replica::ReplicationLayer;
+use overside_kv::replica::{GroupMember, ReplicationLayer};
 use overside_kv::server::{Backing, Memory};
 use overside_kv::store::Store;
 
@@ -85,20 +85,26 @@ impl Durability {
         clock: &Clock,
         replication: Option<&ReplicaArguments>,
     ) -> Result<Vec<Box<dyn Backing + Send>>, String> {
+        let layers = Layers::new(stores.len(), replication)?;
         let Some(directory) = &self.dir else {
             let memory = |store| Memory::new(store, clock.start_ms());
-            let layered = |store| layered(memory(store), hasher, replication, false);
-            return stores.into_iter().map(layered).collect();
+            let layered = |(number, store)| layers.around(number, memory(store), hasher, false);
+            return Ok(stores.into_iter().enumerate().map(layered).collect());
         };
         let directory = path::absolute(directory).map_err(|error| error.to_string())?;
         let directories = partitions::directories(&directory, stores.len());
         let directories = directories.map_err(|error| error.to_string())?;
-        let all = directories.into_iter().zip(stores);
+        let all = directories.into_iter().zip(stores).enumerate();
+        let layers = &layers;
         // Reading takes as long as it takes one core to execute all of it.
         thread::scope(|scope| {
             let threads: Vec<_> = all
-                .map(|(directory, store)| {
-                    scope.spawn(|| self.open_one(directory, store, hasher, clock, replication))
+                .map(|(number, (directory, store))| {
+                    scope.spawn(move || {
+                        let (journaled, is_partial) =
+                            self.open_one(directory, store, hasher, clock, replication)?;
+                        Ok(layers.around(number, journaled, hasher, is_partial))
+                    })
                 })
                 .collect();
             let opened = threads.into_iter().map(|thread| thread.join());
@@ -115,7 +121,7 @@ impl Durability {
         hasher: &KeyHasher,
         clock: &Clock,
         replication: Option<&ReplicaArguments>,
-    ) -> Result<Box<dyn Backing + Send>, String> {
+    ) -> Result<(Journaled<Store>, bool), String> {
         let named = directory.display().to_string();
         let options = PersistenceOptions {
             log: self.sync.into(),
@@ -134,22 +140,41 @@ impl Durability {
                  --replica-of HOST:PORT to go on, or give another directory"
             ));
         }
-        layered(journaled, hasher, replication, recovery.is_partial)
+        Ok((journaled, recovery.is_partial))
     }
 }
 
-/// With the layer of replication, if there is to be one.
-fn layered<B: Replicable + Send + 'static>(
-    backing: B,
-    hasher: &KeyHasher,
-    replication: Option<&ReplicaArguments>,
-    is_partial: bool,
-) -> Result<Box<dyn Backing + Send>, String> {
-    let Some(replication) = replication else {
-        return Ok(Box::new(backing));
-    };
-    let backlog_bytes = replication.backlog_bytes();
-    let layer = ReplicationLayer::new(backing, hasher, backlog_bytes, is_partial);
-    let layer = layer.map_err(|error| format!("replication cannot be set up: {error}"))?;
-    Ok(Box::new(layer))
+/// The layers of replication around partitions, if there are to be some.
+struct Layers {
+    members: Vec<GroupMember>,
+    /// Of each.
+    backlog_bytes: usize,
+}
+
+impl Layers {
+    fn new(partitions: usize, replication: Option<&ReplicaArguments>) -> Result<Self, String> {
+        let members = replication.map(|_| GroupMember::all(partitions));
+        let members = members.transpose();
+        let members = members.map_err(|error| format!("replication cannot be set up: {error}"))?;
+        let backlog_bytes = replication.map_or(0, ReplicaArguments::backlog_bytes);
+        Ok(Self {
+            members: members.unwrap_or_default(),
+            backlog_bytes: backlog_bytes / partitions.max(1),
+        })
+    }
+
+    fn around<B: Replicable + Send + 'static>(
+        &self,
+        partition: usize,
+        backing: B,
+        hasher: &KeyHasher,
+        is_partial: bool,
+    ) -> Box<dyn Backing + Send> {
+        let Some(member) = self.members.get(partition) else {
+            return Box::new(backing);
+        };
+        let (member, backlog) = (member.clone(), self.backlog_bytes);
+        let layer = ReplicationLayer::new(backing, member, hasher, backlog, is_partial);
+        Box::new(layer)
+    }
 }

@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use overside_kv::directory::cluster::Membership;
 use overside_kv::directory::entry::endpoints_prefix;
-use overside_kv::directory::{DirectoryError, Endpoint, Etcd, Location};
+use overside_kv::directory::{DirectoryError, Endpoint, Etcd};
 use overside_log::LevelFilter;
 use serde_json::{Value, json};
 
+use super::directory::DirectoryUrl;
 use crate::columns::columns;
 use crate::exit;
 use crate::logging::Verbosity;
@@ -17,9 +18,8 @@ use crate::messages::shown;
 #[derive(clap::Args)]
 #[command(after_help = "Example: overside kv endpoints --directory etcd://127.0.0.1:2379")]
 pub struct Arguments {
-    /// The directory: etcd://HOST:PORT[,HOST:PORT...][/PREFIX]
-    #[arg(long, value_name = "URL")]
-    directory: Location,
+    #[command(flatten)]
+    directory: DirectoryUrl,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -42,7 +42,14 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if let Err(code) = verbosity.start("kv", LevelFilter::WARN, exit::USAGE) {
         return code;
     }
-    match Listing::read(&Etcd::new(arguments.directory.clone())) {
+    let location = match arguments.directory.location() {
+        Ok(location) => location,
+        Err(message) => {
+            complain!("overside kv endpoints: {message}");
+            return ExitCode::from(exit::USAGE);
+        }
+    };
+    match Listing::read(&Etcd::new(location)) {
         Ok(listing) if arguments.json => crate::print(&format!("{}\n", listing.to_json())),
         Ok(listing) => crate::print(&listing.to_text()),
         Err(error) => {

@@ -30,7 +30,7 @@ pub struct ReplicaArguments {
     #[arg(long, value_name = "NAME", requires = "replica_tls_keys")]
     replica_tls_name: Option<String>,
     /// Newest changes that are kept in memory for replicas: one that is further behind, or was away for
-    /// longer, gets a copy of everything
+    /// longer, gets a copy of everything. Divided among the cores
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size_within(BACKLOG))]
     replica_backlog: usize,
 }
@@ -115,11 +115,8 @@ impl ReplicaArguments {
 }
 
 /// Whether a server can have replicas or be one, or why not.
-pub fn can_replicate(cores: usize, has_dpu: bool, is_cache: bool) -> Result<(), &'static str> {
+pub fn can_replicate(has_dpu: bool, is_cache: bool) -> Result<(), &'static str> {
     match () {
-        () if cores > 1 => {
-            Err("a server with several cores has no copies and is none; use --cores 1")
-        }
         () if has_dpu => Err(
             "a server whose clients connect to a DPU has no copies and is none; use --design cpu-only",
         ),

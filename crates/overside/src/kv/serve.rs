@@ -103,7 +103,7 @@ impl Arguments {
     /// Whether it can have replicas or be one, or why not.
     fn can_replicate(&self) -> Result<(), &'static str> {
         let has_dpu = self.design.node().is_some();
-        can_replicate(self.operation.cores.count(), has_dpu, self.store.is_cache())
+        can_replicate(has_dpu, self.store.is_cache())
     }
 
     /// Cores of the host; with everything on the DPU, none.

@@ -2,6 +2,7 @@
 
 use super::{Elsewhere, Partitioned};
 use crate::offload::RemoteEngine;
+use crate::replica::Replication;
 use crate::{
     Answer, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics, Transaction,
     partition_of,
@@ -133,14 +134,23 @@ impl ProcessingEngine for Partitioned {
 
     fn refresh(&mut self) {
         let own = self.number;
-        let told =
-            self.ask_all(|backing| (backing.statistics(), backing.info(), backing.last_save_s()));
+        let told = self.ask_all(|backing| {
+            let replication = backing.replication().map(Replication::report);
+            (
+                backing.statistics(),
+                backing.info(),
+                backing.last_save_s(),
+                replication,
+            )
+        });
         self.elsewhere = Elsewhere::default();
-        for (number, (statistics, info, last_save_s)) in told {
+        for (number, (statistics, info, last_save_s, replication)) in told {
             if number != own {
                 self.elsewhere.statistics.add(&statistics);
                 self.elsewhere.info.push(info);
                 self.elsewhere.last_saves_s.push(last_save_s);
+                let replication = replication.map(|report| (number, report));
+                self.elsewhere.replication.extend(replication);
             }
         }
         for number in 0..self.peers.len() {

@@ -354,7 +354,7 @@ pub(super) static COMMANDS: [Command; 88] = [
     serve("memory", -2, 0, Subcommands(&MEMORY)),
     serve(
         "overside.sync",
-        5,
+        -5,
         ADMIN | NOSCRIPT | NO_MULTI,
         Direct(replication::sync),
     ),

@@ -4,13 +4,13 @@ use super::call::Call;
 use super::number::parse_i64;
 use super::reply::{ErrorReply, NOT_AN_INTEGER, Reply, SYNTAX};
 use crate::protocol::session::ReplicaWait;
-use crate::replica::{Role, SyncRequest};
+use crate::replica::{Role, STREAM_VERSION, SyncRequest};
+use crate::server::random_hex;
 
 type Done = Result<(), ErrorReply>;
 
 const IMPOSSIBLE: ErrorReply = ErrorReply::new(
-    "ERR this server has no copies and is none: that takes one core, --design cpu-only and \
-     --semantics store",
+    "ERR this server has no copies and is none: that takes --design cpu-only and --semantics store",
 );
 
 /// Redis's words.
@@ -34,7 +34,10 @@ pub(super) fn replicaof(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
         return Err(SYNTAX);
     };
     let done = if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
-        replication.promote()
+        // So that all partitions begin the same history, or none.
+        (replication.check_promotion())
+            .and_then(|()| random_hex().map_err(|error| error.to_string()))
+            .and_then(|id| replication.promote(&id))
     } else {
         let host = std::str::from_utf8(host).map_err(|_| ErrorReply::new("ERR Invalid host"))?;
         let port = parse_i64(port).and_then(|port| u16::try_from(port).ok());
@@ -49,10 +52,10 @@ pub(super) fn replicaof(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
 }
 
 pub(super) fn role(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
-    let role = call
-        .server
-        .replication()
-        .map(|replication| replication.role());
+    let role = call.server.replication().map(|replication| {
+        replication.refresh();
+        replication.report().role().clone()
+    });
     let role = role.unwrap_or_else(Role::alone);
     let mut reply = call.reply();
     match role {
@@ -85,17 +88,30 @@ pub(super) fn role(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// `OVERSIDE.SYNC version id offset port`: the connection belongs to the stream from here on.
+/// `OVERSIDE.SYNC version id offset port partition partitions replica`: the connection belongs to the stream
+/// from here on.
 pub(super) fn sync(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
-    let number = |at: usize| parse_i64(arguments[at]).and_then(|n| u64::try_from(n).ok());
-    let (Some(version), Some(offset), Some(port)) = (number(1), number(3), number(4)) else {
-        return Err(SYNTAX);
+    fn number<N: TryFrom<i64>>(arguments: &[&[u8]], at: usize) -> Result<N, ErrorReply> {
+        let argument = arguments.get(at).and_then(|argument| parse_i64(argument));
+        let number = argument.and_then(|number| N::try_from(number).ok());
+        number.ok_or(SYNTAX)
+    }
+    if number::<u64>(arguments, 1)? != STREAM_VERSION {
+        return Err(refused(&format!(
+            "this server has version {STREAM_VERSION} of the stream"
+        )));
+    }
+    let id = |at: usize| match arguments.get(at) {
+        Some(id) => Ok(String::from_utf8_lossy(&id[..id.len().min(64)]).into_owned()),
+        None => Err(SYNTAX),
     };
     let request = SyncRequest {
-        version,
-        id: String::from_utf8_lossy(&arguments[2][..arguments[2].len().min(64)]).into_owned(),
-        offset,
-        port: u16::try_from(port).map_err(|_| SYNTAX)?,
+        id: id(2)?,
+        offset: number(arguments, 3)?,
+        port: number(arguments, 4)?,
+        partition: number(arguments, 5)?,
+        partitions: number(arguments, 6)?,
+        replica: id(7)?,
     };
     let replication = call.server.replication().ok_or(IMPOSSIBLE)?;
     (replication.check(&request)).map_err(|text| refused(&text))?;
@@ -120,8 +136,8 @@ pub(super) fn wait(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
         return Err(WAIT_ON_REPLICA);
     }
     let replicas = usize::try_from(replicas).unwrap_or_default();
-    let offset = replication.history_end();
-    let have = replication.acknowledgments(offset, replicas);
+    let ends = replication.history_ends();
+    let have = replication.acknowledgments(&ends, replicas);
     if have >= replicas {
         call.reply().count(have as u64);
         return Ok(());
@@ -131,7 +147,7 @@ pub(super) fn wait(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
         _ => call.now_ms.saturating_add(timeout_ms),
     };
     call.session.replica_wait = Some(ReplicaWait {
-        offset,
+        ends,
         replicas,
         end_ms,
         have,
@@ -141,7 +157,7 @@ pub(super) fn wait(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
 
 /// Ends a wait at once, as within a transaction.
 pub(super) fn end_wait_now(call: &mut Call<'_>) {
-    let have = call.session.replica_wait.map(|wait| wait.have);
+    let have = call.session.replica_wait().map(|wait| wait.have);
     call.session.end_wait(have, call.out);
 }
 

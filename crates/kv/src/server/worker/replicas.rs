@@ -44,7 +44,7 @@ impl Worker<'_> {
             let Some(wait) = connection.session.replica_wait() else {
                 return false;
             };
-            let have = primary.map(|primary| primary.acknowledgments(wait.offset, wait.replicas));
+            let have = primary.map(|primary| primary.acknowledgments(&wait.ends, wait.replicas));
             let is_over = have.is_none_or(|have| have >= wait.replicas) || now_ms >= wait.end_ms;
             if is_over {
                 connection.end_wait(have);
