@@ -7,15 +7,18 @@ import json
 import signal
 from pathlib import Path
 
-from overside import _core, strict_json
+from overside import _core, screen, strict_json
 from overside.advise import File
 from overside.commands import output, table
 from overside.errors import Exit, UserError, unknown
 from overside.report import formatting
 from overside.tasks.common import Json
+from overside.verdict import scenario
 
 #: The scenario whose costs were measured.
 MEASURED = "kv-stages"
+#: What stands above the table.
+MODELLED = "modelled, not measured: each figure is typical (from lowest to highest)"
 #: The most figures without a prediction that are named; `--explain` names all.
 MISSING_MAX = 3
 #: Parameters that change a figure by less than this are not named.
@@ -30,7 +33,7 @@ def main(args: argparse.Namespace) -> int:
         raise UserError("no scenario was named", "`overside simulate --list` shows what there is")
     report = _report(args)
     if args.json:
-        output.document("simulation/1", **report)
+        output.document("simulation/1", **report, verdict=scenario.lines(report))
     else:
         _print(report, explain=args.explain)
     return Exit.OK
@@ -129,17 +132,16 @@ def _list(args: argparse.Namespace) -> int:
         return Exit.OK
     names = {one["name"]: one["scenario"] for one in known["presets"]}
     name = names.get(args.what, args.what)
-    scenario = next((one for one in known["scenarios"] if one["name"] == name), None)
-    if scenario is None:
+    chosen = next((one for one in known["scenarios"] if one["name"] == name), None)
+    if chosen is None:
         every = [one["name"] for one in known["scenarios"]]
         raise unknown("scenario", args.what, every, also=list(names))
     if args.json:
-        output.document("scenario-keys/1", **scenario)
+        output.document("scenario-keys/1", **chosen)
         return Exit.OK
-    print(f"{scenario['name']}: {scenario['about']}\n")
+    print(f"{chosen['name']}: {chosen['about']}\n")
     rows = [
-        [key["name"], key["default"] or "-", key["allowed"], key["about"]]
-        for key in scenario["keys"]
+        [key["name"], key["default"] or "-", key["allowed"], key["about"]] for key in chosen["keys"]
     ]
     print(table.text(["key", "default", "allowed", ""], rows))
     return Exit.OK
@@ -147,21 +149,25 @@ def _list(args: argparse.Namespace) -> int:
 
 def _print(report: Json, *, explain: bool) -> None:
     """Prints a report for people; with `explain` all that is missing, and what it rests on."""
-    print(f"{report['scenario']}: {report['about']}")
-    print("modelled, not measured: each figure is typical (from lowest to highest)\n")
+    for line in scenario.lines(report):
+        print(screen.wrapped(line, "  "))
+    print("\n" + screen.wrapped(f"{report['scenario']}: {report['about']}", "  "))
+    print(screen.wrapped(MODELLED) + "\n")
     if report["common"]:
-        print(", ".join(f"{key} {value}" for key, value in report["common"].items()) + "\n")
+        common = ", ".join(f"{key} {value}" for key, value in report["common"].items())
+        print(screen.wrapped(common, "  ") + "\n")
     head, rows = _columns(report["rows"])
     print(table.text(head, rows))
     for note in report["notes"]:
-        print(f"\nNote: {note.rstrip('.')}.")
+        print("\n" + screen.wrapped(f"Note: {note.rstrip('.')}.", "  "))
     _print_dominating(report["rows"])
     missing, facts = report["missing"], report["facts"]
     shown = missing if explain else missing[:MISSING_MAX]
     if shown:
         print("\nNo prediction:")
         for one in shown:
-            print(f"  {one['figure']}: {one['why']}; {one['remedy']}")
+            text = f"  {one['figure']}: {one['why']}; {one['remedy']}"
+            print(screen.wrapped(text, "    "))
     if len(shown) < len(missing):
         print(f"  and {len(missing) - len(shown)} more: --explain lists them")
     if facts and explain:
@@ -223,4 +229,5 @@ def _print_dominating(rows: list[Json]) -> None:
     named = [(name, factor) for name, factor in named if factor >= _NAMED_FROM][:5]
     if named:
         text = ", ".join(f"{name} (x{factor:.2f})" for name, factor in named)
-        print(f"\nThe doubt about these parameters moves a figure most: {text}.")
+        line = f"The doubt about these parameters moves a figure most: {text}."
+        print("\n" + screen.wrapped(line, "  "))
