@@ -45,7 +45,7 @@ pub struct Description {
 #[derive(Debug)]
 pub struct Shim(Description);
 
-/// Why a shim cannot be opened, and what mends it.
+/// Why a shim cannot be opened, with the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// The program was built without the library, and no shim was compiled here.
