@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+from collections import Counter
 from pathlib import Path
 
 from overside import _core, screen, strict_json
@@ -19,6 +20,8 @@ from overside.verdict import scenario
 MEASURED = "kv-stages"
 #: What stands above the table.
 MODELLED = "modelled, not measured: each figure is typical (from lowest to highest)"
+#: The most figures that have a column.
+FIGURES_MAX = 5
 #: The most figures without a prediction that are named; `--explain` names all.
 MISSING_MAX = 3
 #: Parameters that change a figure by less than this are not named.
@@ -156,8 +159,10 @@ def _print(report: Json, *, explain: bool) -> None:
     if report["common"]:
         common = ", ".join(f"{key} {value}" for key, value in report["common"].items())
         print(screen.wrapped(common, "  ") + "\n")
-    head, rows = _columns(report["rows"])
+    head, rows, hidden = _columns(report["rows"], is_whole=explain)
     print(table.text(head, rows))
+    if hidden:
+        print(f"\n{formatting.plural(hidden, 'more figure')}: --explain shows all.")
     for note in report["notes"]:
         print("\n" + screen.wrapped(f"Note: {note.rstrip('.')}.", "  "))
     _print_dominating(report["rows"])
@@ -185,12 +190,14 @@ def _figures(row: Json) -> list[Json]:
     return [figure for figure in [*standing, *row["more"]] if figure is not None]
 
 
-def _columns(rows: list[Json]) -> tuple[list[str], list[list[str]]]:
-    """A column for each label and figure that any row has."""
+def _columns(rows: list[Json], *, is_whole: bool) -> tuple[list[str], list[list[str]], int]:
+    """A column for each label, and for each figure that most rows have, at most `FIGURES_MAX`, or
+    that any has if it `is_whole`; and how many figures are left out."""
     labels = list(dict.fromkeys(key for row in rows for key, _ in row["labels"]))
-    figures = list(
-        dict.fromkeys((one["name"], one["unit"]) for row in rows for one in _figures(row))
-    )
+    counts = Counter((one["name"], one["unit"]) for row in rows for one in _figures(row))
+    figures = [one for one, count in counts.items() if is_whole or 2 * count >= len(rows)]
+    if not is_whole:
+        figures = figures[:FIGURES_MAX]
     head = [*labels, *(f"{name}, {unit}" if unit else name for name, unit in figures)]
     head += ["method", "bottleneck"]
     lines = []
@@ -205,7 +212,7 @@ def _columns(rows: list[Json]) -> tuple[list[str], list[list[str]]]:
                 row["bottleneck"] or "-",
             ]
         )
-    return head, lines
+    return head, lines, len(counts) - len(figures)
 
 
 def _interval(figure: Json) -> str:

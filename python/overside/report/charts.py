@@ -333,8 +333,9 @@ def _with_curves(chart: Chart, curves: Sequence[Curve], amount: Callable[[float]
     """Says what published curves are, and adds their figures to the table."""
     if not curves:
         return chart
-    about = " ".join(one.about.rstrip(".") + "." for one in curves)
-    note = f"Dashed: published by others, measured elsewhere under other conditions. {about}"
+    about = ". ".join(one.about.rstrip(".") for one in curves)
+    cited = " ".join(dict.fromkeys(one.citation for one in curves))
+    note = f"Dashed, without color: published by others, in no comparison. {about}. From {cited}"
     rows = tuple(
         (one.label, amount(at), formatting.number(value), "–", "–", "–")
         for one in curves

@@ -269,16 +269,18 @@ def lines(
     palette = palette_of(points, provenance)
     spec = _curves(points, x, y, palette=palette, tooltip=_of_size(unit), size=52)
     spec["layer"].insert(0, _layer("rule", {"strokeWidth": 1.5}, **_ends(y)))
-    spec["layer"] += [layer for curve in curves for layer in _published(curve, y)]
+    for place, curve in enumerate(curves):
+        spec["layer"] += _published(curve, y, place)
     return spec
 
 
-def _published(curve: Sequence[Point], y: Spec) -> list[Spec]:
-    """A dashed curve without colour, named at its end."""
+def _published(curve: Sequence[Point], y: Spec, place: int) -> list[Spec]:
+    """A dashed curve without colour, named at its end: above, below, further below."""
     value = {**y, "field": "value"}
     shared = {"y": value, "color": {"value": "var(--muted)"}, "detail": {"field": "curve"}}
     tooltip = _tooltip(curve="What", printed="Published")
-    name = {"align": "right", "baseline": "bottom", "dx": -4, "dy": -5, "fontSize": 10.5}
+    name = {"align": "right", "baseline": "middle", "dx": -4, "fontSize": 10.5}
+    name["dy"] = (-11, 12, 25)[place % 3]
     dashed = {"strokeDash": [6, 4], "strokeWidth": 1.5}
     hollow = {"filled": False, "size": 30, "strokeWidth": 1.25, "opacity": 1, "shape": "circle"}
     return [

@@ -32,10 +32,12 @@ class Curve:
 
     #: The fact's name.
     fact: str
-    #: `BF-2, published: coproc.rx.art.q4.buf`.
+    #: `published: coproc.rx.art.q4.buf`.
     label: str
-    #: What was different there, and where it is published.
+    #: What was different there.
     about: str
+    #: The study.
+    citation: str
     #: Amount along the axis, figure, and the figure as it was printed.
     points: tuple[tuple[float, float, str], ...]
 
@@ -76,8 +78,8 @@ def _curve(fact: Json, machine: str, points: list[tuple[float, float, str]]) -> 
     where = formatting.clean(machine, 80)
     differs = [said(name).get("program", ""), formatting.clean(fact["conditions"], 200)]
     about = "; ".join(part for part in (f"on {where}", *differs) if part)
-    cited = formatting.clean(fact["citation"], 300)
-    return Curve(name, f"{where}, published: {name}", f"{name}: {about}. {cited}", tuple(points))
+    cited = formatting.clean(str(fact["citation"]).partition(" of ")[2], 300)
+    return Curve(name, f"published: {name}", f"{name} {about}", cited, tuple(points))
 
 
 def _value(one: Json, unit: str) -> float | None:
