@@ -39,5 +39,9 @@ def main(args: argparse.Namespace) -> int:
             if finding.level == level:
                 print(screen.wrapped(f"{_MARKS[level]:<7} {finding.message}", " " * 8))
                 if finding.remedy:
-                    print(f"          {finding.remedy}")
+                    # A command stays whole, so that it can be copied; what it is for may wrap.
+                    command, _, about = finding.remedy.partition("   # ")
+                    print(f"          {command}")
+                    if about:
+                        print(screen.wrapped(f"          # {about}", " " * 12))
     return 0

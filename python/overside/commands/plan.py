@@ -75,17 +75,19 @@ def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
     doubtful = sum(test.doubt is not None for test in tests)
     measure = chosen.measure
     time, limit = _core.duration(seconds), _core.duration(measure.max_s)
-    lines = [f"{planned} of {len(tests)} tests in {measure.rounds} rounds: about {time}."]
+    fits = seconds <= measure.max_s
+    adds = fits and measure.rounds >= statistics.ROUNDS_FOR_INTERVAL
+    most = f", at most {limit} with further rounds" if adds else ""
+    lines = [f"{planned} of {len(tests)} tests in {measure.rounds} rounds: about {time}{most}."]
     if doubtful:
         lines.append(f"{doubtful} of these may be skipped: their data decide.")
-    if seconds > measure.max_s:
+    if not fits:
         lines.append(
             f"The planned rounds do not fit into {limit} (max_s): the run will be incomplete."
         )
-    elif measure.rounds >= statistics.ROUNDS_FOR_INTERVAL:
+    elif adds:
         lines.append(
-            f"Then rounds are added for intervals wider than {measure.target_interval:.0%} of the "
-            f"median, up to {limit} in all (max_s)."
+            f"Rounds are added for intervals wider than {measure.target_interval:.0%} of the median."
         )
     if measure.rounds < statistics.ROUNDS_FOR_INTERVAL:
         lines.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -19,9 +20,10 @@ from overside.verdict import scenario
 #: The scenario whose costs were measured.
 MEASURED = "kv-stages"
 #: What stands above the table.
-MODELLED = "modelled, not measured: each figure is typical (from lowest to highest)"
-#: The most figures that have a column.
-FIGURES_MAX = 5
+MODELLED = "not measured: each figure is typical (from lowest to highest)"
+METHODS = {"closed-form": "formulas", "simulated": "simulation"}
+#: The figures that have a column without `--explain`: at most, and at least on narrow terminals.
+FIGURES_MAX, FIGURES_MIN = 5, 3
 #: The most figures without a prediction that are named; `--explain` names all.
 MISSING_MAX = 3
 #: Parameters that change a figure by less than this are not named.
@@ -155,11 +157,21 @@ def _print(report: Json, *, explain: bool) -> None:
     for line in scenario.lines(report):
         print(screen.wrapped(line, "  "))
     print("\n" + screen.wrapped(f"{report['scenario']}: {report['about']}", "  "))
-    print(screen.wrapped(MODELLED) + "\n")
+    methods = list(dict.fromkeys(row["method"] for row in report["rows"]))
+    how = f", by {METHODS[methods[0]]}" if len(methods) == 1 else ""
+    print(screen.wrapped(f"modelled{how}, {MODELLED}") + "\n")
     if report["common"]:
         common = ", ".join(f"{key} {value}" for key, value in report["common"].items())
         print(screen.wrapped(common, "  ") + "\n")
-    head, rows, hidden = _columns(report["rows"], is_whole=explain)
+    head, rows, hidden = _columns(report["rows"], FIGURES_MAX)
+    if explain:
+        head, rows, hidden = _columns(report["rows"], None)
+    elif sys.stdout.isatty():
+        # As many figures as there is room for.
+        for count in range(FIGURES_MAX, FIGURES_MIN - 1, -1):
+            head, rows, hidden = _columns(report["rows"], count)
+            if table.width(head, rows) <= screen.columns():
+                break
     print(table.text(head, rows))
     if hidden:
         print(f"\n{formatting.plural(hidden, 'more figure')}: --explain shows all.")
@@ -190,16 +202,17 @@ def _figures(row: Json) -> list[Json]:
     return [figure for figure in [*standing, *row["more"]] if figure is not None]
 
 
-def _columns(rows: list[Json], *, is_whole: bool) -> tuple[list[str], list[list[str]], int]:
-    """A column for each label, and for each figure that most rows have, at most `FIGURES_MAX`, or
-    that any has if it `is_whole`; and how many figures are left out."""
+def _columns(rows: list[Json], most: int | None) -> tuple[list[str], list[list[str]], int]:
+    """A column for each label, and for each figure that half of the rows have, at most `most`, or,
+    without a limit, for each that any has; and how many figures are left out."""
     labels = list(dict.fromkeys(key for row in rows for key, _ in row["labels"]))
     counts = Counter((one["name"], one["unit"]) for row in rows for one in _figures(row))
-    figures = [one for one, count in counts.items() if is_whole or 2 * count >= len(rows)]
-    if not is_whole:
-        figures = figures[:FIGURES_MAX]
+    figures = [one for one, count in counts.items() if most is None or 2 * count >= len(rows)]
+    figures = figures[:most]
     head = [*labels, *(f"{name}, {unit}" if unit else name for name, unit in figures)]
-    head += ["method", "bottleneck"]
+    # Said above the table where it is the same in all rows.
+    by_method = len({row["method"] for row in rows}) > 1
+    head += [*(["method"] if by_method else []), "bottleneck"]
     lines = []
     for row in rows:
         own = dict(row["labels"])
@@ -208,7 +221,7 @@ def _columns(rows: list[Json], *, is_whole: bool) -> tuple[list[str], list[list[
             [
                 *(own.get(label, "-") for label in labels),
                 *(shown.get(figure, "-") for figure in figures),
-                row["method"],
+                *([row["method"]] if by_method else []),
                 row["bottleneck"] or "-",
             ]
         )

@@ -28,14 +28,14 @@ def text(
     if width is None and sys.stdout.isatty():
         width = columns()
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    right = [bool(rows) and all(_is_number(row[at]) for row in rows) for at in range(len(head))]
     styles = styles or [""] * len(rows)
-    if width is not None and _is_too_wide(widths, len(indent), width):
+    if width is not None and _is_too_wide(widths, len(indent), width, is_whole=right[-1]):
         return "\n".join(
             styled(line, style, colour=colour)
             for row, style in zip(rows, styles, strict=True)
             for line in _paragraph(head, row, indent, width)
         )
-    right = [bool(rows) and all(_is_number(row[at]) for row in rows) for at in range(len(head))]
     lines = []
     for row, style in zip((head, *rows), (BOLD, *styles), strict=True):
         cells = [
@@ -48,16 +48,24 @@ def text(
     return "\n".join(lines)
 
 
-def _is_too_wide(widths: Sequence[int], indent: int, width: int) -> bool:
+def width(head: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """How wide the table is that `text` makes of them."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _is_too_wide(widths: Sequence[int], indent: int, width: int, *, is_whole: bool) -> bool:
+    """Whether all columns but the last, or all of them, have no room."""
     before = indent + sum(widths[:-1]) + 2 * (len(widths) - 1)
-    return before + min(widths[-1], _LAST_MIN) > width
+    return before + (widths[-1] if is_whole else 0) > width
 
 
 def _paragraph(head: Sequence[str], row: Sequence[str], indent: str, width: int) -> list[str]:
-    """A row as `first: name value, name value`, wrapped to the width."""
+    """A row as `first: name value unit, name value`, wrapped to the width."""
+    names = [name.partition(", ") for name in head[1:]]
     cells = [
-        f"{name} {cell}".strip()
-        for name, cell in zip(head[1:], row[1:], strict=True)
+        " ".join(filter(None, (name, cell, unit)))
+        for (name, _, unit), cell in zip(names, row[1:], strict=True)
         if cell not in ("", "-")
     ]
     text = f"{row[0]}: {', '.join(cells)}" if cells else row[0]
