@@ -87,7 +87,8 @@ def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
         )
     elif adds:
         lines.append(
-            f"Rounds are added for intervals wider than {measure.target_interval:.0%} of the median."
+            f"Rounds are added for intervals wider than {measure.target_interval:.0%} of the "
+            "median."
         )
     if measure.rounds < statistics.ROUNDS_FOR_INTERVAL:
         lines.append(

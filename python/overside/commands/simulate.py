@@ -20,7 +20,7 @@ from overside.verdict import scenario
 #: The scenario whose costs were measured.
 MEASURED = "kv-stages"
 #: What stands above the table.
-MODELLED = "not measured: each figure is typical (from lowest to highest)"
+TYPICAL = "each figure is typical (from lowest to highest)"
 METHODS = {"closed-form": "formulas", "simulated": "simulation"}
 #: The figures that have a column without `--explain`: at most, and at least on narrow terminals.
 FIGURES_MAX, FIGURES_MIN = 5, 3
@@ -157,24 +157,7 @@ def _print(report: Json, *, explain: bool) -> None:
     for line in scenario.lines(report):
         print(screen.wrapped(line, "  "))
     print("\n" + screen.wrapped(f"{report['scenario']}: {report['about']}", "  "))
-    methods = list(dict.fromkeys(row["method"] for row in report["rows"]))
-    how = f", by {METHODS[methods[0]]}" if len(methods) == 1 else ""
-    print(screen.wrapped(f"modelled{how}, {MODELLED}") + "\n")
-    if report["common"]:
-        common = ", ".join(f"{key} {value}" for key, value in report["common"].items())
-        print(screen.wrapped(common, "  ") + "\n")
-    head, rows, hidden = _columns(report["rows"], FIGURES_MAX)
-    if explain:
-        head, rows, hidden = _columns(report["rows"], None)
-    elif sys.stdout.isatty():
-        # As many figures as there is room for.
-        for count in range(FIGURES_MAX, FIGURES_MIN - 1, -1):
-            head, rows, hidden = _columns(report["rows"], count)
-            if table.width(head, rows) <= screen.columns():
-                break
-    print(table.text(head, rows))
-    if hidden:
-        print(f"\n{formatting.plural(hidden, 'more figure')}: --explain shows all.")
+    _print_table(report, is_whole=explain)
     for note in report["notes"]:
         print("\n" + screen.wrapped(f"Note: {note.rstrip('.')}.", "  "))
     _print_dominating(report["rows"])
@@ -195,6 +178,27 @@ def _print(report: Json, *, explain: bool) -> None:
         print(
             f"\nRests on {formatting.plural(len(facts), 'published fact')}: --explain lists them."
         )
+
+
+def _print_table(report: Json, *, is_whole: bool) -> None:
+    """The rows, and what all of them share; not all figures unless `is_whole`."""
+    rows = report["rows"]
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    how = f" (by {METHODS[methods[0]]})" if len(methods) == 1 else ""
+    print(screen.wrapped(f"modelled, not measured{how}: {TYPICAL}") + "\n")
+    if report["common"]:
+        common = ", ".join(f"{key} {value}" for key, value in report["common"].items())
+        print(screen.wrapped(common, "  ") + "\n")
+    head, lines, hidden = _columns(rows, None if is_whole else FIGURES_MAX)
+    if not is_whole and sys.stdout.isatty():
+        # As many figures as there is room for.
+        for count in range(FIGURES_MAX, FIGURES_MIN - 1, -1):
+            head, lines, hidden = _columns(rows, count)
+            if table.width(head, lines) <= screen.columns():
+                break
+    print(table.text(head, lines))
+    if hidden:
+        print(f"\n{formatting.plural(hidden, 'more figure')}: --explain shows all.")
 
 
 def _figures(row: Json) -> list[Json]:
