@@ -2,12 +2,12 @@
 
 fn main() {
     overside_shim::build::Shim {
+        title: "UCX",
+        name: "ucx",
         package: "ucx",
         oldest: "1.12",
-        sources: &["context.c", "worker.c", "operations.c"],
+        debian: "libucx-dev",
         flags: &[],
-        condition: "ucx",
-        name: "OVERSIDE_UCX",
     }
     .build();
 }

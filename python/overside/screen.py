@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import textwrap
 from typing import TextIO
 
@@ -14,8 +15,11 @@ BOLD, FAINT, GREEN, YELLOW, RED, PLAIN = (f"\x1b[{code}m" for code in (1, 2, 32,
 WIDTH_MIN, WIDTH_MAX = 40, 100
 
 
-def columns() -> int:
-    """The terminal's width, or what `COLUMNS` says; 80 where there is no terminal."""
+def columns(stream: TextIO | None = None) -> int:
+    """The width of the terminal behind a stream (default: stdout), or what `COLUMNS` says; 80 where
+    there is no terminal."""
+    if stream is not None and stream.isatty() and not os.environ.get("COLUMNS"):
+        return os.get_terminal_size(stream.fileno()).columns
     return shutil.get_terminal_size().columns
 
 
@@ -29,6 +33,15 @@ def has_colour(stream: TextIO) -> bool:
 def styled(text: str, style: str, *, colour: bool) -> str:
     """The text in a style, if there are colours and there is a style."""
     return f"{style}{text}{PLAIN}" if style and colour else text
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """Text on stdout in lines of the terminal's width, those after the first behind `indent`; as
+    it is where there is no terminal, for programs."""
+    if not sys.stdout.isatty():
+        return text
+    width = max(WIDTH_MIN, min(columns(), WIDTH_MAX))
+    return textwrap.fill(text, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 class Page:

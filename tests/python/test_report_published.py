@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from make_run import around, view
 from make_sweep import Sweep, make
 from overside.bench.statistics import load_run
 from overside.report import best, markdown, page, published
+from overside.report.published import study
 from test_report_best import summary
 
 KIB = 1024
@@ -25,7 +27,7 @@ def asking(scenario: str = "codec", **keys: str) -> list[dict[str, Any]]:
 
 def fact(**given: Any) -> dict[str, Any]:
     return {
-        "id": "coproc.some.fact",
+        "id": "coproc.comp.some.fact",
         "device": "BF-2 Host",
         "workload": "deflate compress",
         "metric": "throughput",
@@ -57,7 +59,7 @@ def test_a_figure_stands_beside_the_published_one_with_what_was_different() -> N
 
 
 def test_what_is_the_same_is_no_difference() -> None:
-    same = fact(conditions="level 1", figures=asking(size="64 KiB"))
+    same = fact(id="coproc.comp.cpu.libdeflate", figures=asking(size="64 KiB"))
     (one,) = beside(same, parameters={"data": "silesia"})
     assert one.figures[0].differs == ("on BF-2 Host; here on this machine",)
 
@@ -104,7 +106,7 @@ def test_words_that_a_fact_is_told_in_change_nothing() -> None:
 
 def test_the_nearest_in_its_conditions_comes_first_and_the_rest_is_counted() -> None:
     far = [fact(id=f"coproc.far.{at}", basis="compressed") for at in range(20)]
-    near = fact(id="coproc.near", conditions="level 1", figures=asking(size="64 KiB"))
+    near = fact(id="coproc.near", figures=asking(size="64 KiB"))
     (one,) = beside(*far, near)
     assert one.figures[0].fact == "coproc.near"
     assert len(one.figures) == published.FIGURES_MAX
@@ -161,9 +163,8 @@ def test_shared_work_stands_beside_published_splits_of_the_same_share(tmp_path: 
         return asking("split", **usual | keys)
 
     there = fact(
-        id="coproc.a.split",
+        id="coproc.co.dec.f0",
         device="host+BF-2",
-        conditions="CPU leg = zlib level 6, DPU ~ level 3",
         basis=None,
         figures=split(),
     )
@@ -174,14 +175,22 @@ def test_shared_work_stands_beside_published_splits_of_the_same_share(tmp_path: 
         fact(id="coproc.e", figures=[{"path": [], "value": "85", "unit": "%"}]),
     ]
     (one,) = [b for b in published.comparisons(run, [there, *other]) if "shared by" in b.title]
-    assert [figure.fact for figure in one.figures] == ["coproc.a.split", "coproc.b"]
+    assert [figure.fact for figure in one.figures] == ["coproc.co.dec.f0", "coproc.b"]
     assert (one.provenance, one.chosen) == ("emulated", "at the nearest shares")
     shared, plateau = one.figures
     text = "; ".join(shared.differs)
     assert "on host+BF-2; here on emulated BlueField-2 and this machine" in text
-    assert "the CPU target was zlib level 6; here " in text
+    assert "the CPU target was zlib at its default level, 6; here " in text
     assert "inputs of 2 MiB; here chunks of" in text
     assert "does not say which side" in text
     assert "% on the device" not in text, "the same share is no difference"
     assert "45 % on the device; here 40 %" in plateau.differs
     assert [line.partition(",")[0] for line in one.measured] == ["70 %", "40 %"]
+
+
+def test_conditions_are_said_of_facts_that_there_are() -> None:
+    names = [one["id"] for one in published.core()]
+    for entry in study.entries():
+        assert set(entry) - {"facts"} <= {"level", "cpu", "data", "program"}
+        for pattern in entry["facts"]:
+            assert fnmatch.filter(names, pattern), f"no fact is called {pattern}"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import overside
+from overside.verdict import scenario
 
 SMALL = ("--set", "bytes=64MiB")
 
@@ -151,3 +154,48 @@ def test_a_profile_that_is_none_is_named_with_the_remedy(
     assert "name a JSON file" in absent.stderr
     other = overside("simulate", "dma", "--from", profile(tmp_path), cwd=tmp_path, code=2)
     assert "--from belongs to `simulate kv`" in other.stderr
+
+
+def test_the_verdict_comes_first(tmp_path: Path) -> None:
+    first = overside("simulate", "kv", cwd=tmp_path, code=0).stdout.splitlines()[0]
+    assert re.match(r"Design \S+ is best: [\d.]+ to [\d.]+ times the throughput of cpu-only", first)
+    assert " of host CPU, with " in first
+    report = json.loads(overside("simulate", "kv", "--json", cwd=tmp_path, code=0).stdout)
+    assert report["verdict"] == [first]
+    assert report["compared"]["baseline"] == "cpu-only"
+    assert {row["verdict"] for row in report["compared"]["rows"]} <= {"yes", "no", "cannot-tell"}
+
+    # Without its baseline there is nothing to compare: the best and the worst row.
+    alone = overside("simulate", "kv", "--set", "design=lat,sav", cwd=tmp_path, code=0)
+    assert alone.stdout.startswith("Throughput: ")
+    many = overside("simulate", "query", cwd=tmp_path, code=0).stdout.splitlines()
+    assert re.match(r"\d+ of 46 conditions: keep host-dpbento: ", many[0])
+    assert len(many[: many.index("")]) <= 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ([("a", "yes", 1.2, 1.5), ("b", "yes", 1.1, 1.3)], "a is best: 1.2 to 1.5 times the rate"),
+        ([("a", "no", 0.5, 0.9)], "keep none: the next, way a, has 0.50 to 0.90 times the rate"),
+        ([("a", "cannot-tell", 0.5, 1.9)], "cannot tell yet: way a has 0.50 to 1.9 times"),
+        ([("a", "cannot-tell", None, None)], "cannot tell: not published"),
+    ],
+)
+def test_options_are_best_worse_or_not_to_be_told(rows: list[Any], line: str) -> None:
+    def row(option: str, verdict: str, low: float | None, high: float | None) -> dict[str, Any]:
+        known = low is not None and high is not None
+        ratio = {"ratio": {"low": low, "typ": (low + high) / 2, "high": high}} if known else {}
+        return {
+            "option": option,
+            "conditions": [["size", "1 KiB"]],
+            "verdict": verdict,
+            "why": "not published",
+            **ratio,
+        }
+
+    compared = {"figure": "rate", "key": "way", "baseline": "none", "over": None}
+    report = {"rows": [], "compared": compared | {"rows": [row(*one) for one in rows]}}
+    (told,) = scenario.lines(report)
+    assert told.startswith("Size 1 KiB: ")
+    assert line in told

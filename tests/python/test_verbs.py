@@ -219,3 +219,9 @@ def test_a_table_follows_the_terminal() -> None:
     assert narrow[1] == "copy"
     assert narrow[2:4] == ["    copy buffers and compare", "    what arrived with what"]
     assert len(table.text(["task", "what"], rows).splitlines()) == 2, "no terminal, no wrapping"
+    head, rows = ["run", "box", "state", "tests"], [["first", "quick", "complete", "62"]]
+    assert len(table.text(head, rows, width=40).splitlines()) == 2
+    assert table.text(head, rows, width=24).splitlines() == [
+        "first: box quick, state",
+        "    complete, tests 62",
+    ], "no room for its columns"

@@ -2,19 +2,12 @@
 
 fn main() {
     overside_shim::build::Shim {
+        title: "DPDK",
+        name: "dpdk",
         package: "libdpdk",
         oldest: "22.11",
-        sources: &[
-            "environment.c",
-            "memory.c",
-            "compress.c",
-            "copy.c",
-            "match.c",
-            "ethernet.c",
-        ],
+        debian: "libdpdk-dev librte-meta-compress librte-meta-dma",
         flags: &["-DALLOW_EXPERIMENTAL_API"],
-        condition: "shim",
-        name: "OVERSIDE_DPDK",
     }
     .build();
 }

@@ -10,6 +10,7 @@ use overside_backend_emulated::EmulatedBackend;
 use overside_device::{Device, Timing};
 
 pub use agents::agents_device;
+pub use overside_backend_dpdk::shim::SHIM as DPDK_SHIM;
 pub use overside_backend_emulated::profile_of;
 pub use overside_config::suggest as closest;
 pub use overside_device::backend::{

@@ -33,10 +33,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 pub use endpoint::UcxEndpoint;
+use overside_shim::Shim;
 use serde::{Deserialize, Serialize};
 
 use crate::secret::Secret;
 use crate::verbs::{ConnectError, LinkConfig};
+
+/// What connects this crate to UCX.
+pub fn shim() -> &'static Shim {
+    &shim::SHIM
+}
 
 /// The transport's name.
 pub(crate) const NAME: &str = "rdma";

@@ -215,7 +215,7 @@ impl TargetAdvice {
 
 impl Comparison {
     /// Of a prediction.
-    fn of(answer: &Answer) -> Self {
+    pub(crate) fn of(answer: &Answer) -> Self {
         match answer {
             Ok(prediction) => Self {
                 verdict: Verdict::of(prediction.interval),
@@ -233,6 +233,19 @@ impl Comparison {
                 dominated_by: Vec::new(),
                 facts: Vec::new(),
             },
+        }
+    }
+
+    /// Of two predictions of the same thing.
+    pub(crate) fn modelled(mine: &Answer, other: &Answer) -> Self {
+        match (mine, other) {
+            (Ok(mine), Ok(other)) => Self {
+                provenance: "modelled",
+                dominated_by: dominating(mine),
+                facts: mine.facts.clone(),
+                ..Self::measured(mine.interval, other.interval)
+            },
+            (Err(none), _) | (_, Err(none)) => Self::of(&Err(none.clone())),
         }
     }
 

@@ -21,6 +21,7 @@
 mod args;
 mod arrow;
 mod codec;
+mod compare;
 mod dma;
 mod drift;
 mod index;
@@ -42,6 +43,7 @@ mod split;
 use std::sync::LazyLock;
 
 pub use args::{MAX_POINTS, Point, ScenarioArgs};
+pub use compare::{Compare, ComparedRow, ComparedRows};
 pub use key::{Key, Kind, Value};
 pub use presets::{Preset, presets};
 pub use report::{Better, Method, Metric, MetricKind, Missing, Report, Row};
@@ -66,6 +68,8 @@ pub struct Scenario {
     pub keys: Vec<Key>,
     /// What its rows may answer with.
     pub metrics: Vec<MetricKind>,
+    /// What a report opens with.
+    pub compare: Option<Compare>,
 }
 
 /// Answers one point: a row, or several (by time, by stage). What cannot be predicted is a
@@ -161,7 +165,7 @@ pub fn run(asked: &ScenarioArgs, library: &Library) -> Result<Report, Error> {
     } else {
         &asked.about
     };
-    Ok(Report::of(&scenario.name, about, answered, library))
+    Ok(Report::of(scenario, about, answered, library))
 }
 
 /// One of the figures that answer a question of one point, or why there is none.

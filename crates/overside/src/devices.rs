@@ -20,11 +20,15 @@ are devices of the task `dma`.
 
 Examples:
   overside devices
-  overside devices --json")]
+  overside devices --json
+  sudo overside devices --compile dpdk --compile ucx")]
 pub struct Arguments {
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
+    /// Connect this Overside to the DPDK or UCX that is installed here: compile what calls it
+    #[arg(long, value_name = "LIBRARY", value_parser = ["dpdk", "ucx"])]
+    compile: Vec<String>,
     #[command(flatten)]
     verbosity: Verbosity,
 }
@@ -33,6 +37,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let verbosity = arguments.verbosity.clone();
     if let Err(code) = verbosity.start("devices", LevelFilter::WARN, exit::USAGE) {
         return code;
+    }
+    if !arguments.compile.is_empty() {
+        return compile(&arguments.compile);
     }
     let devices = overside_backends::list_all();
     let links = listing::list();
@@ -55,6 +62,28 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             ExitCode::from(exit::INTERNAL)
         }
     }
+}
+
+/// Compiles the shims of these names. They are for the libraries of this machine, which a package
+/// from another cannot know.
+fn compile(names: &[String]) -> ExitCode {
+    let shims = [&overside_backends::DPDK_SHIM, overside_link::ucx::shim()];
+    for shim in (shims.iter()).filter(|shim| names.iter().any(|name| name == shim.name())) {
+        match shim.compile() {
+            Ok((version, path)) => {
+                complain!(
+                    "compiled for {} {version}: {}",
+                    shim.title(),
+                    path.display()
+                );
+            }
+            Err(error) => {
+                complain!("overside devices: {error}");
+                return ExitCode::from(exit::ABSENT);
+            }
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 #[derive(Serialize)]

@@ -1,68 +1,79 @@
 //! Building a shim, in a build script.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs};
 
-/// What a shim is made of.
+use crate::compiler;
+
+/// What a shim is made of: the files in the directory `shim` of the crate, and these.
 #[derive(Clone, Copy, Debug)]
 pub struct Shim<'a> {
+    /// The C library's name, as people write it.
+    pub title: &'a str,
+    /// The same as a word of the command line.
+    pub name: &'a str,
     /// The library's name for `pkg-config`.
     pub package: &'a str,
     /// Its oldest version that has what the shim uses.
     pub oldest: &'a str,
-    /// The sources, in the directory `shim` of the crate.
-    pub sources: &'a [&'a str],
+    /// The Debian packages that have it, with all that it needs to be compiled with.
+    pub debian: &'a str,
     /// Flags of the compiler beside the usual ones.
     pub flags: &'a [&'a str],
-    /// The condition that the crate is compiled under where the shim was built.
-    pub condition: &'a str,
-    /// The environment variables `NAME_SHIM`, the shared library's path, and `NAME_VERSION`, the
-    /// library's version, are set for the crate.
-    pub name: &'a str,
 }
 
 impl Shim<'_> {
-    /// Builds it if the library is there. Where it is not, the crate is compiled without the
-    /// condition: most machines have none, so there is no warning.
+    /// Compiles it if the library is there; most machines have none, so there is no warning. Leaves
+    /// `shim.rs` in `OUT_DIR`, which is an `overside_shim::Description`.
     ///
     /// # Panics
     /// If the library is there and the shim does not compile.
     pub fn build(&self) {
         println!("cargo:rerun-if-changed=build.rs");
         println!("cargo:rerun-if-changed=shim");
-        println!("cargo:rustc-check-cfg=cfg({})", self.condition);
         self.watch();
-        let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
-        let out = out.join(format!("{}.so", self.name.to_lowercase()));
-        // One of a build when the library was there must not be found by anybody.
-        let _ = fs::remove_file(&out);
+        let place = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+        let library = place.join(format!("{}.so", self.name));
+        let sources = sources();
         let mut probe = pkg_config::Config::new();
         probe.atleast_version(self.oldest).cargo_metadata(false);
-        match probe.probe(self.package) {
-            Ok(found) => {
-                self.compile(&out);
-                println!("cargo:rustc-cfg={}", self.condition);
-                println!("cargo:rustc-env={}_VERSION={}", self.name, found.version);
-                println!("cargo:rustc-env={}_SHIM={}", self.name, out.display());
+        let built = match probe.probe(self.package) {
+            Ok(_) => {
+                self.compile(&sources, &library);
+                format!("Some(include_bytes!({library:?}))")
             }
-            Err(error) => println!("{}: {error}", self.package),
+            Err(error) => {
+                println!("{}: {error}", self.package);
+                "None".into()
+            }
+        };
+        let mut files = String::new();
+        for source in &sources {
+            let name = source.file_name().expect("a file").to_string_lossy();
+            write!(files, "({name:?}, include_str!({source:?})), ").expect("it is a string");
         }
+        let Self {
+            title,
+            name,
+            package,
+            oldest,
+            debian,
+            flags,
+        } = self;
+        let text = format!(
+            "::overside_shim::Description {{ title: {title:?}, name: {name:?}, package: {package:?}, \
+             oldest: {oldest:?}, debian: {debian:?}, flags: &{flags:?}, files: &[{files}], \
+             built: {built} }}"
+        );
+        fs::write(place.join("shim.rs"), text).expect("OUT_DIR can be written to");
     }
 
-    fn compile(&self, out: &Path) {
-        let mut compiler = cc::Build::new().get_compiler().to_command();
-        compiler
-            .args(["-shared", "-fPIC", "-fvisibility=hidden"])
-            .args(["-Wall", "-Wextra", "-std=gnu11", "-O2"])
-            .args(self.flags)
-            .args(self.flags_for("--cflags"))
-            .args(self.sources.iter().map(|source| format!("shim/{source}")))
-            .arg("-Wl,--as-needed,-z,defs")
-            .args(self.flags_for("--libs"))
-            .arg("-lpthread")
-            .arg("-o")
-            .arg(out);
+    fn compile(&self, files: &[PathBuf], out: &Path) {
+        let sources = compiler::sources(files);
+        let compiler = cc::Build::new().get_compiler().to_command();
+        let compiler = compiler::arguments(compiler, self.package, self.flags, &sources, out);
+        let mut compiler = compiler.expect("pkg-config found the package a moment ago");
         let status = compiler.status();
         assert!(
             matches!(&status, Ok(status) if status.success()),
@@ -71,22 +82,12 @@ impl Shim<'_> {
         );
     }
 
-    /// All flags, also those that the crate does not pass on, such as `-include` and `-march`.
-    fn flags_for(&self, which: &str) -> Vec<String> {
-        let program = env::var_os("PKG_CONFIG").unwrap_or_else(|| "pkg-config".into());
-        let output = Command::new(program).args([which, self.package]).output();
-        let output = output.expect("pkg-config found the package a moment ago");
-        let text = String::from_utf8_lossy(&output.stdout);
-        text.split_whitespace().map(str::to_owned).collect()
-    }
-
     /// Builds again when the library comes or goes: when a directory changes where its
     /// description lies.
     fn watch(&self) {
         println!("cargo:rerun-if-env-changed=PKG_CONFIG");
         println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");
-        let program = env::var_os("PKG_CONFIG").unwrap_or_else(|| "pkg-config".into());
-        let output = Command::new(program)
+        let output = compiler::pkg_config()
             .args(["--variable", "pc_path", "pkg-config"])
             .output();
         let text = output.map_or_else(
@@ -107,4 +108,16 @@ impl Shim<'_> {
             }
         }
     }
+}
+
+/// All files of the crate's shim, in the order of their names.
+fn sources() -> Vec<PathBuf> {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
+    let entries = fs::read_dir(root.join("shim")).expect("the crate has a directory `shim`");
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("it can be listed").path())
+        .filter(|path| path.extension().is_some_and(|end| end == "c" || end == "h"))
+        .collect();
+    files.sort();
+    files
 }

@@ -35,6 +35,8 @@ _COMPARED_PLACEMENTS = (*COMPARED, "depth", "cpu_variant")
 _VERIFY_RATE = 100e6
 #: Seconds assumed for starting a worker process.
 _WORKER_START_S = 0.15
+#: Seconds assumed for what comes before the first sample: the machine is described, data are found.
+_START_S = 1.0
 
 
 @dataclass
@@ -248,4 +250,4 @@ def estimated_s(tests: Sequence[Test], measure: Measure) -> float:
         verify *= 2 if test.parameters.get("placement") else 1
         extra_s = task.extra_s if isinstance(task, MeasuredTask) else 0.0
         one_round += measure.warmup_s + measure.sample_s + extra_s + verify
-    return one_round * measure.rounds
+    return _START_S + one_round * measure.rounds

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from overside import screen, tasks
+from overside import screen
 from overside.bench import comparison, plan, statistics, store
 from overside.bench.comparison import MetricComparison, RunComparison
 from overside.bench.statistics import RunView
-from overside.commands import table
+from overside.commands import output, table
 from overside.errors import Exit, unknown
 from overside.report import formatting
 
@@ -86,9 +86,9 @@ def _finite(value: object) -> object:
 def _print(result: RunComparison, threshold: float, *, with_all: bool) -> None:
     """What changed, and one line of counts; with `with_all` every figure and test."""
     for condition in result.conditions:
-        print(f"no verdicts: {condition}")
+        _say(f"no verdicts: {condition}")
     for note in result.notes:
-        print(f"note: {note}")
+        _say(f"note: {note}")
     names = _parameter_names(result.compared)
     shown = [one for one in result.compared if with_all or one.verdict in ("faster", "slower")]
     if shown:
@@ -100,24 +100,28 @@ def _print(result: RunComparison, threshold: float, *, with_all: bool) -> None:
         for test in result.not_compared:
             told = list(test["parameters"].items())[:4]
             values = " ".join(f"{key}={plan.text(value)}" for key, value in told)
-            print(f"not compared: {test['task']} {values}: {test['reason']}")
+            _say(f"not compared: {test['task']} {values}: {test['reason']}")
     else:
         for reason, count in Counter(test["reason"] for test in result.not_compared).items():
-            print(f"not compared: {formatting.plural(count, 'test')}: {reason}")
+            _say(f"not compared: {formatting.plural(count, 'test')}: {reason}")
     _print_counts(result, threshold, hides_some=len(shown) < len(result.compared))
+
+
+def _say(line: str) -> None:
+    print(screen.wrapped(line, "  "))
 
 
 def _print_counts(result: RunComparison, threshold: float, *, hides_some: bool) -> None:
     verdicts = ("faster", "slower", "same", "ambiguous")
     counts = ", ".join(f"{result.count(verdict)} {verdict}" for verdict in verdicts)
     more = "; --all shows every figure" if hides_some else ""
-    print(
+    _say(
         f"{counts}; a change is more than {threshold:.0%}, or than the noise where that is "
         f"larger{more}"
     )
     many = sum(entry.doubt == "tests" for entry in result.compared)
     if many:
-        print(
+        _say(
             f"{many} of the ambiguous changed, but that may be chance among so many: measure more "
             "rounds (--set measure.rounds=10), or compare fewer metrics (--metric)"
         )
@@ -142,7 +146,7 @@ def _row(entry: MetricComparison, names: Sequence[str]) -> list[str]:
     for key in names:
         value = entry.parameters.get(key)
         if value is not None:
-            text = _amount(entry.task, key, value)
+            text = output.parameter(entry.task, key, value)
             parts.append(text if key in USUAL else f"{key}={text}")
     spread = "identical"
     if ratio.kind != "identical":
@@ -158,15 +162,6 @@ def _row(entry: MetricComparison, names: Sequence[str]) -> list[str]:
         f"{entry.threshold:.1%}",
         entry.verdict,
     ]
-
-
-def _amount(task: str, key: str, value: object) -> str:
-    """A parameter's value; sizes in the unit that fits them."""
-    known = tasks.find(task)
-    parameter = known.parameters.get(key) if known is not None else None
-    if parameter is not None and parameter.unit == "bytes" and isinstance(value, int):
-        return formatting.size(value)
-    return plan.text(value)
 
 
 def _figure(value: float, unit: str) -> str:

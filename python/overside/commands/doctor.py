@@ -6,7 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
+from overside import screen
 from overside.bench import box, diagnostics, environment, modes
+from overside.report import formatting
 
 _MARKS = {"ok": "ok", "note": "note", "noise": "NOISE", "lack": "MISSING"}
 
@@ -30,11 +32,16 @@ def main(args: argparse.Namespace) -> int:
         print(json.dumps(report, ensure_ascii=False))
         return 0
     cpu = machine["cpu"]
-    print(f"{cpu['model']}, {len(cpu['usable'] or ())} processors, {machine['kernel']['release']}")
+    processors = formatting.plural(len(cpu["usable"] or ()), "processor")
+    print(screen.wrapped(f"{cpu['model']}, {processors}, {machine['kernel']['release']}"))
     for level in ("lack", "noise", "note", "ok"):
         for finding in found:
             if finding.level == level:
-                print(f"{_MARKS[level]:<7} {finding.message}")
+                print(screen.wrapped(f"{_MARKS[level]:<7} {finding.message}", " " * 8))
                 if finding.remedy:
-                    print(f"          {finding.remedy}")
+                    # A command stays whole, so that it can be copied; what it is for may wrap.
+                    command, _, about = finding.remedy.partition("   # ")
+                    print(f"          {command}")
+                    if about:
+                        print(screen.wrapped(f"          # {about}", " " * 12))
     return 0

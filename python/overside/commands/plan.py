@@ -7,11 +7,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from overside import _core
+from overside import _core, screen
 from overside.bench import box, plan, statistics
 from overside.bench.box import Box
 from overside.bench.plan import Test
-from overside.commands import table
+from overside.commands import output, table
 from overside.errors import Exit
 
 
@@ -49,7 +49,7 @@ def _json(test: Test) -> dict[str, Any]:
 
 def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
     for warning in chosen.warnings:
-        print(f"warning: {warning}")
+        print(screen.wrapped(f"warning: {warning}", "  "))
     for name in dict.fromkeys(test.task for test in tests):
         mine = [test for test in tests if test.task == name]
         varying = [
@@ -58,14 +58,15 @@ def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
             if len({plan.text(test.parameters.get(key)) for test in mine}) > 1
         ]
         fixed = [
-            f"{key}={plan.text(value)}"
+            f"{key}={_value(mine[0], key)}"
             for key, value in mine[0].parameters.items()
             if key not in varying and value is not None
         ]
-        print(f"{name}: {len(mine)} tests; all with {', '.join(fixed) or 'the same parameters'}")
+        lead = f"{name}: {len(mine)} tests; all with {', '.join(fixed) or 'the same parameters'}"
+        print(screen.wrapped(lead))
         rows = [
             [str(tests.index(test) + 1), str(test.block)]
-            + [plan.text(test.parameters.get(key)) for key in varying]
+            + [_value(test, key) for key in varying]
             + [_remark(test)]
             for test in mine
         ]
@@ -74,21 +75,32 @@ def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
     doubtful = sum(test.doubt is not None for test in tests)
     measure = chosen.measure
     time, limit = _core.duration(seconds), _core.duration(measure.max_s)
-    print(f"{planned} of {len(tests)} tests in {measure.rounds} rounds: about {time}.")
+    fits = seconds <= measure.max_s
+    adds = fits and measure.rounds >= statistics.ROUNDS_FOR_INTERVAL
+    most = f", at most {limit} with further rounds" if adds else ""
+    lines = [f"{planned} of {len(tests)} tests in {measure.rounds} rounds: about {time}{most}."]
     if doubtful:
-        print(f"{doubtful} of these may be skipped: their data decide.")
-    if seconds > measure.max_s:
-        print(f"The planned rounds do not fit into {limit} (max_s): the run will be incomplete.")
-    elif measure.rounds >= statistics.ROUNDS_FOR_INTERVAL:
-        print(
-            f"Then rounds are added for intervals wider than {measure.target_interval:.0%} of the "
-            f"median, up to {limit} in all (max_s)."
+        lines.append(f"{doubtful} of these may be skipped: their data decide.")
+    if not fits:
+        lines.append(
+            f"The planned rounds do not fit into {limit} (max_s): the run will be incomplete."
+        )
+    elif adds:
+        lines.append(
+            f"Rounds are added for intervals wider than {measure.target_interval:.0%} of the "
+            "median."
         )
     if measure.rounds < statistics.ROUNDS_FOR_INTERVAL:
-        print(
+        lines.append(
             f"With fewer than {statistics.ROUNDS_FOR_INTERVAL} rounds there are ranges only, "
             "no intervals."
         )
+    for line in lines:
+        print(screen.wrapped(line, "  "))
+
+
+def _value(test: Test, key: str) -> str:
+    return output.parameter(test.task, key, test.parameters.get(key))
 
 
 def _remark(test: Test) -> str:

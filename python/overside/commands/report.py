@@ -32,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
         for path in files:
             print(path)
         if sys.stderr.isatty():
-            width, colour = screen.columns(), screen.has_colour(sys.stderr)
+            width, colour = screen.columns(sys.stderr), screen.has_colour(sys.stderr)
             print(report.summary(load_run(args.run), width, colour), file=sys.stderr, end="")
     elif is_picture:
         _write(report.picture(load_run(args.run), formats[0], args.chart), args.out)

@@ -5,17 +5,25 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+import sys
+from collections import Counter
 from pathlib import Path
 
-from overside import _core, strict_json
+from overside import _core, screen, strict_json
 from overside.advise import File
 from overside.commands import output, table
 from overside.errors import Exit, UserError, unknown
 from overside.report import formatting
 from overside.tasks.common import Json
+from overside.verdict import scenario
 
 #: The scenario whose costs were measured.
 MEASURED = "kv-stages"
+#: What stands above the table.
+TYPICAL = "each figure is typical (from lowest to highest)"
+METHODS = {"closed-form": "formulas", "simulated": "simulation"}
+#: The figures that have a column without `--explain`: at most, and at least on narrow terminals.
+FIGURES_MAX, FIGURES_MIN = 5, 3
 #: The most figures without a prediction that are named; `--explain` names all.
 MISSING_MAX = 3
 #: Parameters that change a figure by less than this are not named.
@@ -30,7 +38,7 @@ def main(args: argparse.Namespace) -> int:
         raise UserError("no scenario was named", "`overside simulate --list` shows what there is")
     report = _report(args)
     if args.json:
-        output.document("simulation/1", **report)
+        output.document("simulation/1", **report, verdict=scenario.lines(report))
     else:
         _print(report, explain=args.explain)
     return Exit.OK
@@ -129,17 +137,16 @@ def _list(args: argparse.Namespace) -> int:
         return Exit.OK
     names = {one["name"]: one["scenario"] for one in known["presets"]}
     name = names.get(args.what, args.what)
-    scenario = next((one for one in known["scenarios"] if one["name"] == name), None)
-    if scenario is None:
+    chosen = next((one for one in known["scenarios"] if one["name"] == name), None)
+    if chosen is None:
         every = [one["name"] for one in known["scenarios"]]
         raise unknown("scenario", args.what, every, also=list(names))
     if args.json:
-        output.document("scenario-keys/1", **scenario)
+        output.document("scenario-keys/1", **chosen)
         return Exit.OK
-    print(f"{scenario['name']}: {scenario['about']}\n")
+    print(f"{chosen['name']}: {chosen['about']}\n")
     rows = [
-        [key["name"], key["default"] or "-", key["allowed"], key["about"]]
-        for key in scenario["keys"]
+        [key["name"], key["default"] or "-", key["allowed"], key["about"]] for key in chosen["keys"]
     ]
     print(table.text(["key", "default", "allowed", ""], rows))
     return Exit.OK
@@ -147,21 +154,20 @@ def _list(args: argparse.Namespace) -> int:
 
 def _print(report: Json, *, explain: bool) -> None:
     """Prints a report for people; with `explain` all that is missing, and what it rests on."""
-    print(f"{report['scenario']}: {report['about']}")
-    print("modelled, not measured: each figure is typical (from lowest to highest)\n")
-    if report["common"]:
-        print(", ".join(f"{key} {value}" for key, value in report["common"].items()) + "\n")
-    head, rows = _columns(report["rows"])
-    print(table.text(head, rows))
+    for line in scenario.lines(report):
+        print(screen.wrapped(line, "  "))
+    print("\n" + screen.wrapped(f"{report['scenario']}: {report['about']}", "  "))
+    _print_table(report, is_whole=explain)
     for note in report["notes"]:
-        print(f"\nNote: {note.rstrip('.')}.")
+        print("\n" + screen.wrapped(f"Note: {note.rstrip('.')}.", "  "))
     _print_dominating(report["rows"])
     missing, facts = report["missing"], report["facts"]
     shown = missing if explain else missing[:MISSING_MAX]
     if shown:
         print("\nNo prediction:")
         for one in shown:
-            print(f"  {one['figure']}: {one['why']}; {one['remedy']}")
+            text = f"  {one['figure']}: {one['why']}; {one['remedy']}"
+            print(screen.wrapped(text, "    "))
     if len(shown) < len(missing):
         print(f"  and {len(missing) - len(shown)} more: --explain lists them")
     if facts and explain:
@@ -174,19 +180,43 @@ def _print(report: Json, *, explain: bool) -> None:
         )
 
 
+def _print_table(report: Json, *, is_whole: bool) -> None:
+    """The rows, and what all of them share; not all figures unless `is_whole`."""
+    rows = report["rows"]
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    how = f" (by {METHODS[methods[0]]})" if len(methods) == 1 else ""
+    print(screen.wrapped(f"modelled, not measured{how}: {TYPICAL}") + "\n")
+    if report["common"]:
+        common = ", ".join(f"{key} {value}" for key, value in report["common"].items())
+        print(screen.wrapped(common, "  ") + "\n")
+    head, lines, hidden = _columns(rows, None if is_whole else FIGURES_MAX)
+    if not is_whole and sys.stdout.isatty():
+        # As many figures as there is room for.
+        for count in range(FIGURES_MAX, FIGURES_MIN - 1, -1):
+            head, lines, hidden = _columns(rows, count)
+            if table.width(head, lines) <= screen.columns():
+                break
+    print(table.text(head, lines))
+    if hidden:
+        print(f"\n{formatting.plural(hidden, 'more figure')}: --explain shows all.")
+
+
 def _figures(row: Json) -> list[Json]:
     standing = [row["throughput"], row["latency"], row["host_cores"]]
     return [figure for figure in [*standing, *row["more"]] if figure is not None]
 
 
-def _columns(rows: list[Json]) -> tuple[list[str], list[list[str]]]:
-    """A column for each label and figure that any row has."""
+def _columns(rows: list[Json], most: int | None) -> tuple[list[str], list[list[str]], int]:
+    """A column for each label, and for each figure that half of the rows have, at most `most`, or,
+    without a limit, for each that any has; and how many figures are left out."""
     labels = list(dict.fromkeys(key for row in rows for key, _ in row["labels"]))
-    figures = list(
-        dict.fromkeys((one["name"], one["unit"]) for row in rows for one in _figures(row))
-    )
+    counts = Counter((one["name"], one["unit"]) for row in rows for one in _figures(row))
+    figures = [one for one, count in counts.items() if most is None or 2 * count >= len(rows)]
+    figures = figures[:most]
     head = [*labels, *(f"{name}, {unit}" if unit else name for name, unit in figures)]
-    head += ["method", "bottleneck"]
+    # Said above the table where it is the same in all rows.
+    by_method = len({row["method"] for row in rows}) > 1
+    head += [*(["method"] if by_method else []), "bottleneck"]
     lines = []
     for row in rows:
         own = dict(row["labels"])
@@ -195,11 +225,11 @@ def _columns(rows: list[Json]) -> tuple[list[str], list[list[str]]]:
             [
                 *(own.get(label, "-") for label in labels),
                 *(shown.get(figure, "-") for figure in figures),
-                row["method"],
+                *([row["method"]] if by_method else []),
                 row["bottleneck"] or "-",
             ]
         )
-    return head, lines
+    return head, lines, len(counts) - len(figures)
 
 
 def _interval(figure: Json) -> str:
@@ -223,4 +253,5 @@ def _print_dominating(rows: list[Json]) -> None:
     named = [(name, factor) for name, factor in named if factor >= _NAMED_FROM][:5]
     if named:
         text = ", ".join(f"{name} (x{factor:.2f})" for name, factor in named)
-        print(f"\nThe doubt about these parameters moves a figure most: {text}.")
+        line = f"The doubt about these parameters moves a figure most: {text}."
+        print("\n" + screen.wrapped(line, "  "))

@@ -23,13 +23,21 @@ def text(
 ) -> str:
     """Columns as wide as they need to be; numbers to the right, words to the left. `styles` are
     those of the rows, used if there is `colour`. On a terminal, or where a `width` is given, words
-    in the last column are wrapped to it."""
+    in the last column are wrapped to it; where the other columns alone are too wide, each row
+    becomes a paragraph."""
     if width is None and sys.stdout.isatty():
         width = columns()
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     right = [bool(rows) and all(_is_number(row[at]) for row in rows) for at in range(len(head))]
+    styles = styles or [""] * len(rows)
+    if width is not None and _is_too_wide(widths, len(indent), width, is_whole=right[-1]):
+        return "\n".join(
+            styled(line, style, colour=colour)
+            for row, style in zip(rows, styles, strict=True)
+            for line in _paragraph(head, row, indent, width)
+        )
     lines = []
-    for row, style in zip((head, *rows), (BOLD, *(styles or [""] * len(rows))), strict=True):
+    for row, style in zip((head, *rows), (BOLD, *styles), strict=True):
         cells = [
             cell.rjust(width) if to_right else cell.ljust(width)
             for cell, width, to_right in zip(row, widths, right, strict=True)
@@ -38,6 +46,36 @@ def text(
         for part in _wrapped(line, len(line) - len(row[-1]), width, right[-1]):
             lines.append(styled(part, style, colour=colour))
     return "\n".join(lines)
+
+
+def width(head: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """How wide the table is that `text` makes of them."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _is_too_wide(widths: Sequence[int], indent: int, width: int, *, is_whole: bool) -> bool:
+    """Whether all columns but the last, or all of them, have no room."""
+    before = indent + sum(widths[:-1]) + 2 * (len(widths) - 1)
+    return before + (widths[-1] if is_whole else 0) > width
+
+
+def _paragraph(head: Sequence[str], row: Sequence[str], indent: str, width: int) -> list[str]:
+    """A row as `first: name value unit, name value`, wrapped to the width."""
+    names = [name.partition(", ") for name in head[1:]]
+    cells = [
+        " ".join(filter(None, (name, cell, unit)))
+        for (name, _, unit), cell in zip(names, row[1:], strict=True)
+        if cell not in ("", "-")
+    ]
+    text = f"{row[0]}: {', '.join(cells)}" if cells else row[0]
+    return textwrap.wrap(
+        text,
+        max(width, _LAST_MIN),
+        initial_indent=indent,
+        subsequent_indent=f"{indent}    ",
+        break_on_hyphens=False,
+    )
 
 
 def _wrapped(line: str, before: int, width: int | None, last_is_number: bool) -> list[str]:

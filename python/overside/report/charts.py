@@ -5,14 +5,17 @@ A chart shows tests of one group and one provenance. `vega` draws it.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from overside import tasks
 from overside.bench.statistics import Estimate, TestSummary
-from overside.report import formatting, groups, vega
+from overside.report import formatting, groups, published, vega
 from overside.report.groups import Group
+from overside.report.published import Curve
 from overside.report.vega import Point, Spec
 from overside.tasks.common import Metric, presentation
 
@@ -26,6 +29,8 @@ FIGURE_BARS_MAX = 24
 DEPTHS_MAX = 2
 #: The fewest buffer sizes and batches that are drawn as a heat map.
 GRID_FROM = 3
+#: The most published curves in one chart.
+CURVES_MAX = 3
 #: How far apart the marks of neighbouring lines stand, as a share of the axis.
 ASIDE = 0.01
 
@@ -46,6 +51,11 @@ AGAINST_SIZE = {
     "initiator_utilisation": ("CPU time of the initiator, one core being 100 %,", "%", True),
     "cpu_cost": ("Host CPU cost", "CPU s/GB", False),
 }
+
+#: Parameters along the axis of tests that have no neighbour of another size.
+ALONG = {"batch": "Jobs at one doorbell", "depth": "Jobs in flight", "threads": "Threads"}
+#: The fewest values of such a parameter that are drawn as a line.
+ALONG_FROM = 3
 
 STAGES = (
     ("stage_queueing", "Queueing"),
@@ -91,8 +101,9 @@ def charts(group: Group, provenance: str) -> list[Chart]:
         from overside.report import traffic  # noqa: PLC0415 (it draws by what is here)
 
         return traffic.charts(tests, provenance)
-    series = _series(tests)
     moves = kind == "moves"
+    along, sized = _along(tests)
+    series = _series(sized)
     left_out = len(alone) - len(tests)
     found = list(_grids(provenance, tests)) if moves else []
     if found:
@@ -104,6 +115,8 @@ def charts(group: Group, provenance: str) -> list[Chart]:
         many = metric != "latency_p50" or len(group.sizes()) > 1
         if many and (moves or not only_moves):
             found += _against_size(provenance, series, metric)
+            for parameter, some in along.items():
+                found += _against(provenance, some, metric, parameter)
     found += [*latencies, *_stages(provenance, series)]
     out = [_with_left_out(chart, left_out) for chart in found]
     if not any("throughput" in test.metrics for test in tests):
@@ -236,6 +249,102 @@ def _against_size(provenance: str, series: Sequence[_Series], metric: str) -> It
         yield _by_size(provenance, metric, unit, words=words, points=points, series=series)
 
 
+def _along(
+    tests: Sequence[TestSummary],
+) -> tuple[dict[str, list[TestSummary]], list[TestSummary]]:
+    """Tests that differ in one parameter of `ALONG` and have no neighbour of another size, by that
+    parameter, and all others."""
+
+    def alike(test: TestSummary, but: str) -> str:
+        return json.dumps({k: v for k, v in test.parameters.items() if k != but}, sort_keys=True)
+
+    rest = list(tests)
+    found: dict[str, list[TestSummary]] = {}
+    sizes = Counter(alike(t, presentation(t.task)["size"]) for t in tests)
+    for name in ALONG:
+        alone = [t for t in rest if sizes[alike(t, presentation(t.task)["size"])] == 1]
+        families = Counter(alike(t, name) for t in alone if isinstance(t.parameters.get(name), int))
+        mine = [t for t in alone if families[alike(t, name)] >= ALONG_FROM]
+        if mine:
+            found[name] = mine
+            rest = [t for t in rest if t not in mine]
+    return found, rest
+
+
+def _against(
+    provenance: str, tests: Sequence[TestSummary], metric: str, parameter: str
+) -> Iterator[Chart]:
+    """A metric against a parameter of `ALONG`."""
+    title, unit, _ = AGAINST_SIZE[metric]
+    found: dict[tuple[str, str], list[TestSummary]] = {}
+    for test in tests:
+        here = test.parameters[parameter]
+        alike = [other for other in tests if other.parameters[parameter] == here]
+        found.setdefault(groups.label_parts(test, alike), []).append(test)
+    series = [_Series(who, how, tuple(some)) for (who, how), some in found.items()]
+    shown, note = _fastest(series)
+    points = [
+        point | {"size": (at := test.parameters[parameter]), "x": at, "buffer": str(at)}
+        for one in shown
+        for test in one.tests
+        for point in _points([replace(one, tests=(test,))], metric)
+    ]
+    if not points:
+        return
+    others = published.curves(tests, metric, unit, parameter, published.core())[:CURVES_MAX]
+    sizes = {size for test in tests if (size := groups.size_bytes(test))}
+    where = f", {formatting.size(min(sizes))} buffers" if len(sizes) == 1 else ""
+    chart = Chart(
+        id=f"{metric}-{parameter}-{provenance}",
+        title=f"{title} against {ALONG[parameter].lower()}{where}{_alone(points)}",
+        caption=note.strip(),
+        provenance=provenance,
+        spec=vega.lines(
+            points, unit, provenance, ALONG[parameter], _curve_points(others), format="d"
+        ),
+        columns=metric_table("What", unit, ALONG[parameter]),
+        rows=tuple(
+            (one.label, str(test.parameters[parameter]), *cells(test.metrics.get(metric)))
+            for one in series
+            for test in one.tests
+        ),
+    )
+    yield _with_curves(chart, others, formatting.number)
+
+
+def _curve_points(curves: Sequence[Curve]) -> list[list[Point]]:
+    """Published curves as points; the last one of each carries its name."""
+    return [
+        [
+            {
+                "x": at,
+                "value": value,
+                "printed": printed,
+                "curve": one.label,
+                "name": one.label if place == len(one.points) - 1 else "",
+            }
+            for place, (at, value, printed) in enumerate(one.points)
+        ]
+        for one in curves
+    ]
+
+
+def _with_curves(chart: Chart, curves: Sequence[Curve], amount: Callable[[float], str]) -> Chart:
+    """Says what published curves are, and adds their figures to the table."""
+    if not curves:
+        return chart
+    about = ". ".join(one.about.rstrip(".") for one in curves)
+    cited = " ".join(dict.fromkeys(one.citation for one in curves))
+    note = f"Dashed, without color: published by others, in no comparison. {about}. From {cited}"
+    rows = tuple(
+        (one.label, amount(at), formatting.number(value), "–", "–", "–")
+        for one in curves
+        for at, value, _ in one.points
+    )
+    caption = f"{chart.caption} {note}".strip()
+    return replace(chart, caption=caption, rows=chart.rows + rows)
+
+
 def _by_size(
     provenance: str,
     metric: str,
@@ -249,12 +358,21 @@ def _by_size(
     it says of a single size, and the caption."""
     title, where, caption = words
     many = len({point["size"] for point in points}) > 1
-    return Chart(
+    tests = [test for one in series for test in one.tests]
+    along = presentation(tests[0].task)["size"]
+    others = published.curves(tests, metric, unit, along, published.core()) if many else []
+    others = others[:CURVES_MAX]
+    spec = (
+        vega.lines(points, unit, provenance, curves=_curve_points(others))
+        if many
+        else vega.bars(points, unit)
+    )
+    chart = Chart(
         id=f"{metric}-{provenance}",
         title=f"{title} {'against buffer size' if many else where}{_alone(points)}",
         caption=caption,
         provenance=provenance,
-        spec=vega.lines(points, unit, provenance) if many else vega.bars(points, unit),
+        spec=spec,
         columns=metric_table("What", unit),
         rows=tuple(
             (one.label, _size(test), *cells(test.metrics.get(metric)))
@@ -262,6 +380,7 @@ def _by_size(
             for test in one.tests
         ),
     )
+    return _with_curves(chart, others, lambda size: formatting.size(round(size)))
 
 
 def _figures(group: Group, provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:

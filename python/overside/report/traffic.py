@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from overside import tasks
 from overside.bench.statistics import TestSummary
@@ -202,7 +203,7 @@ def _sweep(
             rows.append((point["label"], at, *cells(test.metrics[metric])))
             if place < SERIES_MAX:
                 points.append(point | {"x": value, "size": value, "buffer": at})
-    labels = {} if is_size else {"format": ",~r"}
+    labels: dict[str, Any] = {} if is_size else {"format": ",~r"}
     hidden = len(swept) - SERIES_MAX
     note = f" {formatting.plural(hidden, 'other')} in the table." if hidden > 0 else ""
     yield Chart(

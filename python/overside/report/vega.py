@@ -237,14 +237,21 @@ def _curves(
 
 
 def lines(
-    points: Sequence[Point], unit: str, provenance: str, title: str = "Buffer size", **axis: Any
+    points: Sequence[Point],
+    unit: str,
+    provenance: str,
+    title: str = "Buffer size",
+    curves: Sequence[Sequence[Point]] = (),
+    **axis: Any,
 ) -> Spec:
     """Figures with error bars against buffer size, or against what `title` and `axis` say.
 
     A point has `x` (where it is drawn), `size` (its tick), `value`, `low`, `high`, and as texts
-    `buffer`, `median`, `interval`.
+    `buffer`, `median`, `interval`. `curves` are published ones, whose points have `x`, `value`,
+    and as texts `printed`, `curve`, and `name` at their end.
     """
     bounds = [point[end] for point in points for end in ("low", "high")]
+    bounds += [point["value"] for curve in curves for point in curve]
     y = {"type": "quantitative", **_value_axis(unit, bounds, squashed=_is_squashing(points))}
     x = _channel(
         "x",
@@ -262,7 +269,25 @@ def lines(
     palette = palette_of(points, provenance)
     spec = _curves(points, x, y, palette=palette, tooltip=_of_size(unit), size=52)
     spec["layer"].insert(0, _layer("rule", {"strokeWidth": 1.5}, **_ends(y)))
+    for place, curve in enumerate(curves):
+        spec["layer"] += _published(curve, y, place)
     return spec
+
+
+def _published(curve: Sequence[Point], y: Spec, place: int) -> list[Spec]:
+    """A dashed curve without colour, named at its end: above, below, further below."""
+    value = {**y, "field": "value"}
+    shared = {"y": value, "color": {"value": "var(--muted)"}, "detail": {"field": "curve"}}
+    tooltip = _tooltip(curve="What", printed="Published")
+    name = {"align": "right", "baseline": "middle", "dx": -4, "fontSize": 10.5}
+    name["dy"] = (-11, 12, 25)[place % 3]
+    dashed = {"strokeDash": [6, 4], "strokeWidth": 1.5}
+    hollow = {"filled": False, "size": 30, "strokeWidth": 1.25, "opacity": 1, "shape": "circle"}
+    return [
+        _layer("line", dashed, curve, **shared),
+        _layer("point", hollow, curve, tooltip=tooltip, **shared),
+        _layer("text", name, curve, text={"field": "name"}, **shared),
+    ]
 
 
 def rounds(points: Sequence[Point], unit: str, provenance: str) -> Spec:

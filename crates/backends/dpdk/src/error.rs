@@ -3,19 +3,9 @@
 /// What is in the way, with what mends it where something can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DpdkError {
-    /// This build has no shim.
-    #[error(
-        "this build is without DPDK; install it (Debian: apt-get install libdpdk-dev \
-         librte-meta-compress librte-meta-dma) and install Overside again"
-    )]
-    NotBuilt,
-    /// The shim is there, DPDK is not.
-    #[error(
-        "DPDK cannot be loaded: {0}; install the version that Overside was built with (Debian: \
-         apt-get install libdpdk-dev librte-meta-compress librte-meta-dma), or install Overside \
-         again"
-    )]
-    Load(String),
+    /// DPDK is not there.
+    #[error(transparent)]
+    Unavailable(#[from] overside_shim::Unavailable),
     /// The environment does not start.
     #[error("DPDK does not start: {0}")]
     Start(String),

@@ -11,6 +11,12 @@ use std::ptr;
 use crate::DpdkError;
 use crate::ethernet::table::EthernetTable;
 
+/// The shim's sources, and what this build made of them.
+pub static SHIM: overside_shim::Shim =
+    // SAFETY: initialisers of the shim and of DPDK's libraries run, which register drivers and log
+    // types and touch nothing else.
+    unsafe { overside_shim::Shim::new(include!(concat!(env!("OUT_DIR"), "/shim.rs"))) };
+
 /// The version of the interface.
 pub const ABI: u32 = 2;
 
@@ -178,42 +184,31 @@ const MAX_DEVICES: usize = 256;
 pub(crate) struct Shim(pub(crate) &'static Table);
 
 impl Shim {
-    /// The shim of this build, loaded into the process for good.
-    #[cfg(shim)]
+    /// This machine's shim, loaded into the process for good.
     pub(crate) fn load() -> Result<Self, DpdkError> {
-        const BYTES: &[u8] = include_bytes!(env!("OVERSIDE_DPDK_SHIM"));
-        // SAFETY: initialisers of the shim and of DPDK's libraries run, which register drivers and
-        // log types and touch nothing else.
-        Self::of(unsafe { overside_shim::open("overside-dpdk", BYTES) })
-    }
-
-    /// There is none.
-    #[cfg(not(shim))]
-    pub(crate) fn load() -> Result<Self, DpdkError> {
-        Err(DpdkError::NotBuilt)
+        Self::of(SHIM.open()?)
     }
 
     /// A shim out of a shared library.
-    #[cfg_attr(not(shim), allow(dead_code))]
     pub(crate) fn load_from(path: &std::path::Path) -> Result<Self, DpdkError> {
-        // SAFETY: as in `load`.
-        Self::of(unsafe { overside_shim::open_file(path) })
+        // SAFETY: as for `SHIM`.
+        Self::of(
+            unsafe { overside_shim::open_file(path) }.map_err(|reason| SHIM.unloadable(reason))?,
+        )
     }
 
-    #[cfg_attr(not(shim), allow(dead_code))]
-    fn of(library: Result<&'static libloading::Library, String>) -> Result<Self, DpdkError> {
-        let library = library.map_err(DpdkError::Load)?;
+    fn of(library: &'static libloading::Library) -> Result<Self, DpdkError> {
         // SAFETY: the symbol is the table that `shim.h` declares; its first field says which.
         let table = unsafe { library.get::<*const Table>(b"overside_dpdk\0") }
-            .map_err(|error| DpdkError::Load(error.to_string()))?;
+            .map_err(|error| SHIM.unloadable(error.to_string()))?;
         // SAFETY: a `Symbol<*const T>` dereferences to the symbol's address; the table is constant
         // and stays, because the library is never closed.
         let table: &'static Table = unsafe { &**table };
         match table.abi {
             ABI => Ok(Self(table)),
-            other => Err(DpdkError::Load(format!(
-                "the shim has interface {other}, not {ABI}"
-            ))),
+            other => Err(SHIM
+                .unloadable(format!("the shim has interface {other}, not {ABI}"))
+                .into()),
         }
     }
 

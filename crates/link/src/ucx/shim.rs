@@ -9,10 +9,17 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
+use overside_shim::Unavailable;
+
 use crate::verbs::ConnectError;
 
+/// The shim's sources, and what this build made of them.
+pub(super) static SHIM: overside_shim::Shim =
+    // SAFETY: initialisers of the shim and of UCX's libraries run, which read variables, measure the
+    // clock and register transports; what they would do to the process is held off.
+    unsafe { overside_shim::Shim::new(include!(concat!(env!("OUT_DIR"), "/shim.rs"))) };
+
 /// The version of the interface.
-#[cfg(ucx)]
 const ABI: u32 = 1;
 
 /// The peer is told that it may send more.
@@ -101,44 +108,26 @@ pub(crate) type RawContext = NonNull<c_void>;
 impl Shim {
     /// Loads it once.
     pub(crate) fn get() -> Result<Self, ConnectError> {
-        static LOADED: OnceLock<Result<Shim, String>> = OnceLock::new();
+        static LOADED: OnceLock<Result<Shim, Unavailable>> = OnceLock::new();
         let loaded = LOADED.get_or_init(|| super::environment::held_off(Self::load));
         loaded.clone().map_err(|reason| ConnectError::Unavailable {
             transport: super::NAME,
-            reason,
+            reason: reason.to_string(),
         })
     }
 
-    #[cfg(ucx)]
-    fn load() -> Result<Self, String> {
-        const BYTES: &[u8] = include_bytes!(env!("OVERSIDE_UCX_SHIM"));
-        // SAFETY: initialisers of the shim and of UCX's libraries run, which read variables,
-        // measure the clock and register transports; what they would do to the process is held off.
-        let library = unsafe { overside_shim::open("overside-ucx", BYTES) }.map_err(|error| {
-            format!(
-                "{error}; install the version of UCX that Overside was built with (Debian: \
-                 apt-get install libucx0), or install Overside again"
-            )
-        })?;
+    fn load() -> Result<Self, Unavailable> {
+        let library = SHIM.open()?;
         // SAFETY: the symbol is the table that `ucx.h` declares; its first field says which.
         let table = unsafe { library.get::<*const Table>(b"overside_ucx\0") }
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| SHIM.unloadable(error.to_string()))?;
         // SAFETY: a `Symbol<*const T>` dereferences to the symbol's address; the table is constant
         // and stays, because the library is never closed.
         let table: &'static Table = unsafe { &**table };
         match table.abi {
             ABI => Ok(Self(table)),
-            other => Err(format!("the shim has interface {other}, not {ABI}")),
+            other => Err(SHIM.unloadable(format!("the shim has interface {other}, not {ABI}"))),
         }
-    }
-
-    #[cfg(not(ucx))]
-    fn load() -> Result<Self, String> {
-        Err(
-            "this build is without UCX; install it (Debian: apt-get install libucx-dev) and \
-             install Overside again"
-                .into(),
-        )
     }
 
     /// The version of UCX that is in this process.

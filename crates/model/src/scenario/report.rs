@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::Point;
+use super::compare::ComparedRows;
+use super::{Point, Scenario};
 use crate::{Answer, EvidenceLevel, Interval, Library, Prediction, Unit};
 
 /// How figures were obtained.
@@ -198,6 +199,9 @@ pub struct Report {
     pub provenance: &'static str,
     /// The values that all rows share.
     pub common: BTreeMap<String, String>,
+    /// Its rows beside their baselines, where the scenario has one and it was asked too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compared: Option<ComparedRows>,
     /// A line for each point, or several.
     pub rows: Vec<Row>,
     /// What readers have to know.
@@ -211,17 +215,18 @@ pub struct Report {
 impl Report {
     /// Of the rows of each point, in order.
     pub(super) fn of(
-        scenario: &str,
+        scenario: &Scenario,
         about: &str,
         points: Vec<(Point, Vec<Row>)>,
         library: &Library,
     ) -> Self {
         let mut report = Self {
             schema: "scenario-report/1",
-            scenario: scenario.into(),
+            scenario: scenario.name.clone(),
             about: about.into(),
             provenance: "modelled",
             common: BTreeMap::new(),
+            compared: None,
             rows: Vec::new(),
             notes: Vec::new(),
             facts: BTreeMap::new(),
@@ -249,6 +254,7 @@ impl Report {
                 report.rows.push(row);
             }
         }
+        report.compared = (scenario.compare.as_ref()).and_then(|by| by.rows(&report.rows));
         report
     }
 

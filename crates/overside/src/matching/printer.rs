@@ -61,6 +61,9 @@ pub struct Binary {
     pub skip: bool,
 }
 
+/// Of the objects that `--json` prints.
+const SCHEMA: &str = "match/1";
+
 impl Printer {
     /// `exact` is needed to show what matches.
     pub fn new(arguments: &Arguments, exact: Option<Exact>) -> Self {
@@ -97,7 +100,7 @@ impl Printer {
     /// Prints how many records there are.
     pub fn count(&mut self, count: u64) -> io::Result<()> {
         if self.style.mode == OutputMode::JsonCount {
-            return self.object(&json!({ "count": count, "file": self.file() }));
+            return self.object(&json!({ "schema": SCHEMA, "count": count, "file": self.file() }));
         }
         self.prefix_name(b':')?;
         writeln!(self.out, "{count}")
@@ -213,6 +216,7 @@ impl Printer {
         };
         let ranges = ranges.iter().map(|range| [range.start, range.end]);
         let mut object = json!({
+            "schema": SCHEMA,
             "file": self.file(),
             "record": record.number,
             "value": record.value.map(text),

@@ -2,6 +2,7 @@
 
 mod agent;
 mod command;
+mod compile;
 mod files;
 mod flow;
 mod flow_run;

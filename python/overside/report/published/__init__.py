@@ -1,20 +1,24 @@
 """A run's figures beside those that others have published on the same kind of work.
 
-Never in one panel, never with a ratio between them: what was different comes first.
+Never with a ratio between them: what was different comes first. A series is a dashed curve on the
+chart of the same work, said to be published.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 
 from overside.bench.statistics import RunView
 from overside.report.published import jobs, loops
+from overside.report.published.curves import Curve, curves
 from overside.report.published.figures import FIGURES_MAX, Comparison, Figure, Json
 
-__all__ = ["FIGURES_MAX", "Comparison", "Figure", "comparisons", "core"]
+__all__ = ["FIGURES_MAX", "Comparison", "Curve", "Figure", "comparisons", "core", "curves"]
 
 
+@cache
 def core() -> list[Json]:
     """All published facts of this installation."""
     from overside import _core  # noqa: PLC0415 (reports of runs without them do not need it)

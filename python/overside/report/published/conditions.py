@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from overside.report.published.figures import Json, size_bytes
+from overside.tasks.offload import QUERIES
 
 #: The kinds of facts that say how much.
 _KINDS = ("measured", "ratio")
@@ -121,9 +122,22 @@ def _network(ask: Json) -> RequestedConditions | None:
     return RequestedConditions("network", "throughput", must, near, size)
 
 
+def _match(ask: Json) -> RequestedConditions | None:
+    keys = ask["keys"]
+    pattern = keys.get("pattern")
+    if keys.get("on", "engine") != "engine" or pattern not in QUERIES:
+        return None
+    # Without one of them the study's figure is of the usual 1 KiB, and of as many as bring most.
+    near = {"batch": float(keys["batch"])} if "batch" in keys else {}
+    near |= {"buffer_size": size_bytes(keys.get("buffer", "1 KiB"))}
+    alone: tuple[object, ...] = ([pattern], pattern, [QUERIES[pattern]], QUERIES[pattern])
+    return RequestedConditions("match", "throughput", {"patterns": alone}, near)
+
+
 #: What reads the questions of each scenario.
 _SCENARIOS: Mapping[str, Callable[[Json], RequestedConditions | None]] = {
     "dma": _dma,
     "machine": _machine,
+    "match": _match,
     "network": _network,
 }

@@ -16,6 +16,8 @@ Ours = TypeVar("Ours")
 #: The most published figures beside one operation.
 FIGURES_MAX = 8
 
+#: How a published figure's key or device begins that is a machine.
+_MACHINE = re.compile(r"(BF-|OCTEON|host|DPU)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|KB|MB|GB|B)?$")
 _BYTES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -82,17 +84,20 @@ def figure(fact: Json, published: Json, device: str, what: str, differs: Sequenc
     )
 
 
+def machine_of(fact: Json, one: Json) -> tuple[str, list[str]]:
+    """The machine of one of a fact's figures, and the other keys of the figure."""
+    keys = [str(key) for key in one["path"]]
+    if keys and _MACHINE.match(keys[0]):
+        return keys[0], keys[1:]
+    return str(fact["device"]), keys
+
+
 def size_bytes(text: str) -> float:
     """A size as questions write it: `64 KiB`, or bytes."""
     found = _SIZE.match(text.strip())
     if found is None:
         return float(text)
     return float(found[1]) * _BYTES[found[2] or "B"]
-
-
-def study(fact: Json) -> str:
-    """The first part of a fact's name."""
-    return formatting.clean(str(fact["id"]).split(".", 1)[0], 120)
 
 
 def studies(facts: Sequence[Json], figures: Sequence[Figure]) -> tuple[tuple[str, str], ...]:

@@ -20,8 +20,8 @@ from overside.report.published.figures import (
     in_turn,
     size_bytes,
     studies,
-    study,
 )
+from overside.report.published.study import said
 from overside.report.sweeps import Point, Series, Sweep
 from overside.tasks.offload import QUERIES
 
@@ -34,18 +34,8 @@ CODECS = {
     "lz4": ("lz4",),
 }
 
-#: The data sets of studies whose facts do not repeat them, by the first part of a fact's name.
-DATA = {
-    ("coproc", "compress"): "the Silesia corpus",
-    ("coproc", "decompress"): "the Silesia corpus",
-    ("coproc", "match"): "records of US traffic accidents",
-}
-
 #: The study of co-processing cuts DEFLATE inputs to this length.
 CUT_BYTES = 2 << 20
-#: What its study's CPU target was.
-_CPU_LEG = re.compile(r"CPU leg = ([^;,]+)")
-_LEVEL = re.compile(r"levels?\s+(\d+(?:\s*-\s*\d+)?)", re.IGNORECASE)
 
 
 def comparisons(view: RunView, facts: Sequence[Json]) -> list[Comparison]:
@@ -129,16 +119,16 @@ def _split_differences(
     yield f"on {formatting.clean(fact['device'], 80)}; here on {here}"
     if point.asked != share:
         yield f"{share:g} % on the device; here {point.asked:g} %"
-    target = _CPU_LEG.search(str(fact["conditions"]))
     if point.asked != 100.0:
-        there = f"was {formatting.clean(target[1], 80)}" if target else "is not stated"
+        target = said(fact["id"]).get("cpu")
+        there = f"was {target}" if target else "is not stated"
         yield f"the CPU target {there}; here {sweep.cpu or 'none'}"
     chunk = sweep.chunk_bytes
     if chunk is not None and codec == "lz4":
         yield f"whole files; here chunks of {formatting.size(chunk)}"
     elif chunk is not None and chunk != CUT_BYTES:
         yield f"inputs of {formatting.size(CUT_BYTES)}; here chunks of {formatting.size(chunk)}"
-    if "uncompressed" not in str(fact["conditions"]).lower() and fact.get("basis") is None:
+    if fact.get("basis") is None:
         yield "does not say which side’s bytes it counts; here the uncompressed"
     data = formatting.clean(point.test.parameters.get("data") or "its own data", 80)
     if "silesia" not in data.lower():
@@ -199,10 +189,6 @@ def _same_work(one: Json, advice: Advice) -> Json:
     return {}
 
 
-def _text(fact: Json) -> str:
-    return f"{fact['metric']}; {fact['conditions']}"
-
-
 def _size(keys: Json) -> float | None:
     """The size of a published figure's buffers in bytes."""
     text = keys.get("buffer") if "pattern" in keys else keys.get("size")
@@ -258,9 +244,7 @@ def _basis(fact: Json, ours: Best) -> Iterator[str]:
 
 def _data(fact: Json, advice: Advice) -> Iterator[str]:
     here = formatting.clean(advice.group.parameters.get("data") or "its own data", 80)
-    there = DATA.get((study(fact), advice.group.task))
-    if "tpc-h" in _text(fact).lower():
-        there = "columns of TPC-H"
+    there = said(fact["id"]).get("data")
     if there is None:
         yield f"data not stated; here “{here}”"
     elif "silesia" not in there.lower() or "silesia" not in here.lower():
@@ -270,11 +254,11 @@ def _data(fact: Json, advice: Advice) -> Iterator[str]:
 def _level(fact: Json, advice: Advice) -> Iterator[str]:
     here = advice.group.parameters.get("level")
     mine = "the library’s own" if here is None else formatting.value(here)
-    found = _LEVEL.search(_text(fact)) or re.search(r"-(\d+)\b", fact["workload"])
-    if found is None:
+    there = said(fact["id"]).get("level")
+    if there is None:
         yield f"level not stated; here {mine}"
-    elif found[1] != mine:
-        yield f"level {found[1].replace(' ', '')}; here {mine}"
+    elif there != mine:
+        yield f"level {there}; here {mine}"
 
 
 def _setting(keys: Json, advice: Advice) -> Iterator[str]:

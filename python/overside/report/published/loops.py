@@ -7,7 +7,6 @@ place here is told first among what was different.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 
 from overside.bench.statistics import RunView, TestSummary
@@ -24,16 +23,16 @@ from overside.report.published.figures import (
     Json,
     figure,
     in_turn,
+    machine_of,
     studies,
 )
+from overside.report.published.study import said
 
 TASKS = ("dma", "memory", "network")
 #: The most published figures beside one of them: they are of several kinds.
 _SHOWN = 2 * FIGURES_MAX
 #: Sizes that differ by less are the same: studies write KB for KiB.
 _SAME_SIZE = 1.1
-#: How a published figure's key or device begins that is a machine.
-_MACHINE = re.compile(r"(BF-|OCTEON|host|DPU)")
 _HERE = {
     "engine": "a thread of this machine that copies within its memory: no engine, no PCIe",
     "caller": "a copy by whoever starts it, within this machine’s memory: no engine, no PCIe",
@@ -93,8 +92,7 @@ def _figures(
         other = _other(wanted, test, tests)
         if wanted.against and other is None:
             continue
-        keys = list(one["path"])
-        machine = keys.pop(0) if keys and _MACHINE.match(keys[0]) else fact["device"]
+        machine, keys = machine_of(fact, one)
         what = ", ".join([f"{fact['workload']}: {fact['metric']}", *keys])
         differs = tuple(_differences(fact, machine, wanted, test))
         yield figure(fact, one, machine, what, differs), _ours(view, wanted, test, other)
@@ -292,10 +290,8 @@ def _counts(wanted: RequestedConditions, test: TestSummary) -> Iterator[str]:
 
 def _methods(fact: Json, wanted: RequestedConditions) -> Iterator[str]:
     """Another program, and another way to count."""
-    text = f"{fact['workload']} {fact['conditions']}"
-    if "sysbench" in text:
-        yield "by sysbench; here a loop of Overside’s own"
-    if "tinymembench" in text:
-        yield "by tinymembench, what a read takes beyond the first cache; here all of it"
+    program = said(fact["id"]).get("program")
+    if program is not None:
+        yield program
     if wanted.metric == "best_bandwidth":
         yield "STREAM’s own loops; here the same kernels, of the fastest pass as STREAM tells"

@@ -97,7 +97,7 @@ fn a_card_with_rules_brings_datagrams_to_the_queues_of_their_ports() {
 fn frames_that_are_sent_to_a_loopback_port_come_back() {
     let open = || match EthernetPort::open("net_ring0", 2, 256) {
         Ok(opened) => Some(opened),
-        Err(DpdkError::NotBuilt | DpdkError::Load(_)) => None,
+        Err(DpdkError::Unavailable(_)) => None,
         Err(error) => panic!("{error}"),
     };
     // A port can be opened again when it is gone.

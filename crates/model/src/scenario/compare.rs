@@ -1,0 +1,140 @@
+//! Which of a scenario's options is better than its baseline: what a report opens with.
+//!
+//! Rows that differ in nothing but one key are options of one choice. Each is compared with the
+//! row of the baseline by one figure, as advice compares a device with the CPU.
+
+use serde::{Deserialize, Serialize};
+
+use super::report::{Better, Metric, Row};
+use crate::advice::Comparison;
+use crate::{Answer, Interval};
+
+/// How rows are compared, as `scenarios.toml` declares it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compare {
+    /// The figure that decides.
+    pub figure: String,
+    /// The key whose values are the options.
+    pub key: Option<String>,
+    /// The value of the key that the others are compared with; without a key, words for what each
+    /// row is compared with.
+    pub baseline: String,
+    /// Without a key: the figure of the same row to compare with. Without this too, the figure is
+    /// a ratio itself.
+    pub over: Option<String>,
+}
+
+/// A row beside its baseline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ComparedRow {
+    /// The option; absent where rows have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub option: Option<String>,
+    /// What else it is about: labels that the baseline shares.
+    pub conditions: Vec<(String, String)>,
+    /// How many times as good it is.
+    #[serde(flatten)]
+    pub comparison: Comparison,
+    /// Part of the host's cores that it saves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_cpu_saved: Option<Interval>,
+}
+
+/// All rows beside their baselines.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ComparedRows {
+    /// By what.
+    #[serde(flatten)]
+    pub by: Compare,
+    /// In the order of the report.
+    pub rows: Vec<ComparedRow>,
+}
+
+/// A row's value of a key, and its other labels.
+type Choice<'a> = (Option<&'a str>, Vec<&'a (String, String)>);
+
+impl Compare {
+    /// Compares the rows that have a baseline; nothing if none has.
+    pub(super) fn rows(&self, rows: &[Row]) -> Option<ComparedRows> {
+        let compared: Vec<ComparedRow> = match &self.key {
+            Some(_) => rows
+                .iter()
+                .filter_map(|row| self.option(row, rows))
+                .collect(),
+            None => rows.iter().filter_map(|row| self.itself(row)).collect(),
+        };
+        (!compared.is_empty()).then(|| ComparedRows {
+            by: self.clone(),
+            rows: compared,
+        })
+    }
+
+    fn option(&self, row: &Row, rows: &[Row]) -> Option<ComparedRow> {
+        let (option, conditions) = self.choice(row);
+        let option = option.filter(|value| *value != self.baseline)?;
+        let is_baseline =
+            |other: &&Row| self.choice(other) == (Some(self.baseline.as_str()), conditions.clone());
+        let baseline = rows.iter().find(is_baseline)?;
+        let (mine, other) = (
+            self.metric(row, &self.figure)?,
+            self.metric(baseline, &self.figure)?,
+        );
+        let comparison = match mine.kind.better {
+            Better::Lower => Comparison::modelled(&other.answer, &mine.answer),
+            Better::Higher | Better::Neither => Comparison::modelled(&mine.answer, &other.answer),
+        };
+        Some(ComparedRow {
+            option: Some(option.into()),
+            conditions: conditions.into_iter().cloned().collect(),
+            comparison,
+            host_cpu_saved: saved(row, baseline),
+        })
+    }
+
+    fn itself(&self, row: &Row) -> Option<ComparedRow> {
+        let mine = self.metric(row, &self.figure)?;
+        let comparison = match &self.over {
+            Some(over) => Comparison::modelled(&mine.answer, &self.metric(row, over)?.answer),
+            None => Comparison::of(&mine.answer),
+        };
+        Some(ComparedRow {
+            option: None,
+            conditions: row.labels.clone(),
+            comparison,
+            host_cpu_saved: None,
+        })
+    }
+
+    fn choice<'a>(&self, row: &'a Row) -> Choice<'a> {
+        let is_key = |label: &&(String, String)| self.key.as_ref() == Some(&label.0);
+        let own = row
+            .labels
+            .iter()
+            .find(is_key)
+            .map(|(_, value)| value.as_str());
+        (
+            own,
+            row.labels.iter().filter(|label| !is_key(label)).collect(),
+        )
+    }
+
+    fn metric<'a>(&self, row: &'a Row, name: &str) -> Option<&'a Metric> {
+        row.shown().find(|one| one.kind.name == name)
+    }
+}
+
+/// The part of a baseline's host cores that a row does without.
+fn saved(row: &Row, baseline: &Row) -> Option<Interval> {
+    let cores = |row: &Row| -> Option<Interval> {
+        let answer: &Answer = &row.host_cores.as_ref()?.answer;
+        Some(answer.as_ref().ok()?.interval)
+    };
+    let (mine, other) = (cores(row)?, cores(baseline)?);
+    let part = (other.low > 0.0).then(|| mine.over(other))?;
+    Some(Interval {
+        low: 1.0 - part.high,
+        typ: 1.0 - part.typ,
+        high: 1.0 - part.low,
+    })
+}
