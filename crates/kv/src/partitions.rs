@@ -118,11 +118,10 @@ pub fn connect_sides(
     let mut pairs = VecDeque::from(Channel::pairs(here * (here - 1), CHANNEL)?);
     let mailboxes: Vec<_> = (0..here).map(|_| Arc::new(Mailbox::default())).collect();
     // What a partition has of its own, as connections with replicas, rings the same one.
-    let bell = |partition: &Box<dyn Backing + Send>| match partition.bell() {
+    let bells = partitions.iter().map(|partition| match partition.bell() {
         Some(bell) => Ok(bell),
         None => Bell::new().map(Arc::new),
-    };
-    let bells = partitions.iter().map(bell);
+    });
     let bells = bells.collect::<io::Result<Vec<_>>>()?;
     let is_changing_role = Arc::new(AtomicBool::new(false));
     let mut peers: Vec<Vec<Option<Peer>>> = Vec::new();

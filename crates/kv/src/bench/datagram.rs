@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use slab::Slab;
 
@@ -18,8 +18,6 @@ use crate::{Answer, Condition, Expiry, Operation, Request, herd};
 
 /// Of an answer or a request and their datagram, beside key and value.
 const OVERHEAD_BYTES: usize = 128;
-/// Between two looks for the first answer.
-const GREETING_PAUSE: Duration = Duration::from_micros(20);
 /// Longest key and value together.
 pub(super) fn record_max_bytes(protocol: ProtocolKind) -> usize {
     match protocol {
@@ -155,6 +153,17 @@ pub(super) struct DatagramConnection {
     outstanding: Slab<Outstanding>,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// What is asked once the first answer has said how many partitions the server has: before that, requests would
+    /// come to cores that do not have their keys.
+    held: Vec<Held>,
+}
+
+/// A request that waits for the first answer: its token, its key, and the value if it is to be stored.
+#[derive(Debug)]
+struct Held {
+    token: u64,
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
 }
 
 impl DatagramConnection {
@@ -177,7 +186,7 @@ impl DatagramConnection {
         };
         let (count, seed) = (settings.records.count, settings.seed);
         let connections = (settings.connections * settings.generator.count) as u64;
-        let mut connection = Self {
+        Ok(Self {
             transport,
             buffers: ReceiveBuffers::new(),
             exchange: Exchange::new(options),
@@ -187,37 +196,8 @@ impl DatagramConnection {
             outstanding: Slab::new(),
             key: Vec::new(),
             value: Vec::new(),
-        };
-        connection.greet()?;
-        Ok(connection)
-    }
-
-    /// Asks for a key, so that from the first request that counts on datagrams are packed for the server's
-    /// partitions.
-    fn greet(&mut self) -> Result<(), BenchError> {
-        self.settings.records.key(0, &mut self.key);
-        let request = Request {
-            key: &self.key,
-            hash: 0,
-            operation: Operation::Get,
-        };
-        let asked = self.exchange.ask(&request, 0);
-        asked.map_err(|error| self.broken(error))?;
-        while !self.exchange.is_idle() {
-            self.flush()?;
-            let now_ns = self.now_ns();
-            let (exchange, mut broken) = (&mut self.exchange, None);
-            let received = self.transport.receive(&mut self.buffers, &mut |datagram| {
-                let taken = exchange.receive(datagram, now_ns, &mut |_, _| {});
-                broken = taken.err().or(broken);
-            });
-            received.map_err(|error| self.failed(error))?;
-            if let Some(error) = broken {
-                return Err(self.broken(error));
-            }
-            std::thread::sleep(GREETING_PAUSE);
-        }
-        Ok(())
+            held: Vec::new(),
+        })
     }
 
     fn now_ns(&self) -> u64 {
@@ -283,23 +263,20 @@ impl DatagramConnection {
 
     /// Asks with the key, and the value if it is to be stored.
     fn put(&mut self, outstanding: Outstanding) -> Result<(), BenchError> {
-        let operation = match outstanding.expect {
-            Expect::Value | Expect::ValueToUpdate => Operation::Get,
-            Expect::Stored => Operation::Set {
-                value: &self.value,
-                flags: 0,
-                expiry: Expiry::Never,
-                condition: Condition::Always,
-                return_old: false,
-            },
-        };
-        let request = Request {
-            key: &self.key,
-            hash: 0,
-            operation,
+        let value = match outstanding.expect {
+            Expect::Value | Expect::ValueToUpdate => None,
+            Expect::Stored => Some(&*self.value),
         };
         let token = self.outstanding.insert(outstanding) as u64;
-        let asked = self.exchange.ask(&request, token);
+        if self.exchange.steering().is_none() && self.outstanding.len() > 1 {
+            self.held.push(Held {
+                token,
+                key: self.key.clone(),
+                value: value.map(<[u8]>::to_vec),
+            });
+            return Ok(());
+        }
+        let asked = ask(&mut self.exchange, token, &self.key, value);
         asked.map_err(|error| self.broken(error))
     }
 
@@ -354,6 +331,13 @@ impl DatagramConnection {
         if let Some(error) = broken {
             return Err(self.broken(error));
         }
+        if self.exchange.steering().is_some() {
+            for held in std::mem::take(&mut self.held) {
+                let value = held.value.as_deref();
+                let asked = ask(&mut self.exchange, held.token, &held.key, value);
+                asked.map_err(|error| self.broken(error))?;
+            }
+        }
         if let Some(answer) = refused {
             let address = self.settings.address.to_string();
             return Err(BenchError::Answer { address, answer });
@@ -371,4 +355,26 @@ impl DatagramConnection {
         }
         Ok(counts)
     }
+}
+
+/// Asks for a key's value, or has it stored.
+fn ask(
+    exchange: &mut Exchange,
+    token: u64,
+    key: &[u8],
+    value: Option<&[u8]>,
+) -> Result<(), ExchangeError> {
+    let operation = value.map_or(Operation::Get, |value| Operation::Set {
+        value,
+        flags: 0,
+        expiry: Expiry::Never,
+        condition: Condition::Always,
+        return_old: false,
+    });
+    let request = Request {
+        key,
+        hash: 0,
+        operation,
+    };
+    exchange.ask(&request, token)
 }

@@ -12,9 +12,9 @@ use crate::server::{Backing, PAUSE, TICK_MS};
 
 /// How long nothing may come before it sleeps: about as long as to sleep and to be woken takes.
 const POLL_MAX: Duration = Duration::from_micros(10);
-/// Longest gap that counts for what is expected: so it pays to look as long as a quarter of the gaps are short, however
-/// long the others are.
-const GAP_MAX: Duration = Duration::from_micros(25);
+/// It looks for the next message if a quarter of the looks found one lately, and else one time in eight.
+const WORTH_LOOKING: f32 = 0.25;
+const SKIPS: u32 = 7;
 /// Longest sleep: whether to end, and who has come again, is looked at between sleeps.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 
@@ -114,23 +114,39 @@ impl Askers {
     }
 }
 
-/// How long nothing came between messages lately: a moving average, by which the loop knows whether to look for the
-/// next one or to sleep at once.
-#[derive(Default)]
-struct Gaps(Duration);
+/// Whether looking for the next message pays, or it is better to sleep at once: the share of looks that found one, a
+/// moving average. Sleeps say nothing of that, since waking takes as long as what they would tell.
+struct Looks {
+    found: f32,
+    skipped: u32,
+}
 
-impl Gaps {
-    fn add(&mut self, gap: Duration) {
-        self.0 = (self.0 * 7 + gap.min(GAP_MAX)) / 8;
-    }
-
-    /// How long it pays to look. A gap that was slept through has the time in it that waking took.
-    fn worth_polling(&self) -> Duration {
-        match self.0 < 2 * POLL_MAX {
-            true => POLL_MAX,
-            false => Duration::ZERO,
+impl Default for Looks {
+    fn default() -> Self {
+        Self {
+            found: 1.0,
+            skipped: 0,
         }
     }
+}
+
+impl Looks {
+    /// Whether to look this time.
+    fn begin(&mut self) -> bool {
+        let looks = self.found >= WORTH_LOOKING || self.skipped >= SKIPS;
+        self.skipped = if looks { 0 } else { self.skipped + 1 };
+        looks
+    }
+
+    fn end(&mut self, found: bool) {
+        self.found += (f32::from(u8::from(found)) - self.found) / 8.0;
+    }
+}
+
+/// What it does while nobody asks.
+enum Idle {
+    LooksSince(Instant),
+    Sleeps,
 }
 
 /// Serves the askers, one message of each in turn, until `stop`, or until the other side is lost and does
@@ -145,8 +161,8 @@ pub fn serve(
     (busy_polls, on_loss): (bool, &OnLoss),
     stop: &AtomicBool,
 ) -> Result<(), OffloadError> {
-    let mut idle_since: Option<Instant> = None;
-    let mut gaps = Gaps::default();
+    let mut idle: Option<Idle> = None;
+    let mut looks = Looks::default();
     let mut next_tick_ms = clock.now_ms();
     while !stop.load(Ordering::Relaxed) {
         let now = Instant::now();
@@ -158,15 +174,24 @@ pub fn serve(
             askers.check(on_loss)?;
         }
         if any {
-            if let Some(since) = idle_since.take() {
-                gaps.add(now.saturating_duration_since(since));
+            if let Some(Idle::LooksSince(_)) = idle.take() {
+                looks.end(true);
             }
             continue;
         }
-        let idle = now.saturating_duration_since(*idle_since.get_or_insert(now));
-        match busy_polls || idle < gaps.worth_polling() {
-            true => std::hint::spin_loop(),
-            false => {
+        let state = idle.get_or_insert_with(|| match looks.begin() {
+            true => Idle::LooksSince(now),
+            false => Idle::Sleeps,
+        });
+        if let Idle::LooksSince(since) = *state
+            && now.saturating_duration_since(since) >= POLL_MAX
+        {
+            looks.end(false);
+            *state = Idle::Sleeps;
+        }
+        match (busy_polls, state) {
+            (true, _) | (_, Idle::LooksSince(_)) => std::hint::spin_loop(),
+            (false, Idle::Sleeps) => {
                 let tick = Duration::from_millis(next_tick_ms.saturating_sub(now_ms));
                 askers.sleep(tick.min(SLEEP_MAX), on_loss)?;
             }
@@ -177,26 +202,29 @@ pub fn serve(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use super::{Looks, SKIPS};
 
-    use super::{GAP_MAX, Gaps, POLL_MAX};
+    /// How many of so many times it looks, if that finds something.
+    fn looks(looks: &mut Looks, times: u32, found: bool) -> u32 {
+        let look = |_: &u32| {
+            let does = looks.begin();
+            if does {
+                looks.end(found);
+            }
+            does
+        };
+        (0..times).filter(look).count() as u32
+    }
 
     #[test]
-    fn it_looks_for_messages_while_they_follow_each_other_closely() {
-        let mut gaps = Gaps::default();
-        let (close, far) = (Duration::from_micros(2), Duration::from_secs(1));
+    fn it_looks_for_messages_while_that_finds_some() {
+        let mut all = Looks::default();
         for _ in 0..3 {
-            assert_eq!(gaps.worth_polling(), POLL_MAX);
-            (0..100).for_each(|_| gaps.add(far));
-            assert_eq!(gaps.worth_polling(), Duration::ZERO);
-            // However long the pause was.
-            assert!(gaps.0 <= GAP_MAX);
-            for _ in 0..16 {
-                gaps.add(far);
-                gaps.add(close);
-            }
-            assert_eq!(gaps.worth_polling(), POLL_MAX);
-            (0..16).for_each(|_| gaps.add(close));
+            assert_eq!(looks(&mut all, 100, true), 100);
+            assert!(looks(&mut all, 100, false) < 40);
+            assert_eq!(looks(&mut all, 80, false), 80 / (SKIPS + 1));
+            // It is seen soon that they follow each other closely again.
+            assert!(looks(&mut all, 100, true) > 60);
         }
     }
 }
