@@ -92,7 +92,8 @@ class Verdict:
     is_one_size: bool
     #: What holds for other sizes; empty if nothing else does.
     elsewhere: str
-    #: From which size the device is faster one buffer at a time, in words; empty if not known.
+    #: From which size the device is faster than one core with one buffer at a time, in words; empty
+    #: if that is not known.
     one_at_a_time: str
     #: Host CPU saved, in words; empty if not known.
     saved: str
@@ -130,7 +131,7 @@ class Verdict:
         if self.against_host is not None or self.elsewhere:
             parts.append(self.sizes)
         if self.one_at_a_time:
-            parts.append(f"one at a time faster {self.one_at_a_time}")
+            parts.append(f"one at a time faster than a core {self.one_at_a_time}")
         if self.saved:
             parts.append(self.saved)
         return "; ".join(parts) + "."
@@ -143,7 +144,9 @@ class Verdict:
             return "how much faster is unknown"
         ratio = self.against_host if self.together is None else self.together
         text = f"{ratio} {self._every} from {formatting.size(self.from_bytes)}"
-        return f"{text}, one at a time {self.one_at_a_time}" if self.one_at_a_time else text
+        if not self.one_at_a_time:
+            return text
+        return f"{text}; one at a time faster than a core {self.one_at_a_time}"
 
     @property
     def _every(self) -> str:
@@ -312,21 +315,25 @@ class _Context:
             below_bytes=ranges[last].get("below_bytes"),
             is_one_size=self.asked["buffer_bytes"] is not None,
             elsewhere=_elsewhere(ranges, first, last),
-            one_at_a_time=_one_at_a_time(target),
+            one_at_a_time=_one_at_a_time(self._of_core(place, target)),
             saved=saved_words(part.get("host_cpu_saved")),
             confidence=_confidence(is_measured, reasons, self.noise),
             reasons=tuple(reasons),
             next_step=self._next(decision, is_measured, is_uncertain, target, part),
         )
 
-    def _against_core(self, place: int, target: Json, from_bytes: int) -> Ratio | None:
+    def _of_core(self, place: int, target: Json) -> Json | None:
+        """The same target of the answer with one core in the place of all."""
         if place >= len(self.core["operations"]):
             return None
-        for one in self.core["operations"][place]["targets"]:
-            if one["name"] == target["name"] and one["provenance"] == target["provenance"]:
-                at = [part for part in one["ranges"] if part["from_bytes"] <= from_bytes]
-                return Ratio.of(at[-1]["c1"]) if at else None
-        return None
+        same = (target["name"], target["provenance"])
+        targets: list[Json] = self.core["operations"][place]["targets"]
+        return next((one for one in targets if (one["name"], one["provenance"]) == same), None)
+
+    def _against_core(self, place: int, target: Json, from_bytes: int) -> Ratio | None:
+        one = self._of_core(place, target)
+        at = [part for part in one["ranges"] if part["from_bytes"] <= from_bytes] if one else []
+        return Ratio.of(at[-1]["c1"]) if at else None
 
     def _doubts(
         self,
@@ -408,8 +415,8 @@ def _alike(ranges: Sequence[Json], chosen: int) -> tuple[int, int]:
     return first, last
 
 
-def _one_at_a_time(target: Json) -> str:
-    even = target.get("pays_from")
+def _one_at_a_time(target: Json | None) -> str:
+    even = target.get("pays_from") if target is not None else None
     return break_even.text(even) if even and even["kind"] == "range" else ""
 
 
