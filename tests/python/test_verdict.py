@@ -180,7 +180,7 @@ def test_cards_that_were_not_measured_are_modelled_and_of_low_confidence() -> No
     assert [text.partition(" cannot")[0] for text in found.unable] == ["BlueField-3"]
     assert "Compress to DEFLATE" in found.unable[0]
     # Jobs that were published whole bound the size from above.
-    assert "one at a time faster than a core from" in found.verdicts[0].brief
+    assert found.verdicts[0].bound.startswith("one at a time faster than a core from")
     assert "at the latest" in found.verdicts[0].figures
     assert found.folded == ()
 

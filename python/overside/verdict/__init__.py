@@ -130,7 +130,7 @@ def _decided(verdicts: list[Verdict]) -> str:
     for one in verdicts:
         groups.setdefault((one.decision, one.is_amount_uncertain), []).append(one)
     parts = [
-        f"{text}{f', {decision.UNCERTAIN}' if is_uncertain else ''}: "
+        f"{f'{name.capitalize()}, {decision.UNCERTAIN}' if is_uncertain else text}: "
         f"{_subjects(groups[name, is_uncertain], verdicts)}"
         for name, text in decision.HEADLINES.items()
         for is_uncertain in (False, True)

@@ -113,7 +113,7 @@ class Verdict:
         """The decision: `cannot tell yet, leaning to offload`, or `offload, amount uncertain`."""
         text = DECISIONS[self.decision]
         if self.is_amount_uncertain:
-            return f"{text}, {UNCERTAIN}"
+            return f"{self.decision}, {UNCERTAIN}"
         return f"{text}, leaning to {LEANINGS[self.leaning]}" if self.leaning else text
 
     @property
@@ -130,8 +130,8 @@ class Verdict:
             parts.append(f"with the cores {self.together}")
         if self.against_host is not None or self.elsewhere:
             parts.append(self.sizes)
-        if self.one_at_a_time:
-            parts.append(f"one at a time faster than a core {self.one_at_a_time}")
+        if self.bound:
+            parts.append(self.bound)
         if self.saved:
             parts.append(self.saved)
         return "; ".join(parts) + "."
@@ -143,10 +143,13 @@ class Verdict:
         if self.against_host is None:
             return "how much faster is unknown"
         ratio = self.against_host if self.together is None else self.together
-        text = f"{ratio} {self._every} from {formatting.size(self.from_bytes)}"
-        if not self.one_at_a_time:
-            return text
-        return f"{text}; one at a time faster than a core {self.one_at_a_time}"
+        return f"{ratio} {self._every} from {formatting.size(self.from_bytes)}"
+
+    @property
+    def bound(self) -> str:
+        """`one at a time faster than a core from 212 KiB at the latest`; empty if not known."""
+        known = self.one_at_a_time
+        return f"one at a time faster than a core {known}" if known else ""
 
     @property
     def _every(self) -> str:
