@@ -133,6 +133,7 @@ fn native_verbs_list_their_options() {
         ("devices", &["devices", "--help"]),
         ("flow", &["flow", "--help"]),
         ("flow_bench", &["flow", "bench", "--help"]),
+        ("flow_bench_service", &["flow", "bench-service", "--help"]),
         ("flow_enlarge", &["flow", "enlarge", "--help"]),
         ("flow_generate", &["flow", "generate", "--help"]),
         ("flow_partition", &["flow", "partition", "--help"]),

@@ -1,0 +1,149 @@
+"""Outputs in a bucket of moto's server, which verifies signatures as the store does.
+
+Skipped where `moto_server` is not on the path: `pip install 'moto[server]'`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+import pytest
+from command import PATIENCE_S, native
+from flow_service import Producer, batch, definition, flow_service, ids
+
+MOTO = shutil.which("moto_server")
+pytestmark = pytest.mark.skipif(MOTO is None, reason="no moto_server: pip install 'moto[server]'")
+
+#: A space has to be escaped in what is signed.
+OUTPUT = '\n[outputs.kept]\nto = "s3://bucket/a b/c"\nformat = "parquet"\ncodec = "zstd"\n'
+STAGE = '[[stages]]\npartition = { key = "id", by = "bits:1" }\n'
+ALLOWED = (
+    '{"Version": "2012-10-17",'
+    ' "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}'
+)
+
+
+class Store:
+    """A server with one user and one bucket."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._iam("CreateUser")
+        said = self._iam("CreateAccessKey")
+        key, secret = (
+            said.partition(f"<{name}>")[2].partition("<")[0]
+            for name in ("AccessKeyId", "SecretAccessKey")
+        )
+        self._iam("PutUserPolicy", PolicyName="all", PolicyDocument=ALLOWED)
+        self.variables = {
+            "AWS_ACCESS_KEY_ID": key,
+            "AWS_SECRET_ACCESS_KEY": secret,
+            "AWS_ENDPOINT_URL_S3": uri,
+            "AWS_REGION": "us-east-1",
+        }
+        self.files = pyarrow.fs.S3FileSystem(
+            access_key=key,
+            secret_key=secret,
+            endpoint_override=uri,
+            region="us-east-1",
+            allow_bucket_creation=True,
+        )
+        self.files.create_dir("bucket")
+
+    def _iam(self, action: str, **options: str) -> str:
+        """Asks as anybody, which the first three may."""
+        words = {"Action": action, "Version": "2010-05-08", "UserName": "user", **options}
+        scope = "Credential=any/20260101/us-east-1/iam/aws4_request"
+        signed = f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0"
+        request = urllib.request.Request(
+            self.uri, urllib.parse.urlencode(words).encode(), {"Authorization": signed}
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            text: str = answer.read().decode()
+            return text
+
+    def names(self) -> list[str]:
+        """The objects."""
+        everything = pyarrow.fs.FileSelector("bucket", recursive=True)
+        found = self.files.get_file_info(everything)
+        return sorted(one.path for one in found if one.type == pyarrow.fs.FileType.File)
+
+    def rows(self) -> list[int]:
+        """The ids in all of them."""
+        tables = [pq.read_table(name, filesystem=self.files) for name in self.names()]
+        return ids(pa.concat_tables(tables))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = int(taken.getsockname()[1])
+    command = [str(MOTO), "--host", "127.0.0.1", "--port", str(port)]
+    variables = os.environ | {"INITIAL_NO_AUTH_ACTION_COUNT": "3"}
+    log = (tmp_path / "moto.log").open("w")
+    with log, subprocess.Popen(command, env=variables, stdout=log, stderr=log) as process:
+        try:
+            end = time.monotonic() + PATIENCE_S
+            while time.monotonic() < end:
+                try:
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/moto-api/", timeout=5).close()
+                    break
+                except OSError:
+                    time.sleep(0.1)
+            yield Store(f"http://127.0.0.1:{port}")
+        finally:
+            process.terminate()
+
+
+def run(*words: str | Path, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Runs a pipeline on files."""
+    return subprocess.run(
+        [*native(), "flow", "run", *map(str, words)],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def test_a_run_writes_objects_that_another_client_reads(store: Store, tmp_path: Path) -> None:
+    with pa.ipc.new_file(str(tmp_path / "in.arrow"), batch(0).schema) as file:
+        file.write_batch(batch(0, 1000))
+    pipeline = definition(tmp_path, STAGE + '[input]\nfiles = ["in.arrow"]\n' + OUTPUT)
+    wrong = run(pipeline, variables={**store.variables, "AWS_SECRET_ACCESS_KEY": "wrong"})
+    assert wrong.returncode == 2
+    assert "SignatureDoesNotMatch" in wrong.stderr
+    assert store.names() == []
+    done = run(pipeline, variables=store.variables)
+    assert done.returncode == 0, done.stderr
+    assert store.names() == [f"bucket/a b/c/part-{part}.parquet" for part in (0, 1)]
+    assert sorted(store.rows()) == list(range(1000))
+    again = run(pipeline, variables=store.variables)
+    assert again.returncode == 2
+    assert "exists" in again.stderr
+    assert run(pipeline, "--force", variables=store.variables).returncode == 0
+
+
+def test_what_a_service_acknowledged_is_in_the_bucket(store: Store, tmp_path: Path) -> None:
+    pipeline = definition(tmp_path, STAGE + OUTPUT)
+    with mock.patch.dict(os.environ, store.variables), flow_service(pipeline) as service:
+        producer = Producer(service, "sensor")
+        for sequence in range(20):
+            producer.send(sequence)
+        producer.close()
+        assert (producer.acknowledged, producer.error) == (19, None)
+        service.kill()
+    assert sorted(store.rows()) == list(range(2000))
