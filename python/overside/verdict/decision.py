@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from overside import advise
 from overside.advise import Query
-from overside.bench.box import ready_made
+from overside.bench.box import box_name
 from overside.bench.statistics import RunView
 from overside.errors import UserError
 from overside.report import best, break_even, formatting
@@ -332,9 +332,7 @@ class _Context:
     def _next(self, decision: str, meant: str, is_measured: bool, target: Json, part: Json) -> str:
         if self.view is None:
             return "`overside run quick` measures this host's cores"
-        path = self.view.manifest.get("box_path") or "BOX"
-        named = (name for name, ready in ready_made().items() if str(ready) == path)
-        box = formatting.clean(next(named, path), 200)
+        box = formatting.clean(box_name(self.view.manifest.get("box_path") or "BOX"), 200)
         if self.noise:
             return f"`overside run {box}` on a quiet machine"
         if decision == "cpu":
