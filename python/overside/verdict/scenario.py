@@ -130,8 +130,8 @@ class _Words:
 
 def _is_lower(rows: Sequence[Json], name: str) -> bool:
     """Whether less of a figure is better."""
-    figures = (one for row in rows for one in figures(row) if one["name"] == name)
-    return next((bool(one["better"] == "lower") for one in figures), False)
+    same = (one for row in rows for one in figures(row) if one["name"] == name)
+    return next((bool(one["better"] == "lower") for one in same), False)
 
 
 def _where(conditions: Conditions) -> str:
