@@ -447,10 +447,11 @@ def simulate(
     text: str | None,
     settings: list[tuple[str, str]],
     profile: tuple[str, str | None] | None,
+    measured: tuple[str, str] | None = None,
 ) -> str:
     """The report of a scenario as JSON, from the file `text` called `name`, or else from the
-    preset or scenario `name`. `profile` is a name, or a file's name and text. Raises
-    `ValueError`."""
+    preset or scenario `name`. `profile` is a name, or a file's name and text; `measured` is the
+    profile of a machine that a run measured. Raises `ValueError`."""
 
 def facts(
     words: list[str],

@@ -262,9 +262,10 @@ def _rate_of(test: TestSummary, scale: float) -> tuple[TestSummary, Json]:
 
 
 def _library(test: TestSummary) -> str:
-    """`ISA-L level 1`."""
-    level = test.parameters.get("level")
-    return f"{groups.library(test)} level {level}" if level is not None else groups.library(test)
+    """`ISA-L level 1, system data`."""
+    level, data = test.parameters.get("level"), test.parameters.get("data")
+    text = groups.library(test) + (f" level {level}" if level is not None else "")
+    return f"{text}, {os.path.basename(str(data))} data" if data else text
 
 
 def _median(test: TestSummary) -> float:

@@ -153,7 +153,7 @@ def test_a_profile_that_is_none_is_named_with_the_remedy(
     absent = overside("simulate", "kv", "--from", "nothing.json", cwd=tmp_path, code=2)
     assert "name a JSON file" in absent.stderr
     other = overside("simulate", "dma", "--from", profile(tmp_path), cwd=tmp_path, code=2)
-    assert "--from belongs to `simulate kv`" in other.stderr
+    assert "is neither a run nor a profile, and dma reads no other file" in other.stderr
 
 
 def test_the_verdict_comes_first(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Values};
 
 /// The card of that study.
 const CARD: &str = "bf2-vpi";
-const HOST: &str = "host-bitar";
 
 /// What the host compresses with, and with how many of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +28,9 @@ fn speedup(
     against: Against,
 ) -> Result<f64, MissingParameter> {
     let own = against.name(way);
-    if values.has(&own) {
-        return values.get(&own);
+    if let Some(own) = reach.own_or(values, &own, EvidenceLevel::Application) {
+        return Ok(own);
     }
-    reach.weaken_to(EvidenceLevel::Application);
     // Threads help one codec as much as another.
     let turned = |codec, threads| Against { codec, threads }.name(way);
     let other = if against.codec == "lz4" {
@@ -67,6 +65,10 @@ fn speedup(
 pub(crate) enum Figures {
     /// Speed-up of the engine over the host's codec: direction, codec, one thread or all.
     Speedup(&'static str, &'static str, &'static str),
+    /// The same where the card's own cores drive the engine.
+    FromCard(&'static str, &'static str, &'static str),
+    /// The engine, driven by the card's own cores, over the codec on as many of these.
+    OverCard(&'static str, &'static str, &'static str),
     /// What a codec leaves of the bytes; `deflate` is the engine's.
     Left(&'static str),
     /// Partitioning on the host over the card's cores.
@@ -75,9 +77,19 @@ pub(crate) enum Figures {
     Time(&'static str),
 }
 
+/// How much slower an engine is for its card's own cores than for the host.
+fn slower_from_card(values: &Values<'_>, way: &str) -> Result<f64, MissingParameter> {
+    let way = if way == "serialise" {
+        "compress"
+    } else {
+        "decompress"
+    };
+    values.get(&format!("bf2-soc/codec.deflate.{way}.split.host"))
+}
+
 /// Predicts a figure about Arrow tables.
-pub(crate) fn answer(library: &Library, figure: Figures) -> Answer {
-    predict(&evidence(library), |values, reach| {
+pub(crate) fn answer(library: &Library, host: &str, figure: Figures) -> Answer {
+    predict(&evidence(library, host), |values, reach| {
         // Of several data sets the range over them is known.
         if matches!(figure, Figures::Speedup(..) | Figures::Left(_)) {
             reach.weaken_to(EvidenceLevel::Card);
@@ -86,15 +98,26 @@ pub(crate) fn answer(library: &Library, figure: Figures) -> Answer {
             Figures::Speedup(way, codec, threads) => {
                 speedup(values, reach, way, Against { codec, threads })
             }
+            Figures::FromCard(way, codec, threads) => {
+                reach.weaken_to(EvidenceLevel::Application);
+                let from_host = speedup(values, reach, way, Against { codec, threads })?;
+                Ok(from_host / slower_from_card(values, way)?)
+            }
+            Figures::OverCard(way, codec, threads) => {
+                reach.weaken_to(EvidenceLevel::Application);
+                let from_host = speedup(values, reach, way, Against { codec, threads })?;
+                let gap = values.get(&format!("{CARD}/arrow.core.gap"))?;
+                Ok(from_host / slower_from_card(values, way)? * gap)
+            }
             Figures::Left(codec) => compressed(values, reach, codec),
             Figures::Partition => partition(values, reach),
-            Figures::Time(codec) => values.get(&format!("{HOST}/arrow.serialise.{codec}.time")),
+            Figures::Time(codec) => values.get(&format!("{host}/arrow.serialise.{codec}.time")),
         }
     })
 }
 
-fn evidence(library: &Library) -> Evidence {
-    library.evidence(&[CARD, HOST, "bf2-soc", "host-coproc-bf2"])
+fn evidence(library: &Library, host: &str) -> Evidence {
+    library.evidence(&[CARD, host, "bf2-soc", "host-coproc-bf2"])
 }
 
 /// The host's throughput over the card's cores'. How many cores each used is not published, so
@@ -109,10 +132,9 @@ fn compressed(
     codec: &str,
 ) -> Result<f64, MissingParameter> {
     let own = format!("{CARD}/arrow.left.{codec}");
-    if values.has(&own) {
-        return values.get(&own);
+    if let Some(own) = reach.own_or(values, &own, EvidenceLevel::Application) {
+        return Ok(own);
     }
-    reach.weaken_to(EvidenceLevel::Application);
     // LZ4 leaves more than DEFLATE, Zstandard less: as far as the other two are apart.
     let of = |codec: &str| values.get(&format!("{CARD}/arrow.left.{codec}"));
     match codec {

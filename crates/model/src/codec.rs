@@ -17,10 +17,10 @@ pub fn offload_rate(context_ns: f64, bytes: f64, rate: f64) -> f64 {
     bytes / offload_ns(context_ns, bytes, rate) * 1e9
 }
 
-/// The input size in bytes from which the engine is faster than a CPU of `cpu_rate` bytes a
-/// second; `None` if it never is.
-pub fn break_even_bytes(context_ns: f64, rate: f64, cpu_rate: f64) -> Option<f64> {
-    (rate > cpu_rate).then(|| context_ns / 1e9 / (1.0 / cpu_rate - 1.0 / rate))
+/// The input size in bytes from which a device is faster that takes `fixed_ns` and then
+/// `device_ns` a byte where a CPU takes `cpu_ns`; `None` if it never is. All break-evens are this.
+pub fn break_even_bytes(fixed_ns: f64, device_ns: f64, cpu_ns: f64) -> Option<f64> {
+    (cpu_ns > device_ns).then(|| fixed_ns / (cpu_ns - device_ns))
 }
 
 /// Jobs that `bytes` become if one job takes no more than `largest_bytes`.
@@ -34,10 +34,10 @@ mod tests {
 
     #[test]
     fn at_the_break_even_both_are_as_fast() {
-        let bytes = break_even_bytes(110e6, 2e9, 60e6).unwrap();
+        let bytes = break_even_bytes(110e6, 0.5, 1e3 / 60.0).unwrap();
         assert!((offload_rate(110e6, bytes, 2e9) / 60e6 - 1.0).abs() < 1e-12);
         assert!(offload_rate(110e6, bytes * 2.0, 2e9) > 60e6);
-        assert_eq!(break_even_bytes(110e6, 50e6, 60e6), None);
+        assert_eq!(break_even_bytes(110e6, 20.0, 1e3 / 60.0), None);
     }
 
     #[test]

@@ -228,7 +228,11 @@ pub fn latency(values: &Values<'_>, card: &str, transfer: &Transfer) -> Evaluati
                 return Ok((1.0 + moving) / small?);
             }
             // Where moving dominates, the ratio for short payloads hardly matters.
-            let large = large?;
+            let large = match (large, transfer.access) {
+                // The same bytes cross the same link: no ratio of long writes was published.
+                (Err(_), Access::Write) if small.is_ok() => 1.0,
+                (large, _) => large?,
+            };
             Ok(1.0 / small.unwrap_or(large) + moving / large)
         }
     }
@@ -264,6 +268,9 @@ pub(crate) fn closeness(
             }
         }
         _ if is_short => EvidenceLevel::Same,
+        _ if transfer.bytes >= SHORT_BYTES && transfer.access == Access::Write => {
+            EvidenceLevel::Application
+        }
         _ => EvidenceLevel::Card,
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
 
+use crate::codec::break_even_bytes;
 use crate::{
     Cost, CostError, Interval, OperationProfile, Profile, Quantity, Setting, Span, Sweep, Work,
     cost,
@@ -57,6 +58,21 @@ pub enum BreakEven {
 }
 
 impl BreakEven {
+    /// Against a CPU that is anything from as slow as in `slow` to as fast as in `fast`.
+    pub(crate) fn between(slow: &Outlook, fast: &Outlook) -> Self {
+        match (&slow.break_even, &fast.break_even) {
+            (Self::Range { low_bytes, .. }, Self::Range { high_bytes, .. }) => Self::Range {
+                low_bytes: *low_bytes,
+                high_bytes: *high_bytes,
+            },
+            (Self::Range { low_bytes, .. }, _) => Self::NotBelow {
+                bytes: *low_bytes,
+                missing: Vec::new(),
+            },
+            (other, _) => other.clone(),
+        }
+    }
+
     /// With a size from which jobs that were measured whole are faster, where the terms that are
     /// known give none.
     fn at_the_latest(self, bytes: u64) -> Self {
@@ -317,15 +333,11 @@ fn break_even(costs: &[(u64, Cost)], question: &OutlookQuestion, certain: bool) 
     };
     let bytes = *longest as f64;
     let cpu_ns = 1e9 / question.cpu_rate_bytes_per_s;
-    // Nanoseconds a byte that the device saves, at best and at worst.
-    let gain_high = cpu_ns - best;
-    let gain_low = cpu_ns - worst;
-    if gain_high <= 0.0 {
+    let Some(at_least) = break_even_bytes(fixed_low, best, cpu_ns) else {
         return BreakEven::Never {
             reason: "the device is slower than this CPU even without its fixed costs".into(),
         };
-    }
-    let at_least = fixed_low / gain_high;
+    };
     if at_least > bytes {
         return BreakEven::Never {
             reason: format!(
@@ -342,15 +354,15 @@ fn break_even(costs: &[(u64, Cost)], question: &OutlookQuestion, certain: bool) 
         [(shortest, _), _, ..] => *shortest as f64,
         _ => 0.0,
     };
-    let at_most = (fixed_high / gain_low).ceil().max(shortest);
-    if !missing.is_empty() || gain_low <= 0.0 || at_most > bytes {
-        return BreakEven::NotBelow {
+    let at_most = break_even_bytes(fixed_high, worst, cpu_ns).map(|at| at.ceil().max(shortest));
+    match at_most.filter(|at| missing.is_empty() && *at <= bytes) {
+        Some(at_most) => BreakEven::Range {
+            low_bytes: at_least as u64,
+            high_bytes: at_most as u64,
+        },
+        None => BreakEven::NotBelow {
             bytes: at_least as u64,
             missing,
-        };
-    }
-    BreakEven::Range {
-        low_bytes: at_least as u64,
-        high_bytes: at_most as u64,
+        },
     }
 }

@@ -27,7 +27,8 @@ pub struct Quantity {
     pub high: Option<f64>,
     /// What the numbers are counted in.
     pub unit: Unit,
-    /// Facts that say so, by their ids in the profile's table of facts.
+    /// Facts that say so, by their ids in the profile's table of facts. A file may name a figure of a
+    /// fact, as in `idio.net.derived[BF-2][SM2]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<String>,
     /// A source that is not among the facts.
@@ -39,6 +40,26 @@ pub struct Quantity {
     /// The figure that it is: the fact, and the keys inside it.
     #[serde(skip)]
     pub cites: Option<(String, Vec<String>)>,
+    /// The figures that it was derived from: a fact, and keys inside it; all of the fact without keys.
+    #[serde(skip)]
+    pub rests_on: Vec<(String, Vec<String>)>,
+}
+
+/// A figure by its name, as in `idio.net.derived[BF-2][SM2]`: the fact, and the keys inside it.
+fn figure_named(name: &str) -> Result<(String, Vec<String>), String> {
+    let Some((fact, keys)) = name.split_once('[') else {
+        return Ok((name.to_owned(), Vec::new()));
+    };
+    let keys = keys
+        .strip_suffix(']')
+        .ok_or_else(|| format!("{} has no end", quoted(name)))?;
+    let path: Vec<String> = keys.split("][").map(str::to_owned).collect();
+    let found = Facts::published().get(fact);
+    let figures = found.map(Fact::figures).unwrap_or_default();
+    if !figures.iter().any(|figure| figure.path.starts_with(&path)) {
+        return Err(format!("there is no figure {}", quoted(name)));
+    }
+    Ok((fact.to_owned(), path))
 }
 
 /// A quantity as a file has it: with its numbers, or with the figure that has them.
@@ -66,15 +87,20 @@ impl TryFrom<WrittenQuantity> for Quantity {
     type Error = String;
 
     fn try_from(written: WrittenQuantity) -> Result<Self, String> {
+        let named = written.facts.iter().map(|name| figure_named(name));
+        let rests_on: Vec<_> = named.collect::<Result<_, _>>()?;
+        let mut facts: Vec<String> = rests_on.iter().map(|(fact, _)| fact.clone()).collect();
+        facts.dedup();
         let quantity = Self {
             value: written.value,
             low: written.low,
             high: written.high,
             unit: written.unit.unwrap_or(Unit::Count),
-            facts: written.facts,
+            facts,
             citation: written.citation,
             note: written.note,
             cites: None,
+            rests_on,
         };
         let Some(fact) = written.fact else {
             if written.times.is_some() || !written.path.is_empty() {
@@ -165,6 +191,7 @@ impl Quantity {
             citation: None,
             note: None,
             cites: None,
+            rests_on: Vec::new(),
         }
     }
 

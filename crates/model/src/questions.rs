@@ -543,10 +543,10 @@ impl Question {
             metric.unit.dimension()
         };
         // Things are counted in words that are no units: `cores`, `packets`.
-        let unit = self
-            .unit
-            .or_else(|| figure.known_unit())
-            .unwrap_or(Unit::Count);
+        let own = self.unit.map(|unit| (unit, 1.0));
+        let (unit, times) = own
+            .or_else(|| figure.spelled_unit())
+            .unwrap_or((Unit::Count, 1.0));
         if unit.dimension() != dimension {
             let problem = format!(
                 "the fact counts in {}, and the answer does not",
@@ -559,11 +559,8 @@ impl Question {
             ));
         }
         let sum: f64 = figure.value.numbers().iter().sum();
-        Ok(if sum < 0.0 {
-            -unit.in_base()
-        } else {
-            unit.in_base()
-        })
+        let scale = unit.in_base() * times;
+        Ok(if sum < 0.0 { -scale } else { scale })
     }
 }
 

@@ -51,7 +51,7 @@ pub use report::{Better, Method, Metric, MetricKind, Missing, Report, Row};
 use overside_config::Error;
 use serde::Deserialize;
 
-use crate::{Answer, Library, Prediction};
+use crate::{Answer, Library, Parameter, Prediction, Profile};
 
 /// The most events that one question may simulate: a few minutes' work.
 pub const MAX_EVENTS: u64 = 2_000_000_000;
@@ -64,12 +64,24 @@ pub struct Scenario {
     pub name: String,
     /// What it answers, in a sentence without a full stop.
     pub about: String,
+    /// What it takes from a machine that was measured; nothing, if it reads no profile.
+    pub measured: Option<Measured>,
     /// What can be set. The profiles that it reads are keys too.
     pub keys: Vec<Key>,
     /// What its rows may answer with.
     pub metrics: Vec<MetricKind>,
     /// What a report opens with.
     pub compare: Option<Compare>,
+}
+
+/// What a scenario takes from a machine that was measured.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// The key that names the machine.
+    pub key: String,
+    /// What the names of the parameters begin with that are read of it.
+    pub reads: Vec<String>,
 }
 
 /// Answers one point: a row, or several (by time, by stage). What cannot be predicted is a
@@ -139,6 +151,46 @@ fn find(asked: &ScenarioArgs) -> Result<(&'static Scenario, (Rows, Events)), Err
         let error = asked.locate(Error::of_key("scenario", problem, ""));
         error.meant(&asked.scenario, &names)
     })
+}
+
+/// Sets the key that names the machine of a question to the one that was measured, unless it is set.
+///
+/// # Errors
+/// [`Error`]: the scenario reads nothing of what `own` says.
+pub fn set_measured(asked: &mut ScenarioArgs, own: &Profile) -> Result<(), Error> {
+    let (scenario, _) = find(asked)?;
+    let name = &scenario.name;
+    let Some(Measured { key, reads }) = &scenario.measured else {
+        let problem = format!("{name} reads no costs of a machine from a run");
+        let remedy = "its costs are those of `overside kv profile --json`";
+        return Err(Error::of_file(&own.name, problem, remedy));
+    };
+    let names = own.values.keys().chain(own.tables.keys());
+    let is_read = |name: &&String| reads.iter().any(|prefix| name.starts_with(prefix.as_str()));
+    if names.clone().find(is_read).is_none() {
+        let wanted = crate::PARAMETERS.iter().map(|one| one.name);
+        let mut wanted = wanted.filter(|one| reads.iter().any(|prefix| one.starts_with(prefix)));
+        let found: Vec<&str> = names.map(String::as_str).collect();
+        let found = if found.is_empty() {
+            "nothing".to_owned()
+        } else {
+            found.join(", ")
+        };
+        let problem = format!(
+            "nothing in it is of use to {name}, which reads {}: there is {found}",
+            reads
+                .iter()
+                .map(|one| format!("{one}*"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
+        let remedy = wanted.next().map_or_else(String::new, Parameter::remedy);
+        return Err(Error::of_file(&own.name, problem, remedy));
+    }
+    if !asked.values.contains_key(key) {
+        asked.set(key, &own.name);
+    }
+    Ok(())
 }
 
 /// Answers a question, all of its points.

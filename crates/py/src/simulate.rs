@@ -1,5 +1,6 @@
 //! Scenarios, asked from Python.
 
+use overside_config::Error;
 use overside_model::scenario::{self, Kind, Report, ScenarioArgs};
 use overside_model::{Library, Profile, profiles};
 use pyo3::prelude::*;
@@ -46,19 +47,21 @@ pub(crate) fn scenarios() -> PyResult<String> {
 }
 
 /// The report of a scenario. `text` is a question's file, called `name`; without it `name` is a
-/// preset or a scenario. `profile` is a name, or a file's name and text. Raises
-/// `ValueError`.
+/// preset or a scenario. `profile` is a name, or a file's name and text; `measured` is the profile
+/// of a machine that a run measured, as `profile`. Raises `ValueError`.
 #[pyfunction]
-#[pyo3(signature = (name, text, settings, profile))]
+#[pyo3(signature = (name, text, settings, profile, measured=None))]
 pub(crate) fn simulate(
     py: Python<'_>,
     name: &str,
     text: Option<&str>,
     settings: Vec<(String, String)>,
     profile: Option<(String, Option<String>)>,
+    measured: Option<(String, String)>,
 ) -> PyResult<String> {
     guarded(|| {
-        let answer = py.detach(|| answer(name, text, &settings, profile.as_ref()));
+        let answer =
+            py.detach(|| answer(name, text, &settings, profile.as_ref(), measured.as_ref()));
         serde_json::to_string(&answer.map_err(refused)?).map_err(refused)
     })
 }
@@ -68,25 +71,37 @@ fn answer(
     text: Option<&str>,
     settings: &[(String, String)],
     profile: Option<&(String, Option<String>)>,
+    measured: Option<&(String, String)>,
 ) -> Result<Report, Box<dyn std::error::Error + Send + Sync>> {
     let mut asked = match text {
         Some(text) => ScenarioArgs::parse(name, text)?,
         None => ScenarioArgs::named(name)?,
     };
     let mut known = profiles()?;
+    let mut replace = |own: Profile| {
+        known.retain(|profile| profile.name != own.name);
+        known.push(own);
+    };
     if let Some((name, text)) = profile {
         match text {
             Some(text) => {
                 let own = Profile::parse(name, text)?;
                 asked.set("profile", &own.name);
-                known.retain(|profile| profile.name != own.name);
-                known.push(own);
+                replace(own);
             }
             None => asked.set("profile", name),
         }
     }
     for (key, values) in settings {
         asked.set(key, values);
+    }
+    if let Some((name, text)) = measured {
+        let own = Profile::parse(name, text)?;
+        scenario::set_measured(&mut asked, &own).map_err(|error| Error {
+            file: name.clone(),
+            ..error
+        })?;
+        replace(own);
     }
     Ok(scenario::run(&asked, &Library::new(known))?)
 }

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,8 @@ def main(args: argparse.Namespace) -> int:
             Exit.NOTHING_SELECTED,
         )
     if args.rate is not None:
-        query = replace(query, workload=_at_rate(args.rate, question))
+        prices = {"card": args.price_card, "core_hour": args.price_core}
+        query = replace(query, workload=_at_rate(args.rate, question, prices))
     advice = advise.answer(view, query)
     if view is None:
         found = verdict.of_published(query, advice)
@@ -73,6 +75,9 @@ def _query(args: argparse.Namespace) -> Query:
         raise UserError("--device goes into the placement file", "add --placement-out FILE")
     if args.rate is not None and args.workload is not None:
         raise UserError("a workload says its rate itself", "leave out --rate, or --workload")
+    if args.rate is None and (args.price_card is not None or args.price_core is not None):
+        remedy = "add --rate, or put [prices] into the --workload"
+        raise UserError("prices are compared at a rate", remedy)
     files = tuple(advise.File.read(Path(name)) for name in args.card if _is_path(name))
     names = tuple(name for name in args.card if not _is_path(name))
     workload = advise.File.read(args.workload) if args.workload is not None else None
@@ -86,8 +91,10 @@ def _query(args: argparse.Namespace) -> Query:
     return query
 
 
-def _at_rate(rate: str, question: dict[str, Any]) -> advise.File:
-    """The workload that is one operation at a rate.
+def _at_rate(
+    rate: str, question: dict[str, Any], prices: Mapping[str, float | None]
+) -> advise.File:
+    """The workload that is one operation at a rate, with those prices that are given.
 
     Raises `UserError` where it is not clear which.
     """
@@ -104,6 +111,9 @@ def _at_rate(rate: str, question: dict[str, Any]) -> advise.File:
         f'schema = "workload/1"\nname = {json.dumps(one["title"])}\nrate = {json.dumps(rate)}\n'
         f'buffer = "{buffer} B"\n[[stages]]\ndo = "{names[0]}"\n{patterns}'
     )
+    given = [f"{name} = {price}\n" for name, price in prices.items() if price is not None]
+    if given:
+        text += f"[prices]\n{''.join(given)}"
     return advise.File("--rate", text)
 
 

@@ -266,6 +266,10 @@ def _advise(parser: Parser) -> None:
     _word(parser, "--size", "SIZE", text, type=_size("1B", "1TiB"))
     text = "what one --operation takes at that rate, as in '40 Gb/s': cores and cards"
     _word(parser, "--rate", "RATE", text)
+    price = _number("a price like 2000 or 0.04", 0, 1e7)
+    _word(parser, "--price-card", "PRICE", "with --rate: what one card costs", type=price)
+    text = "with --rate: what one core costs an hour, in the same currency"
+    _word(parser, "--price-core", "PRICE", text, type=price)
     _path(parser, "--workload", "FILE", "a pipeline to be placed, as in workloads/")
     _flag(parser, "--measure", "measure this host first, which takes about a minute")
     _word(parser, "--data", "PATH", "measure this host on that file or directory first")
@@ -398,13 +402,11 @@ def _simulate(parser: Parser) -> None:
     _word(parser, "what", "FILE|NAME", text, nargs="?")
     _several(parser, "--set", "KEY=VALUE[,...]", "set a key; several values are a sweep")
     _word(parser, "--profile", "P", "a profile's name, or a profile file")
-    parser.add_argument(
-        "--from",
-        metavar="FILE",
-        dest="from_file",
-        type=Path,
-        help="for kv: stages as `overside kv profile --json` measured them",
+    text = (
+        "this machine's costs as a run measured them, or a profile file; for kv also what "
+        "`overside kv profile --json` printed"
     )
+    _existing_run(parser, "--from", "RUN", text, dest="from_file")
     _flag(parser, "--list", "list scenarios and presets, or with NAME a scenario's keys")
     _flag(parser, "--explain", "list all that is unknown, and the published facts behind it")
     _json(parser)

@@ -304,8 +304,16 @@ def _scores(title: str, scores: Json) -> str:
         for name, one in scores["groups"].items()
     ]
     head = ["figures", "number", "median error", "of ranges' middle", "inside", "mean width"]
-    return (
+    lines = [
         f"{title}: {scores['facts']} with {scores['figures']} figures, "
         f"{share(scores['without_prediction'])} without a prediction, "
-        f"{scores['cannot_tell']} figures where it cannot tell\n{table.text(head, rows)}"
-    )
+        f"{scores['cannot_tell']} figures where it cannot tell"
+    ]
+    if scores["width"] is not None:
+        lines.append(
+            f"a fact counts once: median error {share(scores['median_error'])}, "
+            f"{share(scores['inside'])} inside, mean width x{scores['width']:.2f}"
+        )
+    if rows:
+        lines.append(table.text(head, rows))
+    return "\n".join(lines)

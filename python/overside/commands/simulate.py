@@ -13,6 +13,7 @@ from overside import _core, screen, strict_json
 from overside.advise import File
 from overside.commands import output, table
 from overside.errors import Exit, UserError, unknown
+from overside.measured import profile_of
 from overside.report import formatting
 from overside.tasks.common import Json
 from overside.verdict import scenario
@@ -53,12 +54,16 @@ def _report(args: argparse.Namespace) -> Json:
         is_file = _is_file_name(args.profile)
         profile = (args.profile, File.read(Path(args.profile)).text if is_file else None)
     settings = [_setting(words) for words in args.set]
+    machine = None
     if args.from_file is not None:
-        what, settings = _from_profile(what, args.from_file, settings)
+        if args.from_file.is_dir() or args.from_file.suffix == ".toml":
+            machine = profile_of(args.from_file)
+        else:
+            what, settings = _from_profile(what, args.from_file, settings)
     # A long simulation is native code, which would not notice an interrupt before its end.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        report: Json = json.loads(_core.simulate(what, text, settings, profile))
+        report: Json = json.loads(_core.simulate(what, text, settings, profile, machine))
     except ValueError as error:
         raise UserError(
             str(error), "`overside simulate --list NAME` shows a scenario's keys"
@@ -74,7 +79,10 @@ def _from_profile(
     """The scenario of measured stages, with what `overside kv profile --json` printed; what was
     set stays."""
     if what not in ("kv", MEASURED):
-        raise UserError(f"--from belongs to `simulate kv`, not to {what}", f"simulate {MEASURED}")
+        raise UserError(
+            f"{path} is neither a run nor a profile, and {what} reads no other file",
+            f"--from RUN; `simulate {MEASURED}` reads what `overside kv profile --json` prints",
+        )
     try:
         measured = costs(strict_json.loads(File.read(path, "JSON").text))
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
@@ -175,9 +183,8 @@ def _print(report: Json, *, explain: bool) -> None:
         for fact, citation in facts.items():
             print(f"  {fact}: {citation}")
     elif facts:
-        print(
-            f"\nRests on {formatting.plural(len(facts), 'published fact')}: --explain lists them."
-        )
+        what = "fact" if any(fact.startswith("run.") for fact in facts) else "published fact"
+        print(f"\nRests on {formatting.plural(len(facts), what)}: --explain lists them.")
 
 
 def _print_table(report: Json, *, is_whole: bool) -> None:

@@ -19,7 +19,9 @@ def text(prediction: Json) -> str:
             if prediction["low_bytes"] >= prediction["high_bytes"]:
                 return f"from {high}"
             return (
-                f"between {low} and {high}" if prediction["low_bytes"] else f"from {high} or less"
+                f"between {low} and {high}"
+                if prediction["low_bytes"]
+                else f"from {high} at the latest"
             )
         case "not-below":
             return f"not below {formatting.size(prediction['bytes'])}"

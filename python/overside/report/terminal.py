@@ -171,7 +171,7 @@ def _in_detail(one: Verdict, detail: str) -> str:
         case "shared":
             return f"{head}. {one.figures}"
         case "saved":
-            return f"{head}; {'; '.join(filter(None, (one.brief, one.saved)))}."
+            return f"{head}; {'; '.join(filter(None, (one.brief, one.bound, one.saved)))}."
     return f"{head}; {one.brief}."
 
 

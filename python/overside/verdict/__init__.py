@@ -3,7 +3,8 @@
 1. The model compares this host's cores with each device (`overside.advise.answer`), and once more
    with one core in their place.
 2. For each operation and device the comparison becomes a decision, or a reason why there is none
-   yet: the machine was busy, or the interval is wider than `WIDEST` (`decision`).
+   yet: the machine was busy, or the interval reaches both sides of 1. Where it is above 1 but wider
+   than `WIDEST`, the direction is said and the amount called uncertain (`decision`).
 3. What was measured beside that (networks, links, memory, hashes, plug-ins) answers its own
    question (`answers`).
 """
@@ -125,15 +126,17 @@ def _headline(
 
 
 def _decided(verdicts: list[Verdict]) -> str:
-    by_decision: dict[str, list[Verdict]] = {}
+    groups: dict[tuple[str, bool], list[Verdict]] = {}
     for one in verdicts:
-        by_decision.setdefault(one.decision, []).append(one)
+        groups.setdefault((one.decision, one.is_amount_uncertain), []).append(one)
     parts = [
-        f"{text}: {_subjects(by_decision[name], verdicts)}"
+        f"{f'{name.capitalize()}, {decision.UNCERTAIN}' if is_uncertain else text}: "
+        f"{_subjects(groups[name, is_uncertain], verdicts)}"
         for name, text in decision.HEADLINES.items()
-        if name in by_decision
+        for is_uncertain in (False, True)
+        if (name, is_uncertain) in groups
     ]
-    return "; ".join(parts) + _why(by_decision.get("cannot-tell", [])) + "."
+    return "; ".join(parts) + _why(groups.get(("cannot-tell", False), [])) + "."
 
 
 def _subjects(some: list[Verdict], of: list[Verdict]) -> str:

@@ -23,6 +23,8 @@ HEADLINES = {
     "cpu": "Keep on the CPU",
     "cannot-tell": "Cannot tell yet",
 }
+#: Said behind a decision whose direction is certain though its interval is no headline.
+UNCERTAIN = "amount uncertain"
 DECISIONS = {name: text[:1].lower() + text[1:] for name, text in HEADLINES.items()} | {
     "cpu": "keep on the CPU"
 }
@@ -71,6 +73,8 @@ class Verdict:
     decision: str
     #: What the figures point to where it cannot be told yet; empty if to nothing.
     leaning: str
+    #: The whole interval is above 1, but too wide for a headline: only the direction is certain.
+    is_amount_uncertain: bool
     #: The device alone over one core of this host.
     against_core: Ratio | None
     #: The device alone over all cores of this host.
@@ -88,6 +92,9 @@ class Verdict:
     is_one_size: bool
     #: What holds for other sizes; empty if nothing else does.
     elsewhere: str
+    #: From which size the device is faster than one core with one buffer at a time, in words; empty
+    #: if that is not known.
+    one_at_a_time: str
     #: Host CPU saved, in words; empty if not known.
     saved: str
     #: `high`, `medium` or `low`, and why.
@@ -103,8 +110,10 @@ class Verdict:
 
     @property
     def decided(self) -> str:
-        """The decision: `cannot tell yet, leaning to offload`."""
+        """The decision: `cannot tell yet, leaning to offload`, or `offload, amount uncertain`."""
         text = DECISIONS[self.decision]
+        if self.is_amount_uncertain:
+            return f"{self.decision}, {UNCERTAIN}"
         return f"{text}, leaning to {LEANINGS[self.leaning]}" if self.leaning else text
 
     @property
@@ -121,6 +130,8 @@ class Verdict:
             parts.append(f"with the cores {self.together}")
         if self.against_host is not None or self.elsewhere:
             parts.append(self.sizes)
+        if self.bound:
+            parts.append(self.bound)
         if self.saved:
             parts.append(self.saved)
         return "; ".join(parts) + "."
@@ -135,12 +146,21 @@ class Verdict:
         return f"{ratio} {self._every} from {formatting.size(self.from_bytes)}"
 
     @property
+    def bound(self) -> str:
+        """`one at a time faster than a core from 212 KiB at the latest`; empty if not known."""
+        known = self.one_at_a_time
+        return f"one at a time faster than a core {known}" if known else ""
+
+    @property
     def _every(self) -> str:
         return f"all {self.cores} cores" if self.cores > 1 else "this host's cores"
 
     @property
     def _every_with_library(self) -> str:
-        return f"{self.library} on {self._every}" if self.library else self._every
+        if not self.library:
+            return self._every
+        comma = "," if "," in self.library else ""
+        return f"{self.library}{comma} on {self._every}"
 
     @property
     def sizes(self) -> str:
@@ -185,11 +205,13 @@ class Verdict:
             "provenance": self.provenance,
             "decision": self.decision,
             "leaning": self.leaning or None,
+            "amount_uncertain": self.is_amount_uncertain,
             **ratios,
             "cores": self.cores or None,
             "library": self.library or None,
             "from_bytes": self.from_bytes,
             "below_bytes": self.below_bytes,
+            "one_at_a_time": self.one_at_a_time or None,
             "confidence": self.confidence,
             "reasons": list(self.reasons),
             "next": self.next_step or None,
@@ -224,9 +246,12 @@ def of_run(
     found: list[Verdict] = []
     unable: dict[str, dict[str, None]] = {}
     for place, one in enumerate(advice["operations"]):
+        able = {_product(target) for target in one["targets"] if not target.get("unsupported")}
         for target in one["targets"]:
             if target.get("unsupported"):
-                unable.setdefault(_name(target), {})[context.titles[place]] = None
+                # What a card does with another release, or from its own cores, it can do.
+                if _product(target) not in able:
+                    unable.setdefault(_product(target), {})[context.titles[place]] = None
             elif target["ranges"]:
                 found.append(context.verdict(place, one, target))
     found.sort(key=lambda one: not one.is_measured)
@@ -265,9 +290,15 @@ class _Context:
         meant = decision_of(part)
         first, last = _alike(ranges, chosen)
         is_measured = target["provenance"] == "measured"
-        deciding = Ratio.of(part["gain"] if meant == "split" else part["c1"])
+        compared = part["gain"] if meant == "split" else part["c1"]
+        deciding = Ratio.of(compared)
         reasons, withheld = self._doubts(meant, deciding, is_measured, part, target)
+        helps = meant in ("offload", "split")
+        wide = helps and deciding is not None and deciding.is_wide
+        # A wide interval that is above 1 as a whole still tells the direction.
+        withheld = withheld or (wide and compared["verdict"] != "yes")
         decision = "cannot-tell" if withheld or meant == "cannot-tell" else meant
+        is_uncertain = wide and decision == meant
         return Verdict(
             operation=str(operation["operation"]),
             title=self.titles[place],
@@ -277,6 +308,7 @@ class _Context:
             provenance=str(part["c1"]["provenance"]) if is_measured else "modelled",
             decision=decision,
             leaning=meant if decision == "cannot-tell" and meant != decision else "",
+            is_amount_uncertain=is_uncertain,
             against_core=self._against_core(place, target, part["from_bytes"]),
             against_host=Ratio.of(part["c1"]),
             together=Ratio.of(part["gain"]) if meant == "split" else None,
@@ -285,21 +317,26 @@ class _Context:
             from_bytes=ranges[first]["from_bytes"],
             below_bytes=ranges[last].get("below_bytes"),
             is_one_size=self.asked["buffer_bytes"] is not None,
-            elsewhere=_elsewhere(ranges, first, last, target),
+            elsewhere=_elsewhere(ranges, first, last),
+            one_at_a_time=_one_at_a_time(self._of_core(place, target)),
             saved=saved_words(part.get("host_cpu_saved")),
             confidence=_confidence(is_measured, reasons, self.noise),
             reasons=tuple(reasons),
-            next_step=self._next(decision, meant, is_measured, target, part),
+            next_step=self._next(decision, is_measured, is_uncertain, target, part),
         )
 
-    def _against_core(self, place: int, target: Json, from_bytes: int) -> Ratio | None:
+    def _of_core(self, place: int, target: Json) -> Json | None:
+        """The same target of the answer with one core in the place of all."""
         if place >= len(self.core["operations"]):
             return None
-        for one in self.core["operations"][place]["targets"]:
-            if one["name"] == target["name"] and one["provenance"] == target["provenance"]:
-                at = [part for part in one["ranges"] if part["from_bytes"] <= from_bytes]
-                return Ratio.of(at[-1]["c1"]) if at else None
-        return None
+        same = (target["name"], target["provenance"])
+        targets: list[Json] = self.core["operations"][place]["targets"]
+        return next((one for one in targets if (one["name"], one["provenance"]) == same), None)
+
+    def _against_core(self, place: int, target: Json, from_bytes: int) -> Ratio | None:
+        one = self._of_core(place, target)
+        at = [part for part in one["ranges"] if part["from_bytes"] <= from_bytes] if one else []
+        return Ratio.of(at[-1]["c1"]) if at else None
 
     def _doubts(
         self,
@@ -320,7 +357,6 @@ class _Context:
             withheld = True
         if deciding is not None and deciding.is_wide and meant != "cpu":
             reasons.append(WIDE)
-            withheld = True
         if deciding is None and not is_measured:
             why = target["ranges"][-1]["device_bytes_per_s"].get("why") or "nothing was published"
             reasons.append(break_even.with_sizes(formatting.clean(why, 200)))
@@ -329,7 +365,9 @@ class _Context:
             reasons.append(_unpublished(target))
         return [reason for reason in dict.fromkeys(reasons) if reason], withheld
 
-    def _next(self, decision: str, meant: str, is_measured: bool, target: Json, part: Json) -> str:
+    def _next(
+        self, decision: str, is_measured: bool, is_uncertain: bool, target: Json, part: Json
+    ) -> str:
         if self.view is None:
             return "`overside run quick` measures this host's cores"
         box = formatting.clean(box_name(self.view.manifest.get("box_path") or "BOX"), 200)
@@ -342,7 +380,7 @@ class _Context:
             if "calibrate" in remedy or not remedy:
                 return f"`overside calibrate` on a {_name(target)}"
             return f"`overside run {box}` on a machine with a {_name(target)}"
-        if decision == "cannot-tell":
+        if decision == "cannot-tell" or is_uncertain:
             return f"more rounds: `overside run {box} --set measure.rounds=20`"
         run = formatting.clean(self.view.path, 200)
         return f"`overside advise --run {run} --placement-out placement.toml`"
@@ -378,7 +416,12 @@ def _alike(ranges: Sequence[Json], chosen: int) -> tuple[int, int]:
     return first, last
 
 
-def _elsewhere(ranges: Sequence[Json], first: int, last: int, target: Json) -> str:
+def _one_at_a_time(target: Json | None) -> str:
+    even = target.get("pays_from") if target is not None else None
+    return break_even.text(even) if even and even["kind"] == "range" else ""
+
+
+def _elsewhere(ranges: Sequence[Json], first: int, last: int) -> str:
     parts = []
     if first > 0:
         below = decision_of(ranges[first - 1])
@@ -388,9 +431,6 @@ def _elsewhere(ranges: Sequence[Json], first: int, last: int, target: Json) -> s
         above = decision_of(ranges[last + 1])
         text = "unknown" if above == "cannot-tell" else DECISIONS[above]
         parts.append(f"larger: {text}")
-    even = target.get("pays_from")
-    if even and even["kind"] == "range":
-        parts.append(f"one at a time: faster {break_even.text(even)}")
     return "; ".join(parts)
 
 
@@ -438,6 +478,11 @@ def _round_counts(view: RunView) -> Iterator[int]:
         throughput = test.metrics.get("throughput")
         if throughput is not None and test.provenance == "measured":
             yield throughput.n
+
+
+def _product(target: Json) -> str:
+    """The card, whatever drives it: `BlueField-3` of `BlueField-3 (DOCA 2.2)`."""
+    return _name(target).partition(" (")[0]
 
 
 def _name(target: Json) -> str:

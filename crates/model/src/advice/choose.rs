@@ -8,8 +8,8 @@ use super::device::{Pair, RATES_FROM_BYTES, kept, work};
 use super::question::{CpuEvidence, CpuRate, DeviceRate, MeasuredOperation, Question};
 use super::{Comparison, RangeAdvice, TargetAdvice, completion};
 use crate::{
-    Answer, BreakEven, Completion, Initiator, Interval, Outlook, OutlookQuestion, Prediction,
-    Profile, Setting, Verdict, outlook,
+    Answer, BreakEven, Completion, Initiator, Interval, OutlookQuestion, Prediction, Profile,
+    Setting, Verdict, outlook,
 };
 
 /// A gain that is too small to bother.
@@ -235,35 +235,18 @@ fn fill(
         .last()
         .map_or(chunk_bytes, |range| range.chunk_bytes);
     target.completion = Some(completion::published(chunk_bytes));
-    target.pays_from = Some(between(&against_slow, &against_fast));
+    target.pays_from = Some(BreakEven::between(&against_slow, &against_fast));
     let anew = (
         ask(Setting::Reconfiguration, lowest)?,
         ask(Setting::Reconfiguration, highest)?,
     );
-    target.pays_from_anew = Some(between(&anew.0, &anew.1));
+    target.pays_from_anew = Some(BreakEven::between(&anew.0, &anew.1));
     target.missing = against_slow.missing;
     if profile.initiator == Initiator::Soc {
         (target.missing)
             .push("what this host would do: these jobs are the card's own cores' to start".into());
     }
     Ok(())
-}
-
-/// The break-even against the lowest and the highest rate in one.
-fn between(slow: &Outlook, fast: &Outlook) -> BreakEven {
-    match (&slow.break_even, &fast.break_even) {
-        (BreakEven::Range { low_bytes, .. }, BreakEven::Range { high_bytes, .. }) => {
-            BreakEven::Range {
-                low_bytes: *low_bytes,
-                high_bytes: *high_bytes,
-            }
-        }
-        (BreakEven::Range { low_bytes, .. }, _) => BreakEven::NotBelow {
-            bytes: *low_bytes,
-            missing: Vec::new(),
-        },
-        (other, _) => other.clone(),
-    }
 }
 
 /// Sizes that are looked at: those that were measured, and those from which published rates hold.

@@ -31,7 +31,7 @@ const RATES: [PublishedRate; 5] = [
     PublishedRate {
         operation: "compress-deflate",
         title: "Compress to DEFLATE",
-        library: "libdeflate level 1",
+        library: "libdeflate level 1, Silesia data",
         rate: "codec.libdeflate.compress.rate",
         of_compressed: false,
         reduction: Some("codec.deflate.reduction"),
@@ -41,7 +41,7 @@ const RATES: [PublishedRate; 5] = [
     PublishedRate {
         operation: "decompress-deflate",
         title: "Decompress DEFLATE",
-        library: "libdeflate",
+        library: "libdeflate, Silesia data",
         rate: "codec.libdeflate.decompress.rate",
         of_compressed: true,
         reduction: Some("codec.deflate.reduction"),
@@ -51,7 +51,7 @@ const RATES: [PublishedRate; 5] = [
     PublishedRate {
         operation: "compress-lz4-block",
         title: "Compress to LZ4 blocks",
-        library: "lz4 level 1",
+        library: "lz4 level 1, Silesia data",
         rate: "codec.lz4.compress.rate",
         of_compressed: false,
         reduction: Some("codec.lz4.reduction"),
@@ -61,7 +61,7 @@ const RATES: [PublishedRate; 5] = [
     PublishedRate {
         operation: "decompress-lz4-block",
         title: "Decompress LZ4 blocks",
-        library: "lz4",
+        library: "lz4, Silesia data",
         rate: "codec.lz4.decompress.corpus",
         of_compressed: true,
         reduction: Some("codec.lz4.reduction"),
@@ -71,7 +71,7 @@ const RATES: [PublishedRate; 5] = [
     PublishedRate {
         operation: "match-count",
         title: "Count matching records (Q4)",
-        library: "Hyperscan",
+        library: "Hyperscan, traffic accidents",
         rate: "codec.regex.hyperscan.rate",
         of_compressed: false,
         reduction: None,

@@ -86,7 +86,7 @@ fn cell(text: &str) -> String {
 type ScoreRow = (&'static str, fn(&Scores) -> String);
 
 fn scores(out: &mut String, check: &Check) -> std::fmt::Result {
-    let rows: [ScoreRow; 7] = [
+    let rows: [ScoreRow; 8] = [
         ("facts with a number that is not in doubt", |all| {
             format!("{} ({} figures)", all.facts, all.figures)
         }),
@@ -106,6 +106,9 @@ fn scores(out: &mut String, check: &Check) -> std::fmt::Result {
         ("facts inside the interval", |all| optional(all.inside)),
         ("figures inside the interval", |all| {
             optional(all.inside_of_figures)
+        }),
+        ("geometric mean width of a fact", |all| {
+            all.width.map_or("-".into(), |width| format!("x{width:.2}"))
         }),
     ];
     writeln!(out, "### How well it does\n")?;

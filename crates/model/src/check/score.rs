@@ -42,6 +42,9 @@ pub struct Scores {
     pub inside: Option<f64>,
     /// Share of figures inside their interval.
     pub inside_of_figures: Option<f64>,
+    /// Geometric mean over facts of how many times as large the upper ends of a fact's intervals are
+    /// as their lower ends.
+    pub width: Option<f64>,
     /// How wide the intervals are, by how near the evidence is.
     pub widths: BTreeMap<EvidenceLevel, Width>,
     /// The same, by what it takes to meet a figure.
@@ -173,6 +176,12 @@ impl Scores {
                 (by_fact.iter()).filter_map(|all| mean(all.iter().map(|one| share(one.inside)))),
             ),
             inside_of_figures: mean(predicted.iter().map(|one| share(one.inside))),
+            width: mean(
+                by_fact
+                    .iter()
+                    .filter_map(|all| mean(all.iter().map(|one| one.width.ln()))),
+            )
+            .map(f64::exp),
             widths: widths(&predicted),
             groups: groups(&all),
             scenarios,

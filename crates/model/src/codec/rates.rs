@@ -98,6 +98,21 @@ impl EvidenceTracker {
     pub(crate) fn weaken_to(&self, closeness: EvidenceLevel) {
         self.0.set(self.0.get().max(closeness));
     }
+
+    /// The parameter itself where it is known; what stands for it otherwise is no nearer than
+    /// `closeness`.
+    pub(crate) fn own_or(
+        &self,
+        values: &Values<'_>,
+        name: &str,
+        closeness: EvidenceLevel,
+    ) -> Option<f64> {
+        let own = values.get(name).ok();
+        if own.is_none() {
+            self.weaken_to(closeness);
+        }
+        own
+    }
 }
 
 /// What is known of all machines of the codec studies, and of others.
@@ -221,6 +236,9 @@ pub(crate) fn engine_rate(
         }
     }
     tracker.weaken_to(EvidenceLevel::Card);
+    if !card.ends_with("-soc") {
+        return host_engine_rate(values, tracker, card, (codec, way), amount);
+    }
     if way == Direction::Decompress && codec == Codec::Lz4 && card == CARDS[0] {
         return Err(MissingParameter::parameter(stem));
     }
@@ -230,6 +248,33 @@ pub(crate) fn engine_rate(
     all_tasks_rate(values, tracker, card)
 }
 
+/// The same where the host drives it: what it does of a shared input, or else by its own clock,
+/// which is the same whoever starts a job.
+fn host_engine_rate(
+    values: &Values<'_>,
+    tracker: &EvidenceTracker,
+    card: &str,
+    (codec, way): (Codec, Direction),
+    amount: Amount,
+) -> Result<f64, MissingParameter> {
+    let split = format!("{card}/codec.{}.{}.split", codec.name(), way.name());
+    if !values.has(&split) {
+        return engine_rate(
+            values,
+            tracker,
+            &format!("{card}-soc"),
+            (codec, way),
+            amount,
+        );
+    }
+    // Shared inputs count the uncompressed side.
+    let left = match way {
+        Direction::Compress => 1.0,
+        Direction::Decompress => 1.0 - reduction(values, tracker, codec, HOSTS[0])?,
+    };
+    Ok(values.get(&split)? * left)
+}
+
 /// Bytes a second of the engine, mean over all kinds of task.
 pub(crate) fn all_tasks_rate(
     values: &Values<'_>,
@@ -237,10 +282,9 @@ pub(crate) fn all_tasks_rate(
     card: &str,
 ) -> Result<f64, MissingParameter> {
     let own = format!("{card}/codec.engine.rate");
-    if values.has(&own) {
-        return values.get(&own);
+    if let Some(own) = tracker.own_or(values, &own, EvidenceLevel::Application) {
+        return Ok(own);
     }
-    tracker.weaken_to(EvidenceLevel::Application);
     let mut kinds = Vec::new();
     for name in ["deflate.decompress.engine", "lz4.decompress.engine"] {
         kinds.extend(values.get(&format!("{card}/codec.{name}")));
@@ -290,6 +334,27 @@ fn cpu_names(codec: Codec, way: Direction, amount: Amount) -> Vec<String> {
         _ => &["rate"],
     };
     kinds.iter().map(|kind| format!("{stem}.{kind}")).collect()
+}
+
+/// Bytes a second of one core that compresses at a level. The study averaged over levels 1 to 3,
+/// and shared inputs at level 6.
+pub(crate) fn cpu_rate_at_level(
+    values: &Values<'_>,
+    machine: &str,
+    codec: Codec,
+    level: u64,
+) -> Result<f64, MissingParameter> {
+    let kind = match (codec, level) {
+        (Codec::Deflate, 1..=3) | (Codec::Libdeflate, 1) => "rate",
+        (Codec::Deflate, 6) => "split",
+        _ => {
+            return Err(MissingParameter::nothing(
+                format!("no rate of {} at level {level} was published", codec.name()),
+                "ask for level 1 to 3 or 6 of deflate, or 1 of libdeflate",
+            ));
+        }
+    };
+    values.get(&format!("{machine}/codec.{}.compress.{kind}", codec.name()))
 }
 
 /// Bytes a second of one core, where it is known for that machine.
@@ -403,7 +468,7 @@ pub(crate) fn faster_from(
     let large = Amount::AtLeast(SMALL_BYTES);
     let cpu = rate(values, tracker, (Processor::Cpu, cpu), what, large)?;
     let context = context_ns(values, tracker, card)?;
-    break_even_bytes(context, engine, cpu).ok_or_else(|| {
+    break_even_bytes(context, 1e9 / engine, 1e9 / cpu).ok_or_else(|| {
         MissingParameter::nothing(
             "the engine is never faster",
             "ask for another card or operation",
@@ -411,15 +476,19 @@ pub(crate) fn faster_from(
     })
 }
 
-/// Share of its size by which an input shrinks.
+/// Share of its size by which an input shrinks: on `host`, else on the study's.
 pub(crate) fn reduction(
     values: &Values<'_>,
     tracker: &EvidenceTracker,
     codec: Codec,
+    host: &str,
 ) -> Result<f64, MissingParameter> {
-    let name = format!("{}/codec.{}.reduction", HOSTS[0], codec.name());
-    if values.has(&name) {
-        return values.get(&name);
+    let name = |host| format!("{host}/codec.{}.reduction", codec.name());
+    if let Some(known) = [name(host), name(HOSTS[0])]
+        .iter()
+        .find(|name| values.has(name))
+    {
+        return values.get(known);
     }
     tracker.weaken_to(EvidenceLevel::Card);
     let left = |file: &File| match codec {

@@ -80,6 +80,26 @@ impl Figure<'_> {
         })
     }
 
+    /// Its unit as studies spell it, and how many of that one is: a KB is 1000 bytes.
+    pub(crate) fn spelled_unit(&self) -> Option<(Unit, f64)> {
+        if let Some(unit) = self.known_unit() {
+            return Some((unit, 1.0));
+        }
+        Some(match self.unit {
+            "KB" | "kB" => (Unit::B, 1e3),
+            "TB" => (Unit::GB, 1e3),
+            "Mbps" | "Mb/s" => (Unit::GbPerS, 1e-3),
+            "MBps" => (Unit::MBPerS, 1.0),
+            "GBps" => (Unit::GBPerS, 1.0),
+            "Kops" | "Kops/s" | "KTPS" => (Unit::MopsPerS, 1e-3),
+            "Mpps" => (Unit::MopsPerS, 1.0),
+            "\u{b5}s" | "\u{3bc}s" | "usec" => (Unit::Us, 1.0),
+            "msec" => (Unit::Ms, 1.0),
+            "sec" => (Unit::S, 1.0),
+            _ => return None,
+        })
+    }
+
     /// The device that it is about: a key of the fact, if that names one, else the fact's.
     pub fn device(&self) -> &str {
         let named = |key: &&String| {

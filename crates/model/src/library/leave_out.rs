@@ -19,22 +19,6 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-3 * a.abs().max(b.abs())
 }
 
-/// Whether a key inside its fact says which device it is about.
-fn is_keyed(figure: &Figure<'_>) -> bool {
-    figure.path.iter().any(|key| key == figure.device())
-}
-
-/// Whether a profile can have taken a value from a figure on that device.
-fn speaks_of(profile: &Profile, device: &str) -> bool {
-    let device = device.to_lowercase().replace("bf-", "bf");
-    let machines = ["bf1", "bf2", "bf3", "octeon", "host"];
-    let named: Vec<_> = machines
-        .iter()
-        .filter(|one| device.contains(**one))
-        .collect();
-    named.is_empty() || named.iter().any(|one| profile.name.contains(**one))
-}
-
 impl LeftOut {
     pub(super) fn new(left_out: &[Figure<'_>]) -> Self {
         let mut figures: BTreeMap<String, Vec<_>> = BTreeMap::new();
@@ -64,41 +48,27 @@ impl LeftOut {
         Self { figures }
     }
 
-    fn has(&self, figure: &Figure<'_>) -> bool {
-        (self.figures.get(&figure.fact.id)).is_some_and(|paths| paths.contains(&figure.path))
-    }
-
-    /// Whether a value of `profile` that cites `facts` may rest on something that is left out.
-    fn touches(&self, profile: &Profile, facts: &[String]) -> bool {
-        (facts.iter().filter(|id| self.figures.contains_key(*id)))
-            .filter_map(|id| Facts::published().get(id))
-            .any(|fact| {
-                let figures = fact.figures();
-                let own =
-                    |figure: &Figure<'_>| is_keyed(figure) && speaks_of(profile, figure.device());
-                // A table by machine: what is left out of another machine's row is no loss here. A
-                // ratio says something of both of its sides.
-                let by_machine = fact.kind != Kind::Ratio && figures.iter().any(own);
-                (figures.iter().filter(|figure| self.has(figure)))
-                    .any(|figure| !by_machine || !is_keyed(figure) || own(figure))
-            })
-    }
-
     fn is_gone(&self, (fact, path): &(String, Vec<String>)) -> bool {
         (self.figures.get(fact)).is_some_and(|paths| paths.contains(path))
     }
 
-    fn keeps(&self, profile: &Profile, quantity: &Quantity) -> bool {
+    /// Whether any figure under those keys of the fact is left out.
+    fn touches(&self, (fact, path): &(String, Vec<String>)) -> bool {
+        (self.figures.get(fact)).is_some_and(|gone| gone.iter().any(|one| one.starts_with(path)))
+    }
+
+    fn keeps(&self, quantity: &Quantity) -> bool {
         match &quantity.cites {
             // It is that figure, and no other.
             Some(cited) => !self.is_gone(cited),
-            None => !self.touches(profile, &quantity.facts),
+            None => !quantity.rests_on.iter().any(|one| self.touches(one)),
         }
     }
 
-    fn table(&self, profile: &Profile, table: &Table) -> Option<Table> {
+    fn table(&self, table: &Table) -> Option<Table> {
         if table.cites.is_empty() {
-            return (!self.touches(profile, &table.facts)).then(|| table.clone());
+            let is_touched = |fact: &String| self.figures.contains_key(fact);
+            return (!table.facts.iter().any(is_touched)).then(|| table.clone());
         }
         let mut left = Table {
             at: Vec::new(),
@@ -139,10 +109,7 @@ impl LeftOut {
     /// The profile without what rests on what is left out.
     pub(super) fn drop_from(&self, profile: &Profile) -> Profile {
         let keep = |quantity: &mut Option<Quantity>| {
-            if quantity
-                .as_ref()
-                .is_some_and(|one| !self.keeps(profile, one))
-            {
+            if quantity.as_ref().is_some_and(|one| !self.keeps(one)) {
                 *quantity = None;
             }
         };
@@ -156,10 +123,9 @@ impl LeftOut {
         for entry in &mut left.operations {
             self.operation(entry, &keep);
         }
-        left.values
-            .retain(|_, quantity| self.keeps(profile, quantity));
+        left.values.retain(|_, quantity| self.keeps(quantity));
         left.tables = (left.tables.into_iter())
-            .filter_map(|(name, table)| Some((name, self.table(profile, &table)?)))
+            .filter_map(|(name, table)| Some((name, self.table(&table)?)))
             .collect();
         left
     }

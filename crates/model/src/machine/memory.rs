@@ -95,8 +95,11 @@ pub(crate) fn access_rate(
 pub(crate) fn latency(library: &Library, machine: &str, huge: bool, bytes: f64) -> Answer {
     let evidence = library.evidence(&[machine]);
     let name = |huge: bool| {
-        let pages = if huge { "huge" } else { "small" };
-        format!("{machine}/memory.latency.{pages}-pages")
+        let own = |pages: &str| format!("{machine}/memory.latency.{pages}");
+        // A machine that was measured here has the whole of a read, whatever its pages.
+        let known = if huge { "huge-pages" } else { "small-pages" };
+        let known = evidence.get(&own(known)).map_or("random", |_| known);
+        own(known)
     };
     let own = coverage(&evidence, &name(huge), bytes);
     let (name, closeness) = match own {

@@ -21,7 +21,8 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         _ => chosen(point, "codec", ["lz4", "zstd"]),
     };
     let threads = chosen(point, "threads", ["one", "all"]);
-    let ratio = |name: &str, figure| point.metric(name, answer(library, figure));
+    let ratio =
+        |name: &str, figure| point.metric(name, answer(library, point.word("host"), figure));
     let mut notes = vec![
         "No published fact gives bytes a second of these tasks: what follows compares the card with the host"
             .to_owned(),
@@ -31,8 +32,20 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         vec![ratio("host over card", Figures::Partition)]
     } else {
         let task = chosen(point, "task", ["serialise", "deserialise"]);
-        let speedup = Figures::Speedup(task, codec, threads);
+        let by_card = point.word("initiator") == "card";
+        let speedup = if by_card {
+            Figures::FromCard(task, codec, threads)
+        } else {
+            Figures::Speedup(task, codec, threads)
+        };
         let mut more = Vec::new();
+        if codec != "none" && by_card {
+            let over = Figures::OverCard(task, codec, threads);
+            more.push(ratio("engine over the card's cores", over));
+            notes.push(
+                "what drives the engine from the card is of another study's BlueField-2".into(),
+            );
+        }
         if codec != "none" {
             more.extend([
                 ratio("engine over host", speedup),
@@ -42,7 +55,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         }
         if (task, threads) == ("serialise", "one") && codec != "zstd" {
             more.push(ratio("time on the host", Figures::Time(codec)));
-            notes.push("\"time on the host\" is of the study's table of particles".into());
+            notes.push("\"time on the host\" is of its study's table of particles".into());
         }
         more
     };

@@ -1,14 +1,15 @@
 //! One job of a codec: on an engine, with its context kept or set up for it, or on a core.
 
 use overside_config::Error;
+use overside_ops::Operation;
 
 use super::{Metric, Point, Row};
 use crate::codec::jobs;
 use crate::codec::rates::{self, Amount, Codec, Direction, EvidenceTracker, Processor};
 use crate::lookup::{Coverage, coverage};
 use crate::{
-    Answer, Evaluation, Evidence, EvidenceLevel, Interval, Library, NoPrediction, OperationProfile,
-    Outcome, Prediction, Values,
+    Answer, BreakEven, Evaluation, Evidence, EvidenceLevel, Interval, Library, NoPrediction,
+    OperationProfile, Outcome, OutlookQuestion, Prediction, Setting, Values, outlook,
 };
 
 /// Far below the sizes that were published, by this factor, the start of an engine decides.
@@ -27,7 +28,8 @@ struct Job<'a> {
 
 /// Answers one point.
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
-    let machine = point.word("profile");
+    let machine = machine(point, library)?;
+    let machine = machine.as_str();
     let kept = point.word("context") == "kept";
     let size = point.number_if_set("size");
     let amount = match (point.word("inputs"), size) {
@@ -58,6 +60,22 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     Ok(vec![job.row()])
 }
 
+/// The machine: the card's profile with the initiator that is asked for.
+fn machine(point: &Point, library: &Library) -> Result<String, Error> {
+    let named = point.word("profile");
+    let card = named.strip_suffix("-soc").unwrap_or(named);
+    let machine = match point.word_if_set("initiator") {
+        Some("host") => card.to_owned(),
+        Some("card") => format!("{card}-soc"),
+        _ => named.to_owned(),
+    };
+    if library.profile(&machine).is_none() {
+        let problem = format!("there is no profile {machine}");
+        return Err(Error::of_key("initiator", problem, "leave it out"));
+    }
+    Ok(machine)
+}
+
 impl Job<'_> {
     fn metric<O: Into<Outcome>>(
         &self,
@@ -70,7 +88,12 @@ impl Job<'_> {
 
     fn row(&self) -> Row {
         let (doer, machine) = (self.doer, self.machine);
+        let level = (self.point.number_if_set("level"))
+            .filter(|_| (doer, self.what.1) == (Processor::Cpu, Direction::Compress));
         let rate = |values: &Values<'_>, tracker: &EvidenceTracker| {
+            if let Some(level) = level {
+                return rates::cpu_rate_at_level(values, machine, self.what.0, level as u64);
+            }
             rates::rate(values, tracker, (doer, machine), self.what, self.amount)
         };
         let throughput = self.metric("throughput", |values, tracker| {
@@ -79,8 +102,9 @@ impl Job<'_> {
                 bottleneck: Some(self.limit().into()),
             })
         });
+        let host = self.point.word("host");
         let mut more = vec![self.metric("smaller by", |values, tracker| {
-            rates::reduction(values, tracker, self.what.0)
+            rates::reduction(values, tracker, self.what.0, host)
         })];
         if doer != Processor::Cpu {
             more.extend(self.engine());
@@ -128,12 +152,15 @@ impl Job<'_> {
                 rates::all_tasks_rate(values, tracker, card)
             }),
         ];
-        if self.doer == Processor::Offload {
-            let host = self.point.word("host");
-            more.push(self.metric("faster from", |values, tracker| {
+        let host = self.point.word("host");
+        more.push(if self.doer == Processor::Offload {
+            self.metric("faster from", |values, tracker| {
                 rates::faster_from(values, tracker, (card, host), self.what)
-            }));
-        }
+            })
+        } else {
+            let at = self.kept_faster_from(host);
+            self.point.metric("faster from", at)
+        });
         if let Some(entry) = self.entry() {
             let longest = entry.max_source_bytes() as f64;
             let given = |value: f64| {
@@ -150,6 +177,65 @@ impl Job<'_> {
             more.extend(self.at_size(bytes));
         }
         more
+    }
+
+    /// The size from which an engine whose context is kept beats a core of `host`, one job at a
+    /// time, in bytes that go in.
+    fn kept_faster_from(&self, host: &str) -> Answer {
+        let unknown = |why: String| NoPrediction {
+            why,
+            remedy: "`overside calibrate` measures it on such a card".into(),
+        };
+        let does = self.profile_operation();
+        let Some((profile, operation)) = self.library.profile(self.machine).zip(does) else {
+            return Err(unknown(format!("{} does not do this", self.machine)));
+        };
+        let core = rates::predict(&self.evidence, |values, tracker| {
+            let core = (Processor::Cpu, host);
+            rates::rate(values, tracker, core, self.what, Amount::Files)
+        })?;
+        let smaller = rates::predict(&self.evidence, |values, tracker| {
+            rates::reduction(values, tracker, self.what.0, host)
+        })?;
+        let ratio = 1.0 - smaller.interval.typ;
+        // A break-even counts the uncompressed side.
+        let counted = match self.what.1 {
+            Direction::Compress => 1.0,
+            Direction::Decompress => ratio,
+        };
+        let ask = |rate: f64| {
+            let question = OutlookQuestion {
+                operation,
+                patterns: Vec::new(),
+                setting: Setting::Static,
+                cpu_rate_bytes_per_s: rate / counted,
+                ratio,
+            };
+            outlook(profile, &question).map_err(|error| unknown(error.to_string()))
+        };
+        let (slow, fast) = (ask(core.interval.low)?, ask(core.interval.high)?);
+        match BreakEven::between(&slow, &fast) {
+            BreakEven::Range {
+                low_bytes,
+                high_bytes,
+            } => {
+                let at = Interval {
+                    low: low_bytes as f64,
+                    ..Interval::exactly(high_bytes as f64)
+                };
+                Ok(Prediction {
+                    facts: [slow.facts, core.facts].concat(),
+                    ..Prediction::given(at.scale(counted))
+                })
+            }
+            BreakEven::NotBelow { bytes, missing } => Err(unknown(format!(
+                "not below {:.2} MiB; above that {} is not published",
+                bytes as f64 * counted / 1_048_576.0,
+                missing.first().map_or("more", String::as_str)
+            ))),
+            BreakEven::Never { reason } => Err(unknown(reason)),
+            BreakEven::None { .. } => Err(unknown("the cost of one job is not published".into())),
+        }
     }
 
     /// Figures that were published by size.
@@ -182,15 +268,21 @@ impl Job<'_> {
 
     /// What the card's profile says of the operation.
     fn entry(&self) -> Option<&OperationProfile> {
+        let operation = self.profile_operation()?;
+        self.library.profile(self.machine)?.operation(operation)
+    }
+
+    /// The operation, as the card's profile calls it.
+    fn profile_operation(&self) -> Option<Operation> {
         let (codec, way) = self.what;
         let codec = match codec {
             Codec::Lz4 => "lz4",
             _ => "deflate",
         };
         let name = format!("{}-{codec}", way.name());
-        let profile = self.library.profile(self.machine)?;
-        (profile.operations.iter())
-            .find(|entry| entry.does.iter().any(|one| one.starts_with(&name)))
+        let entries = self.library.profile(self.machine)?.operations.iter();
+        let mut does = entries.flat_map(|entry| &entry.does);
+        does.find(|one| one.starts_with(&name))?.parse().ok()
     }
 }
 

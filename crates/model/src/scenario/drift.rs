@@ -14,9 +14,9 @@ use stream::{Assignment, StreamModel, StreamResult};
 
 /// The most chunks of one stream.
 const MAX_CHUNKS: u64 = 65_536;
-/// Simulations of one point: each of six parameters at both ends and once in the middle, for
+/// Simulations of one point: each of seven parameters at both ends and once in the middle, for
 /// three figures.
-const RUNS: u64 = 39;
+const RUNS: u64 = 45;
 
 /// About how many events a point simulates.
 pub(super) fn events(point: &Point) -> u64 {
@@ -36,8 +36,8 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     let profile = library.profile(point.word("profile"));
     let entry = profile.and_then(|profile| Some((profile, profile.operation(operation)?)));
     let setup = match entry {
-        Some((profile, entry)) => DriftSetup::of(point, profile, entry)?,
-        None if point.word("placement") == "cpu" => DriftSetup::cores(point),
+        Some((profile, entry)) => DriftSetup::of(point, library, (profile, entry))?,
+        None if point.word("placement") == "cpu" => DriftSetup::cores(point, library),
         None => return Ok(vec![absent(point, profile, operation)]),
     };
     Ok(vec![setup.row(point)])
@@ -79,12 +79,43 @@ const ENGINE: &str = "engine.rate";
 const PER_JOB: &str = "engine.per_job";
 const LATENCY: &str = "engine.latency";
 const ENGINES: &str = "device.engines";
+/// One core of the host.
+const CORE: &str = "host.core";
+/// One core's bytes a second where nothing else is said.
+const CORE_RATE: f64 = 60e6;
+
+/// What may give one core's rate of an operation, the fastest library first.
+fn core_parameters(operation: &str) -> [&'static str; 2] {
+    match operation {
+        "compress-deflate" => [
+            "codec.libdeflate.compress.rate",
+            "codec.deflate.compress.rate",
+        ],
+        "decompress-deflate" => [
+            "codec.libdeflate.decompress.rate",
+            "codec.deflate.decompress.rate",
+        ],
+        _ => ["codec.lz4.decompress.rate", "codec.lz4.decompress.corpus"],
+    }
+}
 
 impl DriftSetup {
-    fn cores(point: &Point) -> Self {
+    fn cores(point: &Point, library: &Library) -> Self {
         let chunk_bytes = point.number("chunk");
+        let mut evidence = Evidence::new();
+        let host = point
+            .word_if_set("host")
+            .and_then(|name| library.profile(name));
+        if point.number_if_set("cpu_rate").is_none()
+            && let Some(host) = host
+        {
+            let of = core_parameters(point.word("operation"));
+            if let Some(rate) = of.into_iter().find_map(|name| host.values.get(name)) {
+                evidence.insert(CORE, rate.clone());
+            }
+        }
         Self {
-            evidence: Evidence::new(),
+            evidence,
             chunk_bytes,
             source_bytes: chunk_bytes,
             result_bytes: chunk_bytes,
@@ -93,8 +124,12 @@ impl DriftSetup {
         }
     }
 
-    fn of(point: &Point, profile: &Profile, entry: &OperationProfile) -> Result<Self, Error> {
-        let mut setup = Self::cores(point);
+    fn of(
+        point: &Point,
+        library: &Library,
+        (profile, entry): (&Profile, &OperationProfile),
+    ) -> Result<Self, Error> {
+        let mut setup = Self::cores(point, library);
         let packed = setup.chunk_bytes * point.number("ratio");
         let compresses = point.word("operation").starts_with("compress");
         if compresses {
@@ -128,11 +163,24 @@ impl DriftSetup {
         Ok(setup)
     }
 
+    /// One core's bytes of the uncompressed side a second.
+    fn core_rate(&self, point: &Point, values: &Values<'_>) -> Evaluation {
+        match (point.number_if_set("cpu_rate"), point.word_if_set("host")) {
+            (Some(rate), _) => Ok(rate),
+            (None, None) => Ok(CORE_RATE),
+            // Published and measured rates of decompression count what goes in.
+            (None, Some(_)) if point.word("operation").starts_with("decompress") => {
+                Ok(values.get(CORE)? / point.number("ratio"))
+            }
+            (None, Some(_)) => values.get(CORE),
+        }
+    }
+
     /// The stream as the values have it.
     fn world(&self, point: &Point, values: &Values<'_>) -> Evaluation<StreamModel> {
         let placement = point.word("placement");
         let chunks = chunks(point);
-        let core_ns = self.chunk_bytes / point.number("cpu_rate") * 1e9;
+        let core_ns = self.chunk_bytes / self.core_rate(point, values)? * 1e9;
         let mut world = StreamModel {
             chunks,
             assignment: Assignment::Fixed { device: 0 },

@@ -26,9 +26,16 @@ struct KvPoint<'a> {
     queue: usize,
 }
 
+/// One request in a DMA's buffer.
+const HANDED_OVER_BYTES: f64 = 32.0;
+
 impl<'a> KvPoint<'a> {
     fn of(point: &'a Point) -> Self {
-        let batch = point.number("batch");
+        let buffer = point.number_if_set("dma_buffer");
+        let batch = buffer.map_or_else(
+            || point.number("batch"),
+            |bytes| (bytes / HANDED_OVER_BYTES).floor().max(1.0),
+        );
         Self {
             point,
             card: point.word("profile"),

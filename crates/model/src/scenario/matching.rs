@@ -10,10 +10,14 @@ use crate::{EvidenceLevel, Library};
 
 /// Answers one point.
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
-    let evidence = matching::evidence(library);
+    let host = point.word("host");
+    let mut evidence = matching::evidence(library);
+    if let Some(profile) = library.profile(host) {
+        evidence.insert_all(host, &profile.evidence());
+    }
     let (on, pattern) = (point.word("on"), point.word("pattern"));
     if on != "engine" {
-        let name = format!("host-coproc-bf2/codec.regex.{on}.rate");
+        let name = format!("{host}/codec.regex.{on}.rate");
         let rate = evidence.predict(EvidenceLevel::Same, |values| values.get(&name));
         return Ok(vec![Row {
             throughput: Some(point.metric("throughput", rate)),
@@ -22,6 +26,15 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         }]);
     }
     let bytes = point.number("buffer");
+    let library_rate = format!("{host}/codec.regex.hyperscan.rate");
+    let over = predict(&evidence, |values, reach| {
+        reach.weaken_to(EvidenceLevel::Application);
+        let rate = match pattern {
+            "mean" => matching::mean_of_queries(values, reach)?,
+            pattern => matching::by_buffer(values, pattern, bytes)?,
+        };
+        Ok(rate / values.get(&library_rate)?)
+    });
     let rate = match (pattern, point.number_if_set("batch")) {
         ("mean", _) => predict(&evidence, matching::mean_of_queries),
         (pattern, Some(batch)) => predict(&evidence, |values, reach| {
@@ -46,14 +59,15 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     };
     let mut row = Row {
         throughput: Some(point.metric("throughput", rate)),
+        more: vec![point.metric("over a core with Hyperscan", over)],
         notes: vec!["published for BlueField-2 and BlueField-3 together, with full batches unless one is set".into()],
         ..Row::default()
     };
     if point.number_if_set("size").is_some() {
-        row.more = vec![
+        row.more.extend([
             point.metric("all threads of the host over it", slower("")),
             point.metric("all threads of the card over it", slower(".own")),
-        ];
+        ]);
     }
     Ok(vec![row])
 }

@@ -26,6 +26,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
             Driver::Host
         },
         setting: point.choice("setting"),
+        host: point.word_if_set("host"),
     };
     if asked.codec == Codec::Lz4 && asked.way == Direction::Compress {
         let problem = "no card of the studies compresses LZ4";
@@ -37,6 +38,12 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         "bytes of the uncompressed side; arithmetic mean over the Silesia files of size over time"
             .to_owned(),
     ];
+    if asked.host.is_some() {
+        notes.push(
+            "the study compresses with zlib level 6; another host's core does what is known of its zlib"
+                .to_owned(),
+        );
+    }
     let mut more = Vec::new();
     match ask(Figures::Best) {
         Err(none) if none.why == "the formula gives 0" => {

@@ -2,7 +2,7 @@
 
 use super::Split;
 pub(crate) use crate::codec::rates::{Codec, Direction};
-use crate::codec::rates::{EvidenceTracker, context_name, evidence, predict};
+use crate::codec::rates::{EvidenceTracker, HOSTS, context_name, evidence, predict};
 use crate::corpus::{self, File};
 use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, Setting, Values};
 
@@ -22,14 +22,16 @@ pub(crate) enum Driver {
 
 /// A co-processing question.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SplitQuestion {
+pub(crate) struct SplitQuestion<'a> {
+    /// The machine whose core does the CPU's part; the study's if none.
+    pub(crate) host: Option<&'a str>,
     pub(crate) codec: Codec,
     pub(crate) way: Direction,
     pub(crate) driver: Driver,
     pub(crate) setting: Setting,
 }
 
-impl SplitQuestion {
+impl SplitQuestion<'_> {
     /// The card: LZ4 runs on a BF-3 only.
     fn card(&self) -> &'static str {
         if self.codec == Codec::Lz4 {
@@ -63,7 +65,7 @@ pub(crate) enum Figures {
 }
 
 /// Predicts a figure of a split.
-pub(crate) fn answer(library: &Library, asked: SplitQuestion, figure: Figures) -> Answer {
+pub(crate) fn answer(library: &Library, asked: SplitQuestion<'_>, figure: Figures) -> Answer {
     let mut prediction = unbounded(library, asked, figure)?;
     if matches!(figure, Figures::Saved(_) | Figures::Best) {
         // Doubt reaches no further than the whole.
@@ -72,8 +74,8 @@ pub(crate) fn answer(library: &Library, asked: SplitQuestion, figure: Figures) -
     Ok(prediction)
 }
 
-fn unbounded(library: &Library, asked: SplitQuestion, figure: Figures) -> Answer {
-    predict(&known(library), |values, tracker| {
+fn unbounded(library: &Library, asked: SplitQuestion<'_>, figure: Figures) -> Answer {
+    predict(&known(library, asked.host), |values, tracker| {
         if let Figures::Saved(share) = figure {
             return saved(values, tracker, asked, share).map(Outcome::from);
         }
@@ -99,8 +101,8 @@ fn unbounded(library: &Library, asked: SplitQuestion, figure: Figures) -> Answer
 }
 
 /// What is known, with the longest jobs, which stand outside the profiles' values.
-fn known(library: &Library) -> Evidence {
-    let mut evidence = evidence(library, &[]);
+fn known(library: &Library, host: Option<&str>) -> Evidence {
+    let mut evidence = evidence(library, host.as_slice());
     for (card, operation) in [("bf2", "deflate"), ("bf3", "lz4")] {
         let Some(profile) = library.profile(card) else {
             continue;
@@ -122,24 +124,33 @@ fn known(library: &Library) -> Evidence {
 fn target_rates(
     values: &Values<'_>,
     tracker: &EvidenceTracker,
-    asked: SplitQuestion,
+    asked: SplitQuestion<'_>,
 ) -> Result<(f64, f64), MissingParameter> {
     let SplitQuestion { codec, way, .. } = asked;
-    let host = "host-coproc-bf2";
+    let study = if codec == Codec::Lz4 {
+        HOSTS[1]
+    } else {
+        HOSTS[0]
+    };
+    let host = asked.host.unwrap_or(study);
     let expand = |codec: Codec| -> Result<f64, MissingParameter> {
-        let reduction = values.get(&format!("{host}/codec.{}.reduction", codec.name()))?;
+        let reduction = values.get(&format!("{}/codec.{}.reduction", HOSTS[0], codec.name()))?;
         Ok(1.0 / (1.0 - reduction))
     };
     if codec == Codec::Lz4 {
         tracker.weaken_to(EvidenceLevel::Card);
         let expand = expand(codec)?;
-        let cpu = values.get("host-coproc-bf3/codec.lz4.decompress.rate")?;
+        let cpu = values.get(&format!("{host}/codec.lz4.decompress.rate"))?;
         let device = values.get("bf3-soc/codec.lz4.decompress.engine")?;
         return Ok((cpu * expand, device * expand));
     }
     let name = format!("codec.{}.{}.split", codec.name(), way.name());
     let (cpu, device) = (format!("{host}/{name}"), format!("bf2/{name}"));
-    let cpu = if values.has(&cpu) || way == Direction::Compress {
+    let measured = format!("{host}/codec.deflate.compress.rate");
+    let cpu = if asked.host.is_some() && way == Direction::Compress && !values.has(&cpu) {
+        // At the level that it was measured with.
+        values.get(&measured)?
+    } else if values.has(&cpu) || way == Direction::Compress {
         // Nothing relates zlib's level 6, which the CPU's part uses, to the published levels.
         values.get(&cpu)?
     } else {
@@ -164,7 +175,7 @@ fn target_rates(
 fn slowdown(
     values: &Values<'_>,
     tracker: &EvidenceTracker,
-    asked: SplitQuestion,
+    asked: SplitQuestion<'_>,
 ) -> Result<f64, MissingParameter> {
     if asked.driver == Driver::Host {
         return Ok(1.0);
@@ -189,7 +200,7 @@ fn slowdown(
 fn context(
     values: &Values<'_>,
     tracker: &EvidenceTracker,
-    asked: SplitQuestion,
+    asked: SplitQuestion<'_>,
 ) -> Result<f64, MissingParameter> {
     if asked.setting == Setting::Static {
         return Ok(0.0);
@@ -212,7 +223,7 @@ fn context(
 fn split_of(
     values: &Values<'_>,
     tracker: &EvidenceTracker,
-    asked: SplitQuestion,
+    asked: SplitQuestion<'_>,
 ) -> Result<impl Fn(&File) -> Split, MissingParameter> {
     let (cpu, device) = target_rates(values, tracker, asked)?;
     let context_ns = context(values, tracker, asked)?;
@@ -231,7 +242,7 @@ fn split_of(
 fn throughput(
     values: &Values<'_>,
     tracker: &EvidenceTracker,
-    asked: SplitQuestion,
+    asked: SplitQuestion<'_>,
     share: f64,
 ) -> Result<f64, MissingParameter> {
     if share > 0.0 && share < 1.0 || asked.setting == Setting::Reconfiguration {
@@ -245,7 +256,7 @@ fn throughput(
 fn best_share(
     values: &Values<'_>,
     tracker: &EvidenceTracker,
-    asked: SplitQuestion,
+    asked: SplitQuestion<'_>,
 ) -> Result<f64, MissingParameter> {
     tracker.weaken_to(EvidenceLevel::Application);
     let split = split_of(values, tracker, asked)?;
@@ -267,7 +278,7 @@ fn best_share(
 fn saved(
     values: &Values<'_>,
     tracker: &EvidenceTracker,
-    asked: SplitQuestion,
+    asked: SplitQuestion<'_>,
     share: f64,
 ) -> Result<f64, MissingParameter> {
     let SplitQuestion { codec, way, .. } = asked;

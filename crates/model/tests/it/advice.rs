@@ -67,7 +67,7 @@ fn a_card_far_faster_than_the_cpu_gets_the_work_where_its_rate_is_known() {
     let rate = last.device_bytes_per_s.as_ref().unwrap();
     assert!(rate.interval.low < rate.interval.typ && rate.interval.typ < rate.interval.high);
     // The engine's rate is what the study gives, give or take its spread.
-    assert!((5e8..3e9).contains(&rate.interval.typ), "{rate:?}");
+    assert!((5e8..3.5e9).contains(&rate.interval.typ), "{rate:?}");
     assert!(!last.c1.facts.is_empty());
     let cited = |fact: &String| advice.citations.contains_key(fact);
     assert!(last.c1.facts.iter().all(cited));

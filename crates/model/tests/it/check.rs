@@ -116,6 +116,37 @@ fn without_a_figure_the_others_of_its_fact_stay() {
 }
 
 #[test]
+fn a_derived_value_goes_with_the_figures_that_it_names_and_stays_for_others_of_their_fact() {
+    // 40 Gb/s over the gain of SM1.
+    let known = |fact: &str, path: &[&str]| {
+        let figures = Facts::published().get(fact).unwrap().figures();
+        let left_out = figures.iter().find(|figure| figure.path == path).unwrap();
+        let without = Library::published().without_figure(left_out);
+        let card = without.profile("bf2-200g").unwrap();
+        card.values.contains_key("tcp.sm1.rate")
+    };
+    assert!(known("idio.net.sm.gen23", &["SM2"]));
+    assert!(known("idio.net.sm2", &["BF-2"]));
+    assert!(!known("idio.net.sm.gen23", &["SM1"]));
+    assert!(!known("idio.net.sm2", &["BF-3"]));
+}
+
+#[test]
+fn a_figure_that_is_not_there_cannot_be_named() {
+    for name in ["idio.net.sm2[BF-9]", "idio.net.sm2[BF-3", "no.such.fact[a]"] {
+        let value = format!(r#"{{ value = 8, unit = "count", facts = ["{name}"] }}"#);
+        let text = include_str!("small.toml");
+        let text = format!("{text}\n[values]\n\"cpu.threads\" = {value}\n");
+        let error = overside_model::Profile::parse("small.toml", &text).unwrap_err();
+        assert!(
+            error.problem.contains("idio") || error.problem.contains("such"),
+            "{error}"
+        );
+        assert!(error.position.is_some(), "{error}");
+    }
+}
+
+#[test]
 fn doubtful_figures_are_never_compared_and_all_others_are_accounted_for() {
     let check = &*CHECK;
     for figure in &check.figures {

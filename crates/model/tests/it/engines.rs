@@ -3,6 +3,7 @@
 use overside_model::check::check;
 use overside_model::facts::{Facts, Use};
 use overside_model::questions::Questions;
+use overside_model::scenario::{ScenarioArgs, run, set_measured};
 use overside_model::{Completion, EvidenceLevel, Library, Profile, Work, cost};
 use overside_ops::Operation;
 
@@ -44,7 +45,10 @@ fn figures_that_judge_the_model_are_met() {
         };
         seen += 1;
         inside += usize::from(compared.inside);
-        assert!(compared.error.abs() < 0.25, "{}: {compared:?}", figure.name);
+        // Of "two orders of magnitude" no more than the order counts.
+        let is_order = figure.fact == "coproc.declz4.cpu_over_hw";
+        let most = if is_order { 0.5 } else { 0.25 };
+        assert!(compared.error.abs() < most, "{}: {compared:?}", figure.name);
         assert!(!compared.fitted, "{}", figure.name);
     }
     assert!(seen >= 20, "{seen}");
@@ -105,6 +109,110 @@ fn without_a_fact_the_nearest_one_answers_or_nothing_does() {
     assert!(wider > width && (guessed / known).ln().abs() < wider.ln());
     // Nothing relates zlib's level 6 to the levels that were published.
     assert_eq!(predicted(&poorer, &deflate), None);
+}
+
+#[test]
+fn a_kept_context_is_faster_one_at_a_time_from_a_size_at_the_latest() {
+    let set = [
+        ("profile", "bf2"),
+        ("direction", "compress"),
+        ("context", "kept"),
+    ];
+    let report = ask("codec", &set);
+    let row = &report.rows[0];
+    let from = row.shown().find(|one| one.kind.name == "faster from");
+    let from = figure(from.unwrap());
+    // Jobs that were measured whole bound it from above; nothing bounds it from below.
+    assert_eq!((from.low, from.typ), (0.0, from.high));
+    assert!((5e4..1e6).contains(&from.high), "{from:?}");
+    // The same one as advice gives.
+    assert!((row.throughput.as_ref()).is_some_and(|one| figure(one).typ > 2e9));
+}
+
+#[test]
+fn one_figure_stands_for_an_engine_in_splits_and_in_its_profile() {
+    let split = [
+        ("direction", "compress"),
+        ("setting", "static"),
+        ("share", "100"),
+    ];
+    let engine = [
+        ("profile", "bf2"),
+        ("direction", "compress"),
+        ("context", "kept"),
+    ];
+    let (split, engine) = (ask("split", &split), ask("codec", &engine));
+    let profile = overside_model::profile("bf2").unwrap();
+    let operation: Operation = "compress-deflate".parse().unwrap();
+    let stated = (profile.operation(operation).unwrap().rate.as_ref()).unwrap();
+    for rate in [rate(&split.rows[0]), rate(&engine.rows[0])] {
+        assert!((rate / stated.interval().typ - 1.0).abs() < 0.02, "{rate}");
+    }
+}
+
+#[test]
+fn an_initiator_and_a_level_are_answered_or_refused_by_key() {
+    let of = |initiator: &str| {
+        let set = [
+            ("profile", "bf2"),
+            ("initiator", initiator),
+            ("direction", "compress"),
+            ("context", "kept"),
+        ];
+        rate(&ask("codec", &set).rows[0])
+    };
+    assert!(of("host") > of("card"));
+    let core = |level: &str| {
+        let set = [
+            ("on", "cpu"),
+            ("profile", "host-coproc-bf2"),
+            ("level", level),
+            ("direction", "compress"),
+            ("context", "kept"),
+        ];
+        ask("codec", &set).rows[0]
+            .throughput
+            .clone()
+            .unwrap()
+            .answer
+    };
+    assert!(core("1").unwrap().interval.typ > core("6").unwrap().interval.typ);
+    assert!(core("9").unwrap_err().why.contains("level 9"));
+    let error = refused("codec", &[("profile", "bf1"), ("initiator", "card")]);
+    assert_eq!(error.key, "initiator");
+}
+
+#[test]
+fn another_host_takes_part_where_it_is_named() {
+    let mut own = measured(
+        r#"
+        "codec.deflate.compress.rate" = { value = 200, unit = "MB/s", citation = "measured" }
+        "codec.regex.hyperscan.rate" = { value = 500, unit = "MB/s", citation = "measured" }
+        "#,
+    );
+    own.name = "here".into();
+    let mut profiles = Library::published().profiles().to_vec();
+    profiles.push(own.clone());
+    let library = Library::new(profiles);
+    let answered = |scenario: &str, set: &[(&str, &str)]| {
+        let mut asked = ScenarioArgs::of(scenario);
+        set.iter().for_each(|(key, value)| asked.set(key, value));
+        set_measured(&mut asked, &own).unwrap();
+        run(&asked, &library).unwrap()
+    };
+    let set = [
+        ("direction", "compress"),
+        ("setting", "static"),
+        ("share", "0"),
+    ];
+    let alone = rate(&answered("split", &set).rows[0]);
+    assert!((alone / 200e6 - 1.0).abs() < 0.05, "{alone}");
+    let matched = answered("match", &[("on", "hyperscan"), ("pattern", "mean")]);
+    assert_eq!(rate(&matched.rows[0]), 500e6);
+    let refused = set_measured(&mut ScenarioArgs::of("dma"), &own).unwrap_err();
+    assert!(refused.problem.contains("reads dma."), "{refused}");
+    let refused = set_measured(&mut ScenarioArgs::of("kv-stages"), &own).unwrap_err();
+    assert!(refused.remedy.contains("kv profile"), "{refused}");
 }
 
 #[test]

@@ -27,20 +27,25 @@ fn latency(card: &str, transfer: Transfer) -> f64 {
     answer.unwrap().interval.typ
 }
 
-#[test]
-fn a_latency_that_was_measured_on_the_card_needs_no_formula() {
-    let mut calibrated = profile("bf2").unwrap();
+/// As if copies of 64 B and 64 KiB had been measured on the card, in nanoseconds.
+fn measure_copies(profile: &mut Profile, value_ns: [f64; 2]) {
     let measured = Table {
         by: Axis::Bytes,
         at: vec![64.0, 65536.0],
-        value: vec![2000.0, 8000.0],
+        value: value_ns.to_vec(),
         unit: Unit::Ns,
         facts: Vec::new(),
         citation: Some("measured on this card".into()),
         note: None,
         cites: Vec::new(),
     };
-    (calibrated.tables).insert("dma.copy.latency.poll".into(), measured);
+    (profile.tables).insert("dma.copy.latency.poll".into(), measured);
+}
+
+#[test]
+fn a_latency_that_was_measured_on_the_card_needs_no_formula() {
+    let mut calibrated = profile("bf2").unwrap();
+    measure_copies(&mut calibrated, [2000.0, 8000.0]);
     let library = Library::new(vec![calibrated]);
     let latency = |bytes, initiator| {
         let transfer = Transfer {
@@ -107,17 +112,7 @@ fn microseconds_need_a_calibrated_card() {
     }
 
     let mut calibrated = profile("bf2-200g").unwrap();
-    let measured = Table {
-        by: Axis::Bytes,
-        at: vec![64.0, 65536.0],
-        value: vec![1500.0, 9000.0],
-        unit: Unit::Ns,
-        facts: Vec::new(),
-        citation: Some("measured on this card".into()),
-        note: None,
-        cites: Vec::new(),
-    };
-    (calibrated.tables).insert("dma.copy.latency.poll".into(), measured);
+    measure_copies(&mut calibrated, [1500.0, 9000.0]);
     let report = ask_of(&Library::new(vec![calibrated]), "dma", &set).unwrap();
     let short_ns = latency_ns(&report.rows[0]);
     assert!((1450.0..1700.0).contains(&short_ns), "{short_ns}");
