@@ -129,7 +129,7 @@ def test_the_verb_prints_text_json_and_a_placement_file(
     assert command("--run", str(run), "--card", "bf2", "--placement-out", str(out)) == Exit.OK
     text = capsys.readouterr().out
     assert len(text.splitlines()) <= 40
-    assert "\nby quick\n" in text
+    assert "\nfrom the run of quick\n" in text
     assert "BlueField-2 [MODELLED]" in text
     placed = tomllib.loads(out.read_text())
     assert placed["schema"] == "placement/1"

@@ -151,6 +151,15 @@ def ready_made() -> dict[str, Path]:
     return found
 
 
+def box_name(path: str) -> str:
+    """What `find` takes for the box that a run has been made with: the name of a ready-made one,
+    also of another installation, else its path."""
+    name = Path(path).stem
+    ready = ready_made().get(name)
+    is_packaged = Path(path).parts[-3:] == ("overside", "boxes", f"{name}.json")
+    return name if ready is not None and (is_packaged or str(ready) == path) else path
+
+
 def find(name: str) -> Path:
     """The file of a box given as a path, or as the name of a ready-made one.
 

@@ -130,16 +130,18 @@ def _run(args: argparse.Namespace, query: Query) -> Path | None:
         return advise.measure(args.out, args.data, query.workload, ["overside", *sys.argv[1:]])
     found = advise.newest(args.out)
     if found is not None:
-        _say(f"by the newest run, {found}")
+        _say(f"newest run: {found}")
     return found
 
 
 def _source(view: RunView | None, question: dict[str, Any]) -> str:
     """Where the CPU's rates are from."""
     if view is not None:
-        return f"by {view_model.title(view)}"
+        return f"from the run of {view_model.title(view)}"
     cores = formatting.plural(question["host"]["threads"], "core")
-    return f"by published rates of another host's cores, for the {cores} of this host: not measured"
+    return (
+        f"from published rates of another host's cores, for the {cores} of this host: not measured"
+    )
 
 
 def _remember(path: Path, query: Query) -> None:

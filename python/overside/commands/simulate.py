@@ -208,16 +208,11 @@ def _print_table(report: Json, *, is_whole: bool) -> None:
         print(f"\n{formatting.plural(hidden, 'more figure')}: --explain shows all.")
 
 
-def _figures(row: Json) -> list[Json]:
-    standing = [row["throughput"], row["latency"], row["host_cores"]]
-    return [figure for figure in [*standing, *row["more"]] if figure is not None]
-
-
 def _columns(rows: list[Json], most: int | None) -> tuple[list[str], list[list[str]], int]:
     """A column for each label, and for each figure that half of the rows have, at most `most`, or,
     without a limit, for each that any has; and how many figures are left out."""
     labels = list(dict.fromkeys(key for row in rows for key, _ in row["labels"]))
-    counts = Counter((one["name"], one["unit"]) for row in rows for one in _figures(row))
+    counts = Counter((one["name"], one["unit"]) for row in rows for one in scenario.figures(row))
     figures = [one for one, count in counts.items() if most is None or 2 * count >= len(rows)]
     figures = figures[:most]
     head = [*labels, *(f"{name}, {unit}" if unit else name for name, unit in figures)]
@@ -227,7 +222,7 @@ def _columns(rows: list[Json], most: int | None) -> tuple[list[str], list[list[s
     lines = []
     for row in rows:
         own = dict(row["labels"])
-        shown = {(one["name"], one["unit"]): _interval(one) for one in _figures(row)}
+        shown = {(one["name"], one["unit"]): _interval(one) for one in scenario.figures(row)}
         lines.append(
             [
                 *(own.get(label, "-") for label in labels),
@@ -252,7 +247,7 @@ def _print_dominating(rows: list[Json]) -> None:
     """Names the parameters whose doubt moves a figure most."""
     most: dict[str, float] = {}
     for row in rows:
-        for figure in _figures(row):
+        for figure in scenario.figures(row):
             for influence in figure.get("influences", []):
                 name, factor = influence["parameter"], influence["factor"]
                 most[name] = max(most.get(name, 1.0), factor)

@@ -275,12 +275,12 @@ def lines(
 
 
 def _published(curve: Sequence[Point], y: Spec, place: int) -> list[Spec]:
-    """A dashed curve without colour, named at its end: above, below, further below."""
+    """A dashed curve without colour, named below its end, where rising lines leave room."""
     value = {**y, "field": "value"}
     shared = {"y": value, "color": {"value": "var(--muted)"}, "detail": {"field": "curve"}}
     tooltip = _tooltip(curve="What", printed="Published")
     name = {"align": "right", "baseline": "middle", "dx": -4, "fontSize": 10.5}
-    name["dy"] = (-11, 12, 25)[place % 3]
+    name["dy"] = 13 * (place + 1)
     dashed = {"strokeDash": [6, 4], "strokeWidth": 1.5}
     hollow = {"filled": False, "size": 30, "strokeWidth": 1.25, "opacity": 1, "shape": "circle"}
     return [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from overside import advise
 from overside.advise import Query
-from overside.bench.box import ready_made
+from overside.bench.box import box_name
 from overside.bench.statistics import RunView
 from overside.errors import UserError
 from overside.report import best, break_even, formatting
@@ -370,9 +370,7 @@ class _Context:
     ) -> str:
         if self.view is None:
             return "`overside run quick` measures this host's cores"
-        path = self.view.manifest.get("box_path") or "BOX"
-        named = (name for name, ready in ready_made().items() if str(ready) == path)
-        box = formatting.clean(next(named, path), 200)
+        box = formatting.clean(box_name(self.view.manifest.get("box_path") or "BOX"), 200)
         if self.noise:
             return f"`overside run {box}` on a quiet machine"
         if decision == "cpu":

@@ -130,8 +130,8 @@ class _Words:
 
 def _is_lower(rows: Sequence[Json], name: str) -> bool:
     """Whether less of a figure is better."""
-    figures = (one for row in rows for one in _figures(row) if one["name"] == name)
-    return next((bool(one["better"] == "lower") for one in figures), False)
+    same = (one for row in rows for one in figures(row) if one["name"] == name)
+    return next((bool(one["better"] == "lower") for one in same), False)
 
 
 def _where(conditions: Conditions) -> str:
@@ -142,7 +142,8 @@ def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _figures(row: Json) -> list[Json]:
+def figures(row: Json) -> list[Json]:
+    """The figures of a row of the model's report, those of every scenario first."""
     standing = [row["throughput"], row["latency"], row["host_cores"]]
     return [figure for figure in [*standing, *row["more"]] if figure is not None]
 
@@ -165,7 +166,7 @@ def _extremes(rows: Sequence[Json]) -> Iterator[str]:
 
 
 def _first(row: Json) -> Json | None:
-    known = (one for one in _figures(row) if "typ" in one and one["better"] != "neither")
+    known = (one for one in figures(row) if "typ" in one and one["better"] != "neither")
     return next(known, None)
 
 

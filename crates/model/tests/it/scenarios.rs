@@ -125,6 +125,47 @@ fn names_and_keys_are_well_formed() {
 }
 
 #[test]
+fn options_are_compared_with_a_baseline_that_can_be_asked() {
+    let mut compared = 0;
+    for scenario in scenarios() {
+        let Some(by) = &scenario.compare else {
+            continue;
+        };
+        let name = &scenario.name;
+        for figure in [Some(&by.figure), by.over.as_ref()].into_iter().flatten() {
+            assert!(
+                scenario.metrics.iter().any(|one| one.name == *figure),
+                "{name}: {figure}"
+            );
+        }
+        let mut asked = ScenarioArgs::of(name);
+        if let Some(key) = &by.key {
+            asked.set(key, &by.baseline);
+        }
+        let alone = run(&asked).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(alone.compared.is_some(), by.key.is_none(), "{name}");
+        compared += 1;
+    }
+    assert!(compared >= 12);
+
+    let report = run(&ScenarioArgs::of("kv")).unwrap();
+    let rows = report.compared.unwrap().rows;
+    let designs: Vec<_> = rows
+        .iter()
+        .filter_map(|row| row.option.as_deref())
+        .collect();
+    assert_eq!(designs, ["dpu-only", "lat", "sav", "dual", "shrd"]);
+    let throughput = |row: usize| {
+        let known = report.rows[row].throughput.as_ref().unwrap();
+        known.answer.as_ref().unwrap().interval.typ
+    };
+    let ratio = rows[4].comparison.ratio.unwrap().typ;
+    assert!((ratio - throughput(5) / throughput(0)).abs() < 1e-9);
+    let saved = rows[0].host_cpu_saved.unwrap();
+    assert_eq!((saved.low, saved.high), (1.0, 1.0), "no host core serves");
+}
+
+#[test]
 fn every_ready_made_question_has_an_answer() {
     for one in presets() {
         let asked = ScenarioArgs::named(one.name).expect(one.name);
