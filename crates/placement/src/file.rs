@@ -31,7 +31,7 @@ const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=64 << 20;
 ///     chunk_bytes = 1048576
 /// "#)?;
 /// let compress = "compress-deflate".parse()?;
-/// assert_eq!(file.rule(compress, Some(1 << 20)).map(|rule| rule.policy()), Some(Policy::Split(40.0)));
+/// assert_eq!(file.rule(compress, Some(1 << 20)).map(|rule| rule.policy()), Policy::split(40.0).ok());
 /// assert_eq!(file.rule(compress, Some(100)), None);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -138,14 +138,14 @@ fn objects_tell_where_a_record_is_and_what_matches() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let first = serde_json::json!({
-        "file": "one", "record": 1, "offset": 0,
+        "schema": "match/1", "file": "one", "record": 1, "offset": 0,
         "value": "Accident on I-70 at Exit 41", "matches": [[12, 16]],
     });
     assert_eq!(objects[0], first);
     assert_eq!(objects[1]["record"], 3);
     assert_eq!(objects[1]["offset"], 40);
     let output = run_in(directory.path(), &["--json", "-c", "I-7", "one"], b"");
-    assert_eq!(out(&output), "{\"count\":2,\"file\":\"one\"}\n");
+    assert_eq!(out(&output), "{\"count\":2,\"file\":\"one\",\"schema\":\"match/1\"}\n");
 }
 
 #[test]
@@ -159,7 +159,8 @@ fn rows_of_a_column_are_records() {
     assert_eq!(
         first,
         serde_json::json!({
-            "file": "rows.csv", "record": 1, "value": "closed\nsoon", "matches": [[0, 6]],
+            "schema": "match/1", "file": "rows.csv", "record": 1, "value": "closed\nsoon",
+            "matches": [[0, 6]],
         })
     );
     assert_eq!(
