@@ -1,4 +1,4 @@
-"""`compress_async` and `decompress_async`: the same as `compress` and `decompress`, to be awaited."""
+"""`compress_async` and `decompress_async`: `compress` and `decompress`, to be awaited."""
 
 from __future__ import annotations
 

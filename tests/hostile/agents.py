@@ -122,7 +122,7 @@ class Agent:
         done = self.host(*words, "--stats", "json", input=text)
         assert done.returncode == 0, done.stderr
         stats = json.loads(done.stderr.splitlines()[-1])
-        assert stats["summary"]["report"]["device"]["chunks"] > 0, done.stderr
+        assert stats["summary"]["report"]["devices"][0]["chunks"] > 0, done.stderr
         back = subprocess.run(["gzip", "-dc"], input=done.stdout, capture_output=True, check=True)
         assert back.stdout == text
 

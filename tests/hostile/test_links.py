@@ -82,7 +82,7 @@ def test_a_stream_outlives_an_agent_that_is_killed_or_stops(tmp_path: Path, tria
             report = json.loads(err.splitlines()[-1])["summary"]["report"]
             said = " ".join(event["message"] for event in report["events"])
             # It may have been done before.
-            if report["device"]["failed"]:
+            if report["devices"][0]["failed"]:
                 assert "dpu0/cpu" in said, report
 
 
@@ -100,7 +100,7 @@ def test_a_host_that_stops_for_a_while_finds_its_jobs_done(tmp_path: Path, trial
             assert host.returncode == 0, err
             assert gzip.decompress(out) == text
             report = json.loads(err.splitlines()[-1])["summary"]["report"]
-            assert report["device"]["failed"] == 0, report["events"]
+            assert report["devices"][0]["failed"] == 0, report["events"]
             assert report["events"] == []
 
 

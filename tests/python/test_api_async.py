@@ -7,9 +7,8 @@ import gzip
 import json
 import time
 
-import pytest
-
 import overside
+import pytest
 from overside import _core
 
 TEXT = b"What I tell you three times is true. " * 100_000

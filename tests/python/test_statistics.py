@@ -128,7 +128,12 @@ def test_a_slow_round_full_of_late_jobs_is_not_lost_among_fast_ones() -> None:
 def test_of_a_placement_the_time_counts_in_which_something_was_overdue() -> None:
     def placed(number: int, overdue_ns: int) -> Json:
         target = {"jobs": 10, "late": 5, "overdue_ns": overdue_ns}
-        more = {"timing": "replay", "late": 5, "elapsed_ns": 1000, "placement": {"device": target}}
+        more = {
+            "timing": "replay",
+            "late": 5,
+            "elapsed_ns": 1000,
+            "placement": {"devices": [target]},
+        }
         return sample(number, **more)
 
     assert summary(placed(0, 4), placed(1, 8)).late_share == pytest.approx(0.006)

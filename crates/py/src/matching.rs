@@ -45,7 +45,7 @@ pub(crate) enum Patterns {
 ///     engine: Who searches on the CPU: `auto`, `literal`, `hyperscan`, `regex` or `re2`.
 ///     placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
 ///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
-///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
 ///     threads: CPU threads. Default: one per core, but no more than the data have work for.
 ///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
 ///         (one in 16) or `none`. Default: sampled.

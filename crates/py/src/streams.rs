@@ -245,7 +245,7 @@ macro_rules! stream_methods {
 ///     level: Compression level in the library's own numbers. Default: the library's.
 ///     placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
 ///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
-///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
 ///     threads: CPU threads. Default: one per core, but no more than the data have work for.
 ///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
 ///         (one in 16) or `none`. Default: all.
@@ -309,7 +309,7 @@ stream_methods!(PyCompressor, Compressor::finish, {
 ///     max_size: The most bytes that one call may give; `None`: any number. Default: 1 GiB.
 ///     placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
 ///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
-///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`.
+///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
 ///     threads: CPU threads. Default: one per core, but no more than the data have work for.
 ///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
 ///         (one in 16) or `none`. Default: all.

@@ -1,7 +1,7 @@
 """The summary of a run for a terminal: the answer first, on one screen.
 
 What does not fit into `LINES_MAX` is left to the report: first the details of the verdict, then
-what comes last.
+what comes last but for warnings.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class _Section:
     claim: int
     #: How many more items the report has.
     more: int = 0
+    #: Whether sections above leave its lines to it as well.
+    is_kept: bool = False
 
     @property
     def lines(self) -> int:
@@ -70,8 +72,9 @@ def summary(view: RunView, width: int, colour: bool) -> str:
     claimed = sum(min(one.claim, one.lines) for one in sections)
     room = LINES_MAX - len(page.lines) - claimed
     _verdict(page, found, max(room, VERDICT_LINES_MIN))
-    for one in sections:
-        _section(page, one)
+    for index, one in enumerate(sections):
+        behind = sum(min(two.claim, two.lines) for two in sections[index + 1 :] if two.is_kept)
+        _section(page, one, LINES_MAX - behind)
     return page.text()
 
 
@@ -95,12 +98,13 @@ def _sections(view: RunView, page: Page) -> Iterator[_Section]:
     yield _Section("Fastest here", "measured", GREEN, items, 7, len(fastest) - FASTEST_MAX)
     warnings = view_model.warnings(view)
     items = [_warning(page, one) for one in warnings[:WARNINGS_MAX]]
-    yield _Section("Warnings", "", YELLOW, items, 4, len(warnings) - WARNINGS_MAX)
+    more = len(warnings) - WARNINGS_MAX
+    yield _Section("Warnings", "", YELLOW, items, 4, more, is_kept=True)
 
 
-def _section(page: Page, section: _Section) -> None:
+def _section(page: Page, section: _Section, lines_max: int) -> None:
     """As many of its items as there are lines for, and how many more the report has."""
-    room = LINES_MAX - len(page.lines) - 2
+    room = lines_max - len(page.lines) - 2
     shown: list[Page] = []
     for item in section.items:
         is_last = len(shown) + 1 == len(section.items) and section.more <= 0

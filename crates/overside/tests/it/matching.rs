@@ -145,7 +145,10 @@ fn objects_tell_where_a_record_is_and_what_matches() {
     assert_eq!(objects[1]["record"], 3);
     assert_eq!(objects[1]["offset"], 40);
     let output = run_in(directory.path(), &["--json", "-c", "I-7", "one"], b"");
-    assert_eq!(out(&output), "{\"count\":2,\"file\":\"one\",\"schema\":\"match/1\"}\n");
+    assert_eq!(
+        out(&output),
+        "{\"count\":2,\"file\":\"one\",\"schema\":\"match/1\"}\n"
+    );
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(super) struct Compression {
 /// A header, verified as far as FlatBuffers go.
 pub(super) fn parse(header: &[u8]) -> Result<Message<'_>, Error> {
     arrow_ipc::root_as_message(header)
-        .map_err(|error| Error::Damaged(format!("the header of a message: {error}")))
+        .map_err(|error| unreadable("the header of a message", &error))
 }
 
 /// The record batch that a message has, or that the dictionary in it has.
@@ -153,4 +153,12 @@ impl Pieces {
             ),
         }
     }
+}
+
+/// That something is no table of FlatBuffers. Of its reasons the first says what, the others only where
+/// in a tree that nobody sees.
+pub(super) fn unreadable(what: &str, error: &impl std::fmt::Display) -> Error {
+    let reasons = error.to_string();
+    let reason = reasons.lines().next().unwrap_or_default();
+    Error::Damaged(format!("{what}: {}", reason.trim_end_matches('.')))
 }

@@ -6,7 +6,7 @@ use arrow_schema::SchemaRef;
 
 use super::footer::NAME;
 use super::input::{Input, cut};
-use super::message::{self, CONTINUATION};
+use super::message::{self, CONTINUATION, unreadable};
 use super::schema;
 use crate::Error;
 
@@ -81,8 +81,8 @@ impl<'a> Messages<'a> {
         let footer_at =
             footer_at.ok_or_else(|| Error::Damaged("the footer is longer than the file".into()))?;
         let bytes = input.at(footer_at, footer_len)?;
-        let footer = arrow_ipc::root_as_footer(&bytes)
-            .map_err(|error| Error::Damaged(format!("the footer: {error}")))?;
+        let footer =
+            arrow_ipc::root_as_footer(&bytes).map_err(|error| unreadable("the footer", &error))?;
         let dictionaries = footer.dictionaries().into_iter().flatten();
         let batches = footer.recordBatches().into_iter().flatten();
         let blocks: Vec<Block> = dictionaries.chain(batches).copied().collect();
@@ -103,7 +103,7 @@ impl<'a> Messages<'a> {
     pub(super) fn schema(&mut self) -> Result<SchemaRef, Error> {
         if let Order::File(footer, _) = &self.order {
             let footer = arrow_ipc::root_as_footer(footer)
-                .map_err(|error| Error::Damaged(format!("the footer: {error}")))?;
+                .map_err(|error| unreadable("the footer", &error))?;
             return schema::read(footer.schema());
         }
         let raw = self.next_raw()?.ok_or_else(cut)?;
