@@ -521,7 +521,8 @@ fn identity(device: &dyn Device) -> Result<DeviceId, OpenError> {
     registration.ok_or_else(|| failed("its memory does not say whose it is".into()))
 }
 
-fn add(total: &mut Option<u64>, one: Option<u64>) {
+/// Adds a time that not every device tells.
+pub(crate) fn add(total: &mut Option<u64>, one: Option<u64>) {
     if let Some(one) = one {
         *total = Some(total.unwrap_or(0) + one);
     }

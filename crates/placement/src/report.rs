@@ -6,6 +6,7 @@ use std::time::Duration;
 use overside_device::{Applied, CpuTime, Lifecycle};
 use serde::Serialize;
 
+use crate::lane::add;
 use crate::{Target, Verify};
 
 /// Events that are kept; the rest is counted.
@@ -139,9 +140,8 @@ impl Report {
             (Some(cpu), Some(other)) => cpu.add(other),
             (cpu, other) => *cpu = cpu.take().or(other),
         }
-        let known = self.devices.len();
         for (index, device) in other.devices.into_iter().enumerate() {
-            match self.devices.get_mut(index).filter(|_| index < known) {
+            match self.devices.get_mut(index) {
                 Some(known) => known.add(device),
                 None => self.devices.push(device),
             }
@@ -172,22 +172,14 @@ impl Report {
 
 impl TargetReport {
     fn add(&mut self, other: Self) {
-        let Self {
-            lifecycle: own,
-            cpu_time,
-            ..
-        } = self;
-        for (total, one) in [
-            (&mut own.discovery_ns, other.lifecycle.discovery_ns),
-            (&mut own.init_ns, other.lifecycle.init_ns),
-            (&mut own.memory_ns, other.lifecycle.memory_ns),
-            (&mut own.end_ns, other.lifecycle.end_ns),
-        ] {
-            if let Some(one) = one {
-                *total = Some(total.unwrap_or(0) + one);
-            }
-        }
-        *cpu_time = cpu_time.plus(other.cpu_time);
+        add(
+            &mut self.lifecycle.discovery_ns,
+            other.lifecycle.discovery_ns,
+        );
+        add(&mut self.lifecycle.init_ns, other.lifecycle.init_ns);
+        add(&mut self.lifecycle.memory_ns, other.lifecycle.memory_ns);
+        add(&mut self.lifecycle.end_ns, other.lifecycle.end_ns);
+        self.cpu_time = self.cpu_time.plus(other.cpu_time);
         self.chunks += other.chunks;
         self.source_bytes += other.source_bytes;
         self.destination_bytes += other.destination_bytes;
