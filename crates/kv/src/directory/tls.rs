@@ -41,7 +41,9 @@ impl<In: Transport> Connector<In> for TlsConnector {
         socket.set_timeout(details.timeout);
         let mut connection = ClientConnection::new(Arc::clone(&self.0), name)
             .map_err(|error| Error::Io(std::io::Error::other(error)))?;
-        connection.complete_io(&mut socket)?;
+        if let Err(error) = connection.complete_io(&mut socket) {
+            return Err(explained(error, &mut connection, &mut socket));
+        }
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
         let stream = StreamOwned::new(connection, socket);
@@ -61,6 +63,29 @@ impl fmt::Debug for TlsTransport {
     }
 }
 
+impl TlsTransport {
+    fn explained(&mut self, error: std::io::Error) -> Error {
+        explained(error, &mut self.stream.conn, &mut self.stream.sock)
+    }
+}
+
+/// Why the other end ended the connection, where it said so. By TLS 1.3 it refuses a certificate after
+/// the client's handshake is over: then writing fails before the alert is read (RFC 8446, 4.4.2.4).
+fn explained(
+    error: std::io::Error,
+    connection: &mut ClientConnection,
+    socket: &mut TransportAdapter,
+) -> Error {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+    if matches!(error.kind(), BrokenPipe | ConnectionReset)
+        && matches!(connection.read_tls(socket), Ok(amount) if amount > 0)
+        && let Err(alert) = connection.process_new_packets()
+    {
+        return Error::Io(std::io::Error::other(alert));
+    }
+    error.into()
+}
+
 impl Transport for TlsTransport {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
@@ -68,13 +93,14 @@ impl Transport for TlsTransport {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         self.stream.sock.set_timeout(timeout);
-        self.stream.write_all(&self.buffers.output()[..amount])?;
-        Ok(())
+        let written = self.stream.write_all(&self.buffers.output()[..amount]);
+        written.map_err(|error| self.explained(error))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
         self.stream.sock.set_timeout(timeout);
-        let amount = self.stream.read(self.buffers.input_append_buf())?;
+        let read = self.stream.read(self.buffers.input_append_buf());
+        let amount = read.map_err(|error| self.explained(error))?;
         self.buffers.input_appended(amount);
         Ok(amount > 0)
     }
