@@ -11,13 +11,6 @@ fn main() {
     let isal = system_library("libisal", "libisal-dev");
     println!("cargo:rustc-env=OVERSIDE_VERSION_ISAL={}", isal.version);
     re2_shim();
-    // Libraries that cannot be asked for their version when they run are asked for in this way.
-    let lock = lock_file();
-    for name in dependencies() {
-        let version = locked_version(&lock, &name).unwrap_or("unknown");
-        let key = name.to_uppercase().replace('-', "_");
-        println!("cargo:rustc-env=OVERSIDE_VERSION_{key}={version}");
-    }
     println!(
         "cargo:rustc-env=OVERSIDE_VERSION_LIBDEFLATE={}",
         libdeflate_version()
@@ -68,49 +61,6 @@ fn shared_library(name: &str) -> Option<String> {
     let path = String::from_utf8(output.stdout).ok()?;
     let target = fs::canonicalize(path.trim()).ok()?;
     Some(target.file_name()?.to_string_lossy().into_owned())
-}
-
-/// The names of the crates that this one depends on, out of its Cargo.toml.
-fn dependencies() -> Vec<String> {
-    println!("cargo:rerun-if-changed=Cargo.toml");
-    let manifest = fs::read_to_string("Cargo.toml").expect("it is what is being built");
-    let section = manifest
-        .split("\n[")
-        .find_map(|section| section.strip_prefix("dependencies]\n"));
-    let lines = section.expect("it has dependencies").lines();
-    let name = |line: &str| {
-        line.split(['.', ' ', '='])
-            .next()
-            .unwrap_or_default()
-            .to_owned()
-    };
-    lines
-        .map(name)
-        .filter(|name| !name.is_empty() && name != "#")
-        .collect()
-}
-
-/// The contents of the nearest Cargo.lock, or nothing if the crate is built without one.
-fn lock_file() -> String {
-    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
-    for directory in here.ancestors() {
-        let path = directory.join("Cargo.lock");
-        if let Ok(text) = fs::read_to_string(&path) {
-            println!("cargo:rerun-if-changed={}", path.display());
-            return text;
-        }
-    }
-    String::new()
-}
-
-fn locked_version<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
-    let entry = lock
-        .split("[[package]]")
-        .find(|entry| entry.lines().any(|line| line == format!("name = {name:?}")))?;
-    let line = entry
-        .lines()
-        .find_map(|line| line.strip_prefix("version = \""))?;
-    line.strip_suffix('"')
 }
 
 fn libdeflate_version() -> String {

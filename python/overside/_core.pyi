@@ -182,8 +182,8 @@ class Matches:
     @property
     def report(self) -> dict[str, Any]:
         """What was done: `selected`, `long` records that were searched by themselves, rows
-        `without_value`, `tried_engine`: the fastest if engines were tried, `refusal`: why not the
-        engine that suits the patterns best, and `executor`.
+        `without_value`, `tried_engine`: the fastest if engines were tried, `because`: which
+        engine `auto` chose by the patterns, and why, and `executor`.
         """
 
 def match(

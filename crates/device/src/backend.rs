@@ -201,7 +201,10 @@ impl Finding {
             },
             None => Self {
                 level: Severity::Ok,
-                message: format!("{name} does {} operations", capabilities.len()),
+                message: match capabilities.len() {
+                    1 => format!("{name} does 1 operation"),
+                    count => format!("{name} does {count} operations"),
+                },
             },
         }
     }

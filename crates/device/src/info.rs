@@ -65,6 +65,9 @@ pub struct Applied {
     /// The library and its version; or, where patterns match every record or none, that no engine
     /// was needed.
     pub library: String,
+    /// Why it was chosen, where `auto` chose among matchers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
     /// What a time taken on it is.
     pub provenance: Provenance,
 }
@@ -77,6 +80,7 @@ impl Applied {
             driver: device.driver.clone(),
             variant: variant.name.into(),
             library: variant.title(),
+            because: variant.because.clone(),
             provenance: device.provenance,
         }
     }
@@ -88,6 +92,7 @@ impl Applied {
             driver: device.driver.clone(),
             variant: variant.into(),
             library: "no job has run".into(),
+            because: None,
             provenance: device.provenance,
         }
     }

@@ -151,6 +151,7 @@ impl ShmEndpoint {
             driver: info.driver.clone(),
             variant: if engine.is_some() { "engine" } else { "caller" }.to_owned(),
             library: "memcpy of the C library".to_owned(),
+            because: None,
             provenance: info.provenance,
         };
         let regions = Regions::new(agreed.nonce, agreed.listens, &agreed.config);

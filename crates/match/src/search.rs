@@ -22,7 +22,7 @@ pub struct Search {
     cpu: Arc<dyn Device>,
     pub(crate) state: Option<Open>,
     exact: Option<Exact>,
-    refusal: Option<String>,
+    because: Option<String>,
     /// Of [`Answer::Count`], for records that are longer than chunks.
     alone: Option<Box<dyn Kernel>>,
 }
@@ -60,12 +60,13 @@ impl Search {
             cpu,
             state: None,
             exact: None,
-            refusal: None,
+            because: None,
             alone: None,
         };
         let prepared = prepare(&search.config(&search.options.engine, MatchKind::Count))?;
-        search.refusal = (prepared.refusal())
-            .map(|(engine, error)| format!("{engine} does not take the patterns: {error}"));
+        let variant = prepared.variant();
+        search.because =
+            (variant.because.as_ref()).map(|because| format!("engine {}: {because}", variant.name));
         Ok(search)
     }
 
@@ -80,9 +81,9 @@ impl Search {
         }
     }
 
-    /// Why `auto` does not search with the engine that suits the patterns best.
-    pub fn refusal(&self) -> Option<&str> {
-        self.refusal.as_deref()
+    /// Which engine `auto` chose by the patterns, and why. A trial may find a quicker one.
+    pub fn because(&self) -> Option<&str> {
+        self.because.as_deref()
     }
 
     /// What was done so far, and where; `None` before the first chunk.
@@ -149,7 +150,7 @@ impl Search {
         setup.destination_bytes = match kind {
             // One bit for each record, and there may be one in each byte.
             MatchKind::Bitmap => chunk.div_ceil(8),
-            MatchKind::Count | MatchKind::Search => 0,
+            MatchKind::Count | MatchKind::Search | MatchKind::Groups => 0,
         };
         setup.cpu_depth = 2 * options.threads;
         setup.verify = options.verify;

@@ -4,7 +4,9 @@
 use std::ops::RangeInclusive;
 
 use overside_device::{Capability, Clock, Device, OpenError, Operation, OperationConfig};
-use overside_ops::{Error as OperationError, Format, HashAlgorithm, MatchKind};
+use overside_ops::{
+    Error as OperationError, Format, HashAlgorithm, MatchKind, match_groups_bytes_max,
+};
 use overside_probe::{Failure, FailureKind};
 
 use crate::data::bound;
@@ -66,6 +68,7 @@ pub(crate) fn plan(test: &Test, device: &dyn Device) -> Result<Plan, Failure> {
         Operation::Decompress(_) | Operation::Copy => size,
         Operation::Match(MatchKind::Bitmap) => size.div_ceil(8),
         Operation::Match(MatchKind::Search | MatchKind::Count) => 0,
+        Operation::Match(MatchKind::Groups) => match_groups_bytes_max(&test.patterns, size),
         Operation::Hash(algorithm) => digest_bytes(algorithm),
     };
     if destination_bytes > capability.max_destination_bytes {

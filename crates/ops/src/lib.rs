@@ -33,7 +33,7 @@ mod zstd;
 pub use config::Config;
 pub use error::Error;
 pub use lz4::frame as lz4_frame;
-pub use matching::{Trial, try_matchers};
+pub use matching::{Trial, match_groups_bytes_max, try_matchers};
 pub use memory::memory_bytes;
 pub use operation::{Direction, Format, HashAlgorithm, MatchKind, Operation};
 pub use stream::{Step, StreamDecoder, ZSTD_WINDOW_LOG_MAX, stream_decoder};

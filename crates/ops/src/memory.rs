@@ -2,7 +2,7 @@
 //! take it.
 
 use crate::variant::chosen_codec;
-use crate::{Config, Operation, matching};
+use crate::{Config, MatchKind, Operation, matching};
 
 /// What a thread with a kernel takes beside it, in bytes.
 const THREAD_BYTES: u64 = 256 << 10;
@@ -22,9 +22,14 @@ pub fn memory_bytes(config: &Config, source_bytes: u64, kernels: usize) -> u64 {
             let codec = chosen_codec(config);
             (0, codec.map_or(0, |(codec, _)| codec.decompressor_bytes))
         }
-        Operation::Match(_) => {
+        Operation::Match(kind) => {
             let program = matching::program_bytes(&config.patterns);
-            (program, program)
+            // For groups there may be a second engine.
+            let programs = match kind {
+                MatchKind::Groups => 2 * program,
+                _ => program,
+            };
+            (programs, programs)
         }
         Operation::Hash(_) | Operation::Copy => (0, 0),
     };
@@ -34,7 +39,7 @@ pub fn memory_bytes(config: &Config, source_bytes: u64, kernels: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Format, MatchKind};
+    use crate::Format;
 
     fn compressing(format: Format, variant: &str, level: Option<u32>) -> Config {
         Config {

@@ -23,7 +23,7 @@ pub enum Format {
     Zstd,
 }
 
-/// What a matcher answers. All three count *records*: runs of bytes ended by `\n` or by the end
+/// What a matcher answers. The first three count *records*: runs of bytes ended by `\n` or by the end
 /// of the buffer (a final `\n` does not start another record). A record matches if any pattern
 /// matches inside it. Patterns see bytes, not characters, and never see the `\n`; `^` and `$` are
 /// the record's ends. That makes the answer the same for every engine, whatever its rules for
@@ -37,6 +37,12 @@ pub enum MatchKind {
     Count,
     /// One bit a record, least significant bit first, set where the record matches.
     Bitmap,
+    /// Each match, in order, with what its groups hold. Matches are the leftmost ones that do not
+    /// overlap; of those that begin in the same place the first pattern's, and of that the first
+    /// alternative's, as Perl has it. Empty ones are left out. Of each match: the pattern's number,
+    /// then where the match and each of the pattern's groups begin and end, as offsets in bytes
+    /// (all of 32 bits, little-endian; all ones for a group that takes no part).
+    Groups,
 }
 
 /// Makes [`HashAlgorithm`] out of a table: name, title, and the length of the digest in bytes.
@@ -149,7 +155,12 @@ impl Operation {
     pub fn all() -> Vec<Self> {
         use Format::*;
         let formats = [Deflate, DeflatePart, Zlib, Gzip, Lz4Block, Lz4, Zstd];
-        let matches = [MatchKind::Search, MatchKind::Count, MatchKind::Bitmap];
+        let matches = [
+            MatchKind::Search,
+            MatchKind::Count,
+            MatchKind::Bitmap,
+            MatchKind::Groups,
+        ];
         (formats.map(Self::Compress).into_iter())
             .chain(formats.map(Self::Decompress))
             .chain(matches.map(Self::Match))

@@ -26,6 +26,8 @@ pub struct Variant {
     pub simd: bool,
     /// The compression levels it has and the one it uses unasked; `None` without levels.
     pub levels: Option<(RangeInclusive<u32>, u32)>,
+    /// Why `auto` chose this matcher; `None` where there was no choice.
+    pub because: Option<String>,
 }
 
 impl Variant {
@@ -50,7 +52,8 @@ pub struct Output {
     /// Bytes written at the beginning of the destination.
     pub written: usize,
     /// Matching only: for `search` the offset of the first matching record (`None`: no record
-    /// matches), for `count` and `bitmap` the number of matching records.
+    /// matches), for `count` and `bitmap` the number of matching records, for `groups` that of
+    /// matches.
     pub value: Option<u64>,
 }
 
@@ -58,18 +61,12 @@ pub struct Output {
 pub struct Prepared {
     variant: Variant,
     maker: Maker,
-    refusal: Option<(&'static str, Error)>,
 }
 
 impl Prepared {
     /// The library that was chosen; never "auto". It says so if no library is needed.
     pub fn variant(&self) -> &Variant {
         &self.variant
-    }
-
-    /// The variant that `auto` would rather have taken, and why it does not take the patterns.
-    pub fn refusal(&self) -> Option<&(&'static str, Error)> {
-        self.refusal.as_ref()
     }
 
     /// A worker for one thread.
@@ -121,6 +118,7 @@ impl Library {
             version: (self.version)(),
             simd: self.simd,
             levels: None,
+            because: None,
         }
     }
 }
@@ -193,13 +191,16 @@ pub fn prepare(config: &Config) -> Result<Arc<Prepared>, Error> {
 /// first says.
 fn any_matcher(config: &Config) -> Result<Prepared, Error> {
     let mut refusal = None;
-    for name in matching::auto(&config.patterns) {
+    for (name, because) in matching::auto(&config.patterns) {
         match named(config, name) {
-            Ok(prepared) => {
-                return Ok(Prepared {
-                    refusal,
-                    ..prepared
-                });
+            Ok(mut prepared) => {
+                let variant = &mut prepared.variant;
+                variant.because = Some(match refusal {
+                    Some((name, error)) => format!("{name} does not take the patterns: {error}"),
+                    None => because.into(),
+                })
+                .filter(|_| !variant.version.is_empty());
+                return Ok(prepared);
             }
             Err(error @ Error::Pattern { .. }) => refusal = refusal.or(Some((name, error))),
             Err(other) => return Err(other),
@@ -220,11 +221,7 @@ fn named(config: &Config, name: &str) -> Result<Prepared, Error> {
     } = choose(config.operation, name, requested)?;
     let level = level(&variant, requested)?;
     let maker = prepare(&mut variant, level, &config.patterns)?;
-    Ok(Prepared {
-        variant,
-        maker,
-        refusal: None,
-    })
+    Ok(Prepared { variant, maker })
 }
 
 /// The codec that [`prepare`] takes, and at which level; `None` if it takes none.

@@ -15,7 +15,12 @@ const TIME_LIKE: &str = "times are written like 90, 90s, 50ms or 10min";
 
 /// A number of threads.
 pub fn thread_count() -> impl TypedValueParser<Value = NonZeroUsize> {
-    let number = RangedU64ValueParser::<usize>::new().range(1..=THREADS_MAX);
+    count_up_to(THREADS_MAX)
+}
+
+/// A number from 1 to `most`.
+pub fn count_up_to(most: u64) -> impl TypedValueParser<Value = NonZeroUsize> {
+    let number = RangedU64ValueParser::<usize>::new().range(1..=most);
     number.map(|count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN))
 }
 

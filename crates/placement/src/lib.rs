@@ -52,5 +52,5 @@ pub use policy::{DEVICES_MAX, Policy, PolicyError, Shares, Target};
 pub use report::{DecisionRecord, Event, EventKind, Report, TargetReport, Verification};
 pub use setup::{DeviceSetup, Error, Retry, Setup, WINDOW_MAX, chunk_bytes};
 pub use split::WeightedSplit;
-pub use submitters::Submitters;
+pub use submitters::{SUBMITTERS_MAX, Submitters};
 pub use verify::{SAMPLE_EVERY, UnknownVerify, Verify};

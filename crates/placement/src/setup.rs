@@ -9,6 +9,7 @@ use overside_device::{
 
 use crate::lane::Lane;
 use crate::policy::DEVICES_MAX;
+use crate::submitters::SUBMITTERS_MAX;
 use crate::{Policy, Target, Verify};
 
 /// The most chunks that may be between `push` and `pull`.
@@ -224,7 +225,9 @@ pub enum Error {
         target: Target,
     },
     /// A split is of another number of devices.
-    #[error("{policy} has not one percentage for each of {devices} devices")]
+    #[error(
+        "{policy} has not one percentage for each of {devices} devices; write split:P+Q, in their order"
+    )]
     Shares {
         /// The policy.
         policy: Policy,
@@ -234,6 +237,9 @@ pub enum Error {
     /// There are more devices than [`DEVICES_MAX`].
     #[error("{0} devices are too many for one stream; there may be {DEVICES_MAX}")]
     TooManyDevices(usize),
+    /// There are more than [`SUBMITTERS_MAX`].
+    #[error("{0} submitters are too many; there may be {SUBMITTERS_MAX}")]
+    TooManySubmitters(usize),
     /// A target cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),

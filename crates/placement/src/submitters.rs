@@ -20,7 +20,7 @@ use crate::{Chunk, ChunkResult, Error, Executor, Report, Setup};
 /// How long a wait for the targets lasts at most before it is begun again.
 const WAIT: Duration = Duration::from_secs(1);
 /// The most threads that may submit.
-const SUBMITTERS_MAX: usize = 64;
+pub const SUBMITTERS_MAX: usize = 64;
 
 /// Who submits a stream's chunks: the caller's thread, or threads of their own. Used like an
 /// [`Executor`].
@@ -59,13 +59,16 @@ struct Worker {
 }
 
 impl Submitters {
-    /// Opens an executor for each of `count` threads, at most 64, or one on the caller's thread. The
+    /// Opens an executor for each of `count` threads, or one on the caller's thread. The
     /// window of `setup` is that of all together, and of at least a chunk for each.
     ///
     /// # Errors
-    /// As [`Executor::open`]; [`Error::Thread`].
+    /// As [`Executor::open`]; [`Error::TooManySubmitters`], [`Error::Thread`].
     pub fn open(setup: Setup, count: NonZeroUsize) -> Result<Self, Error> {
-        let count = count.get().min(SUBMITTERS_MAX);
+        let count = count.get();
+        if count > SUBMITTERS_MAX {
+            return Err(Error::TooManySubmitters(count));
+        }
         if count == 1 {
             return Executor::open(setup).map(|executor| Self(Kind::Caller(executor)));
         }

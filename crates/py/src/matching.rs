@@ -181,7 +181,7 @@ fn search(data: Data, options: Options) -> Result<SearchResult, Error> {
         records: is_wanted.then_some(records),
         rows,
         engine: search.trial().map(|trial| trial.variant.to_owned()),
-        refusal: search.refusal().map(str::to_owned),
+        because: search.because().map(str::to_owned),
         report: search.report(),
     })
 }
@@ -252,7 +252,7 @@ struct SearchResult {
     records: Option<Records>,
     rows: Option<usize>,
     engine: Option<String>,
-    refusal: Option<String>,
+    because: Option<String>,
     report: Option<Report>,
 }
 
@@ -274,7 +274,7 @@ impl SearchResult {
             ends,
             rows: self.rows,
             engine: self.engine,
-            refusal: self.refusal,
+            because: self.because,
             report: self.report,
         })
     }
@@ -289,7 +289,7 @@ pub(crate) struct Matches {
     ends: Option<Py<Numbers>>,
     rows: Option<usize>,
     engine: Option<String>,
-    refusal: Option<String>,
+    because: Option<String>,
     report: Option<Report>,
 }
 
@@ -372,8 +372,8 @@ impl Matches {
     }
 
     /// What was done: `selected`, `long` records that were searched by themselves, rows
-    /// `without_value`, `tried_engine`: the fastest if engines were tried, `refusal`: why not the
-    /// engine that suits the patterns best, and `executor`.
+    /// `without_value`, `tried_engine`: the fastest if engines were tried, `because`: which
+    /// engine `auto` chose by the patterns, and why, and `executor`.
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = serde_json::json!({
@@ -381,7 +381,7 @@ impl Matches {
             "long": self.tally.long,
             "without_value": self.tally.without_value,
             "tried_engine": self.engine,
-            "refusal": self.refusal,
+            "because": self.because,
             "executor": self.report,
         });
         value(py, &report)

@@ -162,6 +162,7 @@ fn streamed(container: Container) -> Applied {
         driver: cpu.map_or_else(|_| String::new(), |cpu| cpu.info().driver.clone()),
         variant: variant.into(),
         library,
+        because: None,
         provenance: Provenance::Measured,
     }
 }

@@ -120,6 +120,10 @@ pub(crate) fn matched(
     }
     places.sort_unstable();
     let output = match kind {
+        MatchKind::Groups => {
+            let reason = "the engine does not report what groups hold";
+            return Err(JobError::Failed(reason.into()));
+        }
         MatchKind::Search => Output {
             written: 0,
             value: places

@@ -20,6 +20,7 @@ fn applied() -> Arc<Applied> {
         driver: "toy".into(),
         variant: "toy".into(),
         library: "toy".into(),
+        because: None,
         provenance: Provenance::Measured,
     })
 }

@@ -240,6 +240,7 @@ fn applied(driver: &str, transports: &str) -> Applied {
         driver: driver.into(),
         variant: transports.into(),
         library: driver.into(),
+        because: None,
         provenance: Provenance::Measured,
     }
 }

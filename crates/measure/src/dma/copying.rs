@@ -184,6 +184,7 @@ impl Lane for Copying {
                 driver: self.device.info().driver.clone(),
                 variant: "none".into(),
                 library: "none: nothing was copied".into(),
+                because: None,
                 provenance: self.device.info().provenance,
             },
         }

@@ -83,6 +83,7 @@ impl Device for DmaEngine {
                     driver: shared.info.driver.clone(),
                     variant: "memcpy".into(),
                     library: "this machine's memory".into(),
+                    because: None,
                     provenance: shared.info.provenance,
                 }),
                 engine: Box::new(Copies(Arc::clone(&shared))),

@@ -238,6 +238,7 @@ impl Measured for HashTest {
                 driver: format!("calls {}", env!("CARGO_PKG_VERSION")),
                 variant: calls.variant.name.into(),
                 library: calls.variant.title(),
+                because: None,
                 provenance: Provenance::Measured,
             }),
             work: Work {

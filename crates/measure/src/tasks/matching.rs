@@ -10,10 +10,11 @@ pub(super) fn spec() -> TaskSpec {
         ("search", "Find the first matching record"),
         ("count", "Count matching records"),
         ("bitmap", "Mark matching records"),
+        ("groups", "Find matches and their groups"),
     ];
     let own = vec![
-        Parameter::titled("kind", "the first matching line, how many lines match, or one bit a \
-            line", kinds).default("count"),
+        Parameter::titled("kind", "the first matching line, how many lines match, one bit a \
+            line, or each match and what its groups hold", kinds).default("count"),
         Parameter::texts("patterns", "regular expressions, or the published queries q1 to q4; a \
             list is one value", PATTERNS_MAX).default(vec!["q1", "q2", "q3", "q4"])
             .names(Reference::Patterns),

@@ -208,6 +208,7 @@ fn sample(probe: &Probe, taken: ProbeResult) -> Sample {
             driver: format!("probe {version}"),
             variant: probe.name().into(),
             library: format!("overside-probe {version}, {}", taken.pages),
+            because: None,
             provenance: Provenance::Measured,
         }),
         work: Work {

@@ -3,7 +3,7 @@
 use overside_device::Output;
 use overside_ops::MatchKind;
 use overside_probe::{Failure, FailureKind};
-use regex::bytes::{RegexSet, RegexSetBuilder};
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::ReferenceResults;
 use crate::data::Buffers;
@@ -19,18 +19,13 @@ pub(super) fn results(
     patterns: &[String],
     sources: &Buffers,
 ) -> Result<ReferenceResults, Failure> {
-    let patterns = RegexSetBuilder::new(patterns)
-        .unicode(false)
-        .size_limit(REGEX_BYTES_MAX)
-        .dfa_size_limit(REGEX_BYTES_MAX)
-        .build()
-        .map_err(|error| {
-            Failure::new(
-                FailureKind::Internal,
-                format!("nothing to compare with: {error}"),
-            )
-        })?;
-    let all = sources.iter().map(|source| answer(kind, &patterns, source));
+    let reference = Reference::new(patterns).map_err(|error| {
+        Failure::new(
+            FailureKind::Internal,
+            format!("nothing to compare with: {error}"),
+        )
+    })?;
+    let all = sources.iter().map(|source| reference.answer(kind, source));
     Ok(ReferenceResults {
         method: "compared with the answer of Rust's regex, record by record, for the patterns as \
                  they were written"
@@ -39,28 +34,84 @@ pub(super) fn results(
     })
 }
 
-/// What `patterns` find in one source.
-fn answer(kind: MatchKind, patterns: &RegexSet, source: &[u8]) -> (Output, Vec<u8>) {
-    let (mut begin, mut count, mut bitmap) = (0, 0, Vec::new());
-    for (number, line) in source.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let matches = patterns.is_match(line.strip_suffix(b"\n").unwrap_or(line));
-        match kind {
-            MatchKind::Search if matches => {
-                let value = Some(begin as u64);
-                return (Output { written: 0, value }, Vec::new());
-            }
-            MatchKind::Bitmap if number % 8 == 0 => bitmap.push(u8::from(matches)),
-            MatchKind::Bitmap => bitmap[number / 8] |= u8::from(matches) << (number % 8),
-            MatchKind::Search | MatchKind::Count => {}
-        }
-        count += u64::from(matches);
-        begin += line.len();
+/// Patterns as they were written.
+struct Reference {
+    any: RegexSet,
+    each: Vec<Regex>,
+}
+
+impl Reference {
+    fn new(patterns: &[String]) -> Result<Self, regex::Error> {
+        let any = RegexSetBuilder::new(patterns)
+            .unicode(false)
+            .size_limit(REGEX_BYTES_MAX)
+            .dfa_size_limit(REGEX_BYTES_MAX)
+            .build()?;
+        let one = |pattern: &String| {
+            RegexBuilder::new(pattern)
+                .unicode(false)
+                .size_limit(REGEX_BYTES_MAX)
+                .dfa_size_limit(REGEX_BYTES_MAX)
+                .build()
+        };
+        let each = patterns.iter().map(one).collect::<Result<_, _>>()?;
+        Ok(Self { any, each })
     }
-    let output = Output {
-        written: bitmap.len(),
-        value: Some(count).filter(|_| kind != MatchKind::Search),
-    };
-    (output, bitmap)
+
+    /// What the patterns find in one source.
+    fn answer(&self, kind: MatchKind, source: &[u8]) -> (Output, Vec<u8>) {
+        let (mut begin, mut count, mut bytes) = (0, 0, Vec::new());
+        for (number, line) in source.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            let record = line.strip_suffix(b"\n").unwrap_or(line);
+            let matches = self.any.is_match(record);
+            match kind {
+                MatchKind::Search if matches => {
+                    let value = Some(begin as u64);
+                    return (Output { written: 0, value }, Vec::new());
+                }
+                MatchKind::Bitmap if number % 8 == 0 => bytes.push(u8::from(matches)),
+                MatchKind::Bitmap => bytes[number / 8] |= u8::from(matches) << (number % 8),
+                MatchKind::Groups if matches => count += self.groups(record, begin, &mut bytes),
+                MatchKind::Search | MatchKind::Count | MatchKind::Groups => {}
+            }
+            count += u64::from(matches && kind != MatchKind::Groups);
+            begin += line.len();
+        }
+        let output = Output {
+            written: bytes.len(),
+            value: Some(count).filter(|_| kind != MatchKind::Search),
+        };
+        (output, bytes)
+    }
+
+    /// Appends the matches in a record that begins at `offset`. Returns how many.
+    fn groups(&self, record: &[u8], offset: usize, out: &mut Vec<u8>) -> u64 {
+        let (mut count, mut from) = (0, 0);
+        loop {
+            let found = (self.each.iter().enumerate()).filter_map(|(pattern, regex)| {
+                let captures = regex.captures_at(record, from)?;
+                Some((captures.get(0)?.start(), pattern, captures))
+            });
+            let Some((begin, pattern, captures)) = found.min_by_key(|one| (one.0, one.1)) else {
+                return count;
+            };
+            let end = captures.get(0).map_or(begin, |whole| whole.end());
+            if begin < end {
+                let places = captures.iter().flat_map(|group| match group {
+                    Some(group) => [offset + group.start(), offset + group.end()],
+                    None => [u32::MAX as usize; 2],
+                });
+                for number in std::iter::once(pattern).chain(places) {
+                    out.extend_from_slice(&(number as u32).to_le_bytes());
+                }
+                count += 1;
+            }
+            from = end.max(begin + 1);
+            if from > record.len() {
+                return count;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -68,8 +119,8 @@ mod tests {
     use super::*;
 
     fn said(kind: MatchKind, patterns: &[&str], source: &[u8]) -> (Option<u64>, Vec<u8>) {
-        let patterns = RegexSetBuilder::new(patterns).unicode(false).build();
-        let (output, bytes) = answer(kind, &patterns.unwrap(), source);
+        let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
+        let (output, bytes) = Reference::new(&patterns).unwrap().answer(kind, source);
         assert_eq!(output.written, bytes.len());
         (output.value, bytes)
     }
@@ -99,5 +150,27 @@ mod tests {
             (Some(2), none())
         );
         assert_eq!(said(Count, &[r"^\xff.$"], b"\xff\xfe"), (Some(1), none()));
+    }
+
+    #[test]
+    fn the_matching_reference_reports_groups() {
+        let groups = |patterns: &[&str], source: &[u8]| {
+            let (count, bytes) = said(MatchKind::Groups, patterns, source);
+            let numbers = bytes.chunks_exact(4).map(|four| {
+                let number = u32::from_le_bytes(four.try_into().unwrap());
+                i64::from(number.cast_signed())
+            });
+            (count, numbers.collect::<Vec<_>>())
+        };
+        // The pattern, the match, and the groups, of which one takes no part.
+        let expected = vec![0, 3, 6, 5, 6, -1, -1, 0, 7, 10, -1, -1, 9, 10];
+        let pattern = "a=(?:([0-9])|([a-z]))";
+        assert_eq!(groups(&[pattern], b"x\n a=1\na=b"), (Some(2), expected));
+        // The leftmost one, of two there the first pattern's; empty ones are left out.
+        assert_eq!(groups(&["b*", "aa"], b"aabaa"), (Some(1), vec![0, 2, 3]));
+        assert_eq!(
+            groups(&["a+b?", "aa"], b"aa\naa"),
+            (Some(2), vec![0, 0, 2, 0, 3, 5])
+        );
     }
 }

@@ -15,7 +15,7 @@ pub(super) const CODEC: Codec = Codec {
         name: NAME,
         label: NAME,
         title: NAME,
-        version: || env!("OVERSIDE_VERSION_ZLIB_RS").into(),
+        version: || "0.6.8".into(),
         simd: true,
     },
     formats: WHOLE_AND_PARTS,

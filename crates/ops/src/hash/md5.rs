@@ -10,7 +10,7 @@ pub(super) const LIBRARY: HashLibrary = HashLibrary {
         name: "md5",
         label: "md5",
         title: "RustCrypto md-5",
-        version: || env!("OVERSIDE_VERSION_MD_5").into(),
+        version: || "0.11.0".into(),
         simd: false,
     },
     functions: &[function!(

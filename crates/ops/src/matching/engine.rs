@@ -1,5 +1,6 @@
 //! What the records' bookkeeping asks of an engine.
 
+use super::grouped::Grouped;
 use super::pattern::Compiled;
 use crate::Error;
 use crate::variant::Library;
@@ -11,8 +12,35 @@ pub(super) struct EngineLibrary {
     pub is_supported: fn() -> bool,
     /// Whether `auto` may take it for such patterns.
     pub suits: fn(&[Compiled]) -> bool,
+    /// Why it then does.
+    pub because: &'static str,
     pub compile: fn(&[Compiled]) -> Result<Program, Error>,
+    pub groups: GroupsBy,
 }
+
+/// Who finds what groups hold.
+pub(super) enum GroupsBy {
+    /// The library.
+    Itself(fn(&Grouped) -> Result<GroupEngineMaker, Error>),
+    /// The `regex` crate, in the records that the library finds; both are this.
+    SecondPass(&'static Library),
+}
+
+pub(super) type GroupEngineMaker =
+    Box<dyn Fn() -> Result<Box<dyn GroupEngine>, Error> + Send + Sync>;
+
+/// Finds matches and what their groups hold.
+pub(super) trait GroupEngine: Send {
+    /// The leftmost match that begins at `from` or behind it. Writes where it and each group begin
+    /// and end, [`NO_PLACE`] for a group that takes no part. Whether there is one.
+    ///
+    /// # Errors
+    /// [`Error::Library`].
+    fn find(&mut self, text: &[u8], from: usize, places: &mut [usize]) -> Result<bool, Error>;
+}
+
+/// Where a group is that takes no part in a match.
+pub(super) const NO_PLACE: usize = usize::MAX;
 
 /// Compiled patterns.
 pub(super) struct Program {

@@ -8,8 +8,9 @@ use ::hyperscan::{
 };
 use memchr::{memchr, memrchr};
 
-use super::engine::{Engine, EngineLibrary, Program};
+use super::engine::{Engine, EngineLibrary, GroupsBy, Program};
 use super::pattern::Compiled;
+use super::regex;
 use crate::Error;
 use crate::variant::{Library, at_most};
 
@@ -35,23 +36,38 @@ const MAX_REPETITION_NESTING: u32 = 12;
 /// It counts a buffer's bytes in 32 bits.
 const MAX_LEN: usize = u32::MAX as usize;
 
+const ALONE: Library = Library {
+    name: "hyperscan",
+    label: LIBRARY,
+    title: LIBRARY,
+    version,
+    simd: true,
+};
+
 pub(super) const ENGINE: EngineLibrary = EngineLibrary {
-    library: Library {
-        name: "hyperscan",
-        label: LIBRARY,
-        title: LIBRARY,
-        version,
-        simd: true,
-    },
+    library: ALONE,
     // It needs SSSE3.
     is_supported: || Platform::is_valid().is_ok(),
     suits: |_| true,
+    because: "of the engines for any pattern it is mostly the quickest",
     compile: |patterns| {
         let database = Arc::new(Database::compile(patterns)?);
         Ok(Program::new(move || {
             Ok(Box::new(Scanner::new(Arc::clone(&database))?))
         }))
     },
+    groups: GroupsBy::SecondPass(&WITH_REGEX),
+};
+
+/// Records by one, groups by the other.
+const WITH_REGEX: Library = Library {
+    title: if cfg!(target_arch = "x86_64") {
+        "Hyperscan and Rust regex"
+    } else {
+        "Vectorscan and Rust regex"
+    },
+    version: || format!("{} and {}", version(), (regex::ENGINE.library.version)()),
+    ..ALONE
 };
 
 fn version() -> String {

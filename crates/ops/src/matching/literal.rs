@@ -11,7 +11,7 @@ use ::regex::bytes::Regex;
 use memchr::memmem::Finder;
 use memchr::{memchr, memrchr};
 
-use super::engine::{Engine, EngineLibrary, Program, step_by_step};
+use super::engine::{Engine, EngineLibrary, GroupsBy, Program, step_by_step};
 use super::pattern::{Compiled, Node};
 use super::regex;
 use crate::Error;
@@ -30,16 +30,19 @@ const SUITABLE_BYTES: usize = 3;
 const SAMPLE_BYTES: usize = 16 << 10;
 const SAMPLE_BUFFERS: u32 = 16;
 
+const ALONE: Library = Library {
+    name: NAME,
+    label: "Literal search",
+    title: "memchr",
+    version: || "2.8.3".into(),
+    simd: true,
+};
+
 pub(super) const ENGINE: EngineLibrary = EngineLibrary {
-    library: Library {
-        name: NAME,
-        label: "Literal search",
-        title: "memchr",
-        version: || env!("OVERSIDE_VERSION_MEMCHR").into(),
-        simd: true,
-    },
+    library: ALONE,
     is_supported: || true,
     suits: Literals::suit,
+    because: "the literals of these patterns are mostly found quickest",
     compile: |patterns| {
         let literals = Literals::compile(patterns)?;
         Ok(Program {
@@ -47,6 +50,7 @@ pub(super) const ENGINE: EngineLibrary = EngineLibrary {
             ..Program::new(move || Ok(Box::new(literals.searcher())))
         })
     },
+    groups: GroupsBy::SecondPass(&WITH_REGEX),
 };
 
 /// Literals, and what else patterns ask for in the records that contain them.
@@ -54,9 +58,9 @@ const WITH_REGEX: Library = Library {
     title: "memchr and Rust regex",
     version: || {
         let regex = (regex::ENGINE.library.version)();
-        format!("{} and {regex}", (ENGINE.library.version)())
+        format!("{} and {regex}", (ALONE.version)())
     },
-    ..ENGINE.library
+    ..ALONE
 };
 
 /// Patterns with literals, shared by the threads that search.

@@ -6,6 +6,8 @@
 //! finds lies within one record.
 
 mod engine;
+mod grouped;
+mod groups;
 #[cfg(not(without_hyperscan))]
 mod hyperscan;
 mod literal;
@@ -15,10 +17,11 @@ mod records;
 mod regex;
 mod trial;
 
-use engine::{EngineLibrary, EngineMaker, Every, Nothing};
+use engine::{EngineLibrary, EngineMaker, Every, GroupsBy, Nothing};
 use pattern::{Compiled, Patterns};
 use records::Matcher;
 
+pub use groups::match_groups_bytes_max;
 pub use trial::{Trial, try_matchers};
 
 use crate::variant::Entry;
@@ -41,8 +44,14 @@ fn supported() -> impl Iterator<Item = &'static EngineLibrary> {
 pub(crate) fn matchers(kind: MatchKind) -> Vec<Entry> {
     supported()
         .map(|library| Entry {
-            variant: library.library.variant(),
+            variant: match (kind, &library.groups) {
+                (MatchKind::Groups, GroupsBy::SecondPass(both)) => both.variant(),
+                _ => library.library.variant(),
+            },
             prepare: Box::new(move |variant, _, patterns| {
+                if kind == MatchKind::Groups {
+                    return groups::prepare(library, patterns);
+                }
                 let engine = engine(library, variant, patterns)?;
                 Ok(Box::new(move || {
                     let matcher: Box<dyn Kernel> = Box::new(Matcher::new(kind, engine()?));
@@ -62,8 +71,9 @@ pub(crate) fn program_bytes(patterns: &[String]) -> u64 {
     (1 << 20) + (letters as u64).saturating_mul(BYTES_A_LETTER).min(most)
 }
 
-/// The names of those that `auto` may take for such patterns, the one that suits them best first.
-pub(crate) fn auto(patterns: &[String]) -> Vec<&'static str> {
+/// The names of those that `auto` may take for such patterns, the one that suits them best first, and
+/// why it would.
+pub(crate) fn auto(patterns: &[String]) -> Vec<(&'static str, &'static str)> {
     let compiled = match Patterns::parse(patterns) {
         Ok(Patterns::Some(compiled)) => Some(compiled),
         // It makes no difference.
@@ -74,7 +84,9 @@ pub(crate) fn auto(patterns: &[String]) -> Vec<&'static str> {
         compiled.as_ref().is_none_or(suits)
     };
     let suitable = supported().filter(suits);
-    suitable.map(|one| one.library.name).collect()
+    suitable
+        .map(|one| (one.library.name, one.because))
+        .collect()
 }
 
 /// What makes engines by `library`, or none where none is needed; `variant` says so then.

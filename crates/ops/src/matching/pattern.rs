@@ -138,7 +138,7 @@ impl Compiled {
     }
 }
 
-fn refused(source: &str, reason: String) -> Error {
+pub(super) fn refused(source: &str, reason: String) -> Error {
     // A message has to fit on a screen.
     let mut pattern: String = source.chars().take(200).collect();
     if pattern.len() < source.len() {
@@ -151,17 +151,21 @@ fn parse(source: &str) -> Result<Node, String> {
     if source.len() > MAX_PATTERN_BYTES {
         return Err(format!("it is longer than {MAX_PATTERN_BYTES} bytes"));
     }
+    Node::from_hir(&parse_hir(source)?)
+}
+
+/// What the syntax says that it is.
+pub(super) fn parse_hir(source: &str) -> Result<Hir, String> {
     let mut parser = ParserBuilder::new()
         .unicode(false)
         .utf8(false)
         .nest_limit(MAX_NESTING)
         .build();
-    let hir = parser.parse(source).map_err(|error| match &error {
+    parser.parse(source).map_err(|error| match &error {
         regex_syntax::Error::Parse(error) => error.kind().to_string(),
         regex_syntax::Error::Translate(error) => error.kind().to_string(),
         _ => error.to_string(),
-    })?;
-    Node::from_hir(&hir)
+    })
 }
 
 /// A pattern without captures, greed and line ends, none of which matters to whether a record
@@ -191,7 +195,7 @@ pub(super) enum Node {
 const EMPTY: Node = Node::Concat(Vec::new());
 
 impl Node {
-    fn from_hir(hir: &Hir) -> Result<Self, String> {
+    pub(super) fn from_hir(hir: &Hir) -> Result<Self, String> {
         Ok(match hir.kind() {
             HirKind::Empty => EMPTY,
             HirKind::Literal(literal) => {
@@ -429,7 +433,7 @@ impl Node {
     }
 
     /// Appends it in the syntax that the engines share.
-    fn write(&self, out: &mut String) {
+    pub(super) fn write(&self, out: &mut String) {
         match self {
             // The constructors leave none of these inside a pattern.
             Self::Never => out.push_str(r"[^\x00-\xff]"),
@@ -449,14 +453,7 @@ impl Node {
             Self::NoWordBoundary => out.push_str(r"\B"),
             Self::Repeat { node, min, max } => {
                 write_group(std::slice::from_ref(node), "", out);
-                out.push_str(&match (min, max) {
-                    (0, None) => "*".into(),
-                    (1, None) => "+".into(),
-                    (0, Some(1)) => "?".into(),
-                    (min, None) => format!("{{{min},}}"),
-                    (min, Some(max)) if min == max => format!("{{{min}}}"),
-                    (min, Some(max)) => format!("{{{min},{max}}}"),
-                });
+                write_times(*min, *max, out);
             }
             Self::Concat(parts) => parts.iter().for_each(|part| part.write(out)),
             Self::Either(parts) => write_group(parts, "|", out),
@@ -502,6 +499,18 @@ fn write_group(parts: &[impl std::borrow::Borrow<Node>], separator: &str, out: &
         part.borrow().write(out);
     }
     out.push(')');
+}
+
+/// How often what stands before it is repeated.
+pub(super) fn write_times(min: u32, max: Option<u32>, out: &mut String) {
+    out.push_str(&match (min, max) {
+        (0, None) => "*".into(),
+        (1, None) => "+".into(),
+        (0, Some(1)) => "?".into(),
+        (min, None) => format!("{{{min},}}"),
+        (min, Some(max)) if min == max => format!("{{{min}}}"),
+        (min, Some(max)) => format!("{{{min},{max}}}"),
+    });
 }
 
 fn write_byte(byte: u8, out: &mut String) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 extern "C" {
 
@@ -30,17 +31,26 @@ void *overside_re2_new(const char *pattern, std::size_t len, std::int64_t max_by
 
 void overside_re2_delete(void *re) noexcept { delete static_cast<RE2 *>(re); }
 
-// The end of the leftmost match in text[from..len]; -1: there is none, -2: out of memory.
-std::ptrdiff_t overside_re2_find(const void *re, const char *text, std::size_t len,
-                                 std::size_t from) noexcept {
+// The leftmost match in text[from..len]: 1 if there is one, 0 if not, -1: out of memory. Writes where it and
+// its groups begin and end, as many as asked for; both are SIZE_MAX for a group that takes no part.
+int overside_re2_find(const void *re, const char *text, std::size_t len, std::size_t from,
+                      std::size_t *places, std::size_t groups) noexcept {
     try {
-        re2::StringPiece match;
+        constexpr std::size_t kFew = 8;
+        re2::StringPiece few[kFew];
+        std::vector<re2::StringPiece> many(groups > kFew ? groups : 0);
+        re2::StringPiece *found = groups > kFew ? many.data() : few;
         const re2::StringPiece all(text, len);
         const RE2 *program = static_cast<const RE2 *>(re);
-        if (!program->Match(all, from, len, RE2::UNANCHORED, &match, 1)) return -1;
-        return match.data() + match.size() - text;
+        if (!program->Match(all, from, len, RE2::UNANCHORED, found, static_cast<int>(groups))) return 0;
+        for (std::size_t group = 0; group < groups; group++) {
+            const char *data = found[group].data();
+            places[2 * group] = data ? static_cast<std::size_t>(data - text) : SIZE_MAX;
+            places[2 * group + 1] = data ? places[2 * group] + found[group].size() : SIZE_MAX;
+        }
+        return 1;
     } catch (...) {
-        return -2;
+        return -1;
     }
 }
 

@@ -1,16 +1,16 @@
 //! RE2, through the C functions in `re2.cc`.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 
-use super::engine::{Engine, EngineLibrary, Program, step_by_step};
+use super::engine::{Engine, EngineLibrary, GroupEngine, GroupsBy, Program, step_by_step};
 use super::pattern::{Compiled, MAX_PROGRAM_BYTES};
 use crate::Error;
 use crate::variant::Library;
 
 /// What `overside_re2_find` says where memory cannot be had.
-const OUT_OF_MEMORY: isize = -2;
+const OUT_OF_MEMORY: c_int = -1;
 
 unsafe extern "C" {
     fn overside_re2_new(
@@ -21,7 +21,14 @@ unsafe extern "C" {
         error_len: usize,
     ) -> *mut c_void;
     fn overside_re2_delete(re: *mut c_void);
-    fn overside_re2_find(re: *const c_void, text: *const c_char, len: usize, from: usize) -> isize;
+    fn overside_re2_find(
+        re: *const c_void,
+        text: *const c_char,
+        len: usize,
+        from: usize,
+        places: *mut usize,
+        groups: usize,
+    ) -> c_int;
 }
 
 pub(super) const ENGINE: EngineLibrary = EngineLibrary {
@@ -34,10 +41,15 @@ pub(super) const ENGINE: EngineLibrary = EngineLibrary {
     },
     is_supported: || true,
     suits: |_| true,
+    because: "it takes any pattern",
     compile: |patterns| {
         let pattern = Re2::compile(patterns)?;
         Ok(Program::new(move || Ok(Box::new(pattern.recompile()?))))
     },
+    groups: GroupsBy::Itself(|grouped| {
+        let pattern = Re2::new(&grouped.expression).map_err(|reason| grouped.refused(reason))?;
+        Ok(Box::new(move || Ok(Box::new(pattern.recompile()?))))
+    }),
 };
 
 /// A compiled pattern. RE2 locks its cache of states at each search, so each thread gets its own.
@@ -91,19 +103,41 @@ impl Re2 {
         }
     }
 
-    /// The end of the leftmost match from `from` on.
-    fn find(&self, buffer: &[u8], from: usize) -> Result<Option<usize>, Error> {
-        let text = buffer.as_ptr().cast();
-        // SAFETY: the object is valid; pointer and length are those of a slice, and RE2 finds
-        // nothing where `from` lies beyond it.
-        let end = unsafe { overside_re2_find(self.re.as_ptr(), text, buffer.len(), from) };
-        match end {
+    /// Where the leftmost match from `from` on and its groups begin and end, as many as there is room
+    /// for. Whether there is one.
+    fn find(&self, text: &[u8], from: usize, places: &mut [usize]) -> Result<bool, Error> {
+        // SAFETY: the object is valid; pointers and lengths are those of slices, two places a group,
+        // and RE2 finds nothing where `from` lies beyond the text.
+        let found = unsafe {
+            overside_re2_find(
+                self.re.as_ptr(),
+                text.as_ptr().cast(),
+                text.len(),
+                from,
+                places.as_mut_ptr(),
+                places.len() / 2,
+            )
+        };
+        match found {
             OUT_OF_MEMORY => Err(Error::Library {
                 library: "RE2",
                 reason: "out of memory".into(),
             }),
-            end => Ok(usize::try_from(end).ok()),
+            found => Ok(found == 1),
         }
+    }
+
+    /// The end of the leftmost match from `from` on.
+    fn end(&self, buffer: &[u8], from: usize) -> Result<Option<usize>, Error> {
+        let mut places = [0; 2];
+        let found = self.find(buffer, from, &mut places)?;
+        Ok(found.then_some(places[1]))
+    }
+}
+
+impl GroupEngine for Re2 {
+    fn find(&mut self, text: &[u8], from: usize, places: &mut [usize]) -> Result<bool, Error> {
+        Self::find(self, text, from, places)
     }
 }
 
@@ -116,13 +150,13 @@ impl Drop for Re2 {
 
 impl Engine for Re2 {
     fn first(&mut self, buffer: &[u8]) -> Result<Option<usize>, Error> {
-        self.find(buffer, 0)
+        self.end(buffer, 0)
     }
 
     fn each(&mut self, buffer: &[u8], found: &mut dyn FnMut(usize) -> usize) -> Result<(), Error> {
         let mut failure = Ok(());
         step_by_step(buffer, found, |from| {
-            self.find(buffer, from).unwrap_or_else(|error| {
+            self.end(buffer, from).unwrap_or_else(|error| {
                 failure = Err(error);
                 None
             })

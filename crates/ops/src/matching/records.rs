@@ -51,7 +51,7 @@ impl Matcher {
             .ok_or(Error::OutputTooSmall { capacity })?;
         bitmap.fill(0);
         let (mut index, mut counted, mut count) = (0, 0, 0);
-        self.each(buffer, |begin| {
+        each_record(self.engine.as_mut(), buffer, |begin, _| {
             index += line_ends(&buffer[counted..begin]);
             counted = begin;
             bitmap[index / 8] |= 1 << (index % 8);
@@ -59,21 +59,26 @@ impl Matcher {
         })?;
         Ok((len, count))
     }
+}
 
-    /// Calls `matching` with the offset at which each matching record begins, in order.
-    fn each(&mut self, buffer: &[u8], mut matching: impl FnMut(usize)) -> Result<(), Error> {
-        let mut next = 0;
-        self.engine.each(buffer, &mut |place| {
-            if place >= next {
-                let Some(record) = Record::at(buffer, place) else {
-                    return buffer.len();
-                };
-                matching(record.begin);
-                next = record.next;
-            }
-            next
-        })
-    }
+/// Calls `matching` with the offsets at which each matching record begins, and at which the next one
+/// does, in order.
+pub(super) fn each_record(
+    engine: &mut dyn Engine,
+    buffer: &[u8],
+    mut matching: impl FnMut(usize, usize),
+) -> Result<(), Error> {
+    let mut next = 0;
+    engine.each(buffer, &mut |place| {
+        if place >= next {
+            let Some(record) = Record::at(buffer, place) else {
+                return buffer.len();
+            };
+            matching(record.begin, record.next);
+            next = record.next;
+        }
+        next
+    })
 }
 
 impl Kernel for Matcher {
@@ -95,6 +100,7 @@ impl Kernel for Matcher {
                     value: Some(count),
                 }
             }
+            MatchKind::Groups => unreachable!("another kernel finds them"),
         })
     }
 }

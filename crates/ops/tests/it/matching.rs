@@ -333,14 +333,11 @@ fn auto_takes_an_engine_that_takes_the_patterns_and_says_so() {
             continue;
         }
         assert_eq!(prepared.variant().name, "regex", "{:?}", patterns[0]);
-        let (name, error) = prepared.refusal().unwrap();
-        assert_eq!(*name, "hyperscan");
-        let error = error.to_string().to_lowercase();
-        assert!(error.contains(reason), "{error}");
-        assert_eq!(
-            refusal("hyperscan", &patterns),
-            prepared.refusal().unwrap().1
-        );
+        let because = prepared.variant().because.clone().unwrap();
+        let error = refusal("hyperscan", &patterns).to_string();
+        assert!(error.to_lowercase().contains(reason), "{error}");
+        let expected = format!("hyperscan does not take the patterns: {error}");
+        assert_eq!(because, expected);
         assert_eq!(
             try_matchers(
                 &patterns.iter().map(|&p| p.into()).collect::<Vec<_>>(),
@@ -352,16 +349,47 @@ fn auto_takes_an_engine_that_takes_the_patterns_and_says_so() {
             "regex"
         );
     }
-    assert!(
-        prepare(&config(count, "auto", &["a"]))
-            .unwrap()
-            .refusal()
-            .is_none()
-    );
+    let because = |variant, pattern| {
+        let prepared = prepare(&config(count, variant, &[pattern])).unwrap();
+        prepared.variant().because.clone().unwrap_or_default()
+    };
+    assert!(because("auto", "on .+ at").contains("literals"));
+    assert!(because("auto", "[a-c]+").contains("any pattern"));
+    // There was no choice, or nothing to choose for.
+    assert_eq!(because("regex", "[a-c]+"), "");
+    assert_eq!(because("auto", ".*"), "");
     let error = prepare(&config(count, "auto", &["("]))
         .map(drop)
         .unwrap_err();
     assert!(matches!(error, Error::Pattern { .. }), "{error}");
+}
+
+#[test]
+fn matches_are_reported_with_their_groups() {
+    let text = ACCIDENTS.as_bytes();
+    let groups = |variant: &str, patterns: &[&str], text: &[u8]| {
+        let (output, bytes) = answer(variant, MatchKind::Groups, patterns, text);
+        let numbers = bytes.chunks_exact(4).map(|four| {
+            let number = u32::from_le_bytes(four.try_into().unwrap());
+            number.cast_signed()
+        });
+        (output.value.unwrap(), numbers.collect::<Vec<_>>())
+    };
+    let record = text.iter().position(|&byte| byte == b'\n').unwrap() as i32 + 1;
+    for engine in names(Operation::Match(MatchKind::Groups)) {
+        // "Accident on I-70 Eastbound at Exit 41 OH-4."
+        let places = [0, 43, 0, 8, 12, 26, 35, 43].map(|at| record + at);
+        let expected = [vec![0], places.to_vec()].concat();
+        let found = groups(engine, &["(.+) on (.+) at Exit (.+)"], text);
+        assert_eq!(found, (1, expected), "{engine}");
+        // By pattern: the second one's groups follow its own number.
+        let found = groups(engine, &["(x)?ab", "cd(?:(e)|f)"], b"ab\n cdf\ncde");
+        let expected = vec![0, 0, 2, -1, -1, 1, 4, 7, -1, -1, 1, 8, 11, 10, 11];
+        assert_eq!(found, (3, expected), "{engine}");
+    }
+    let literal = config(Operation::Match(MatchKind::Groups), "literal", &["ab"]);
+    let title = prepare(&literal).unwrap().variant().title();
+    assert!(title.starts_with("memchr and Rust regex"), "{title}");
 }
 
 #[test]

@@ -22,7 +22,13 @@ fn every_operation_has_the_libraries_it_promises() {
         has(operation(Format::Lz4), &["lz4", "lz4-flex"]);
         has(operation(Format::Zstd), &["zstd"]);
     }
-    for kind in [MatchKind::Search, MatchKind::Count, MatchKind::Bitmap] {
+    let kinds = [
+        MatchKind::Search,
+        MatchKind::Count,
+        MatchKind::Bitmap,
+        MatchKind::Groups,
+    ];
+    for kind in kinds {
         has(Operation::Match(kind), &["literal", "regex", "re2"]);
     }
     has(
@@ -180,6 +186,34 @@ fn kernels_of_one_preparation_run_in_their_own_threads() {
                 .flatten()
                 .all(|result| *result == results[0][0]);
             assert!(same, "{operation} {}", variant.name);
+        }
+    }
+}
+
+#[test]
+fn the_version_of_a_crate_that_cannot_be_asked_is_the_locked_one() {
+    // By variant. The others' libraries tell their version.
+    let crates = [
+        ("crc32fast", "crc32fast"),
+        ("literal", "memchr"),
+        ("lz4-flex", "lz4_flex"),
+        ("md5", "md-5"),
+        ("regex", "regex"),
+        ("sha2", "sha2"),
+        ("xxhash", "xxhash-rust"),
+        ("zlib-rs", "zlib-rs"),
+    ];
+    let lock = include_str!("../../../../Cargo.lock");
+    let by_groups = Operation::Match(MatchKind::Groups);
+    // For groups some stand together with a second one.
+    let operations = Operation::all().into_iter().filter(|one| *one != by_groups);
+    let all: Vec<_> = operations.flat_map(variants).collect();
+    for (variant, name) in crates {
+        let of_crate: Vec<_> = all.iter().filter(|one| one.name == variant).collect();
+        assert!(!of_crate.is_empty(), "{variant}");
+        for one in of_crate {
+            let locked = format!("name = \"{name}\"\nversion = \"{}\"\n", one.version);
+            assert!(lock.contains(&locked), "{variant} is not {}", one.version);
         }
     }
 }

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use clap::builder::Resettable;
 use overside_compress::{Container, MIN_CHUNK_BYTES, Verify};
+use overside_placement::SUBMITTERS_MAX;
 
 use super::Verb;
 use super::names::Suffix;
 use crate::logging::LogArguments;
-use crate::options::{Placement, size_within, thread_count};
+use crate::options::{Placement, count_up_to, size_within};
 
 /// The most that can be asked to be in flight, in bytes.
 const WINDOW_BYTES_MAX: usize = 16 << 30;
@@ -30,7 +31,8 @@ pub struct FileArguments {
           conflicts_with_all = ["placement", "device"])]
     pub placement_file: Option<PathBuf>,
     /// Threads that submit to devices, for devices that one thread does not keep busy (default: 1)
-    #[arg(long, value_name = "N", help_heading = "Placement", value_parser = thread_count())]
+    #[arg(long, value_name = "N", help_heading = "Placement",
+          value_parser = count_up_to(SUBMITTERS_MAX as u64))]
     pub submitters: Option<NonZeroUsize>,
     /// Input in flight at most, at least a chunk for each submitter (default: by the targets' depths)
     #[arg(long, value_name = "SIZE", help_heading = "Placement",

@@ -17,8 +17,8 @@ pub fn text(search: &Search, policy: Policy) -> String {
         text.push_str("nothing was searched\n");
         return text;
     };
-    if let Some(refusal) = search.refusal() {
-        line!(text, "  {refusal}");
+    if let Some(because) = search.because() {
+        line!(text, "  {because}");
     }
     if let Some(trial) = search.trial() {
         let times: Vec<String> = (trial.times.iter())

@@ -2,7 +2,9 @@
 
 use std::sync::OnceLock;
 
-use overside_ops::{Config, Direction, MatchKind, Operation, Output, prepare, variants};
+use overside_ops::{
+    Config, Direction, MatchKind, Operation, Output, match_groups_bytes_max, prepare, variants,
+};
 
 use crate::data::text;
 use overside_device::{Capability, Completion, Device, Job, Outcome, Region, Slice, Source};
@@ -85,7 +87,10 @@ impl<'a> Case<'a> {
             Operation::Compress(_) => plain.len() + plain.len() / 8 + 100,
             Operation::Decompress(_) | Operation::Copy => plain.len(),
             Operation::Match(MatchKind::Bitmap) => records(&plain).div_ceil(8),
-            Operation::Match(_) => 0,
+            Operation::Match(MatchKind::Groups) => {
+                match_groups_bytes_max(&config.patterns, plain.len() as u64) as usize
+            }
+            Operation::Match(MatchKind::Search | MatchKind::Count) => 0,
             Operation::Hash(algorithm) => algorithm.digest_len(),
         };
         Self {

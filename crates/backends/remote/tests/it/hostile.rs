@@ -59,6 +59,7 @@ fn applied() -> Vec<u8> {
         driver: "none".into(),
         variant: "none".into(),
         library: "none".into(),
+        because: None,
         provenance: Provenance::Measured,
     })
     .framed()

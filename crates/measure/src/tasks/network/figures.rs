@@ -92,6 +92,7 @@ fn applied(test: &NetworkTest, taken: &NetworkResult) -> Applied {
         driver: format!("probe {version}"),
         variant: test.mode.clone().unwrap_or_else(|| "as-is".into()),
         library: format!("TCP of Linux, {way}"),
+        because: None,
         provenance: Provenance::Measured,
     }
 }

@@ -5,9 +5,10 @@
 mod made;
 
 use overside_ops::{
-    Config, Error, Format, Kernel, MatchKind, Operation, Output, prepare, variants,
+    Config, Error, Format, Kernel, MatchKind, Operation, Output, match_groups_bytes_max, prepare,
+    variants,
 };
-use regex::bytes::{Regex, RegexBuilder};
+use regex::bytes::{Captures, Regex, RegexBuilder};
 
 pub const FORMATS: [Format; 7] = [
     Format::Deflate,
@@ -131,8 +132,13 @@ fn made_matching(how: usize, data: &[u8]) {
     let patterns = bytes.patterns();
     let text = bytes.text();
     let expected = Expected::new(&oracle(&patterns).expect("valid patterns"), &text);
-    let kinds = [MatchKind::Count, MatchKind::Search, MatchKind::Bitmap];
-    let (kind, engine) = (kinds[how % 3], how / 3 % 5);
+    let kinds = [
+        MatchKind::Count,
+        MatchKind::Search,
+        MatchKind::Bitmap,
+        MatchKind::Groups,
+    ];
+    let (kind, engine) = (kinds[how % 4], how / 4 % 5);
     let operation = Operation::Match(kind);
     let variant = variants(operation)
         .get(engine)
@@ -147,15 +153,22 @@ fn made_matching(how: usize, data: &[u8]) {
         Err(other) => panic!("{variant}: {other}"),
     };
     let mut kernel = prepared.kernel().unwrap();
-    let (bits, output) = guarded(&mut *kernel, &text, expected.bitmap.len()).unwrap();
+    let room = match kind {
+        MatchKind::Groups => match_groups_bytes_max(&patterns, text.len() as u64) as usize,
+        _ => expected.bitmap.len(),
+    };
+    let (answer, output) = guarded(&mut *kernel, &text, room).unwrap();
     let context = || format!("{variant} {kind:?} {patterns:?} {}", text.escape_ascii());
     let value = match kind {
         MatchKind::Search => expected.first,
         MatchKind::Count | MatchKind::Bitmap => Some(expected.count),
+        MatchKind::Groups => Some(expected.matches),
     };
     assert_eq!(output.value, value, "{}", context());
-    if kind == MatchKind::Bitmap {
-        assert_eq!(bits, expected.bitmap, "{}", context());
+    match kind {
+        MatchKind::Bitmap => assert_eq!(answer, expected.bitmap, "{}", context()),
+        MatchKind::Groups => assert_eq!(answer, expected.groups, "{}", context()),
+        MatchKind::Search | MatchKind::Count => {}
     }
 }
 
@@ -203,6 +216,22 @@ pub fn matching_agrees(patterns: &[String], text: &[u8]) -> usize {
         let (bits, output) = run(&mut *kernel(MatchKind::Bitmap));
         assert_eq!(bits, expected.bitmap, "{}", context());
         assert_eq!(output.value, Some(expected.count));
+        let mut groups = match prepare(&with(MatchKind::Groups)) {
+            Ok(prepared) => prepared.kernel().unwrap(),
+            // All records match, or none can, so that there is nothing to look for first.
+            Err(Error::Pattern { .. }) if ["literal", "hyperscan"].contains(&variant.name) => {
+                continue;
+            }
+            Err(other) => panic!("{}: {other}", variant.name),
+        };
+        let room = match_groups_bytes_max(patterns, text.len() as u64) as usize;
+        let (answer, output) = guarded(&mut *groups, text, room).unwrap();
+        assert_eq!(answer, expected.groups, "{}", context());
+        assert_eq!(output.value, Some(expected.matches));
+        if let Some(less) = answer.len().checked_sub(1) {
+            let short = guarded(&mut *groups, text, less).unwrap_err();
+            assert_eq!(short, Error::OutputTooSmall { capacity: less });
+        }
     }
     taken
 }
@@ -211,6 +240,9 @@ struct Expected {
     first: Option<u64>,
     count: u64,
     bitmap: Vec<u8>,
+    /// How many matches there are, and what their groups hold.
+    matches: u64,
+    groups: Vec<u8>,
 }
 
 impl Expected {
@@ -223,6 +255,8 @@ impl Expected {
             first: None,
             count: 0,
             bitmap: vec![0; records.len().div_ceil(8)],
+            matches: 0,
+            groups: Vec::new(),
         };
         let mut begin = 0;
         for (index, record) in records.into_iter().enumerate() {
@@ -230,10 +264,37 @@ impl Expected {
                 expected.first.get_or_insert(begin);
                 expected.count += 1;
                 expected.bitmap[index / 8] |= 1 << (index % 8);
+                expected.add_groups(patterns, record, begin as usize);
             }
             begin += record.len() as u64 + 1;
         }
         expected
+    }
+
+    /// Adds the matches in a record that begins at `offset`.
+    fn add_groups(&mut self, patterns: &[Regex], record: &[u8], offset: usize) {
+        let mut from = 0;
+        while from <= record.len() {
+            let found = (patterns.iter().enumerate())
+                .filter_map(|(index, pattern)| Some((index, pattern.captures_at(record, from)?)));
+            let start = |captures: &Captures<'_>| captures.get(0).unwrap().start();
+            let Some((index, captures)) = found.min_by_key(|one| (start(&one.1), one.0)) else {
+                return;
+            };
+            let whole = captures.get(0).unwrap().range();
+            if !whole.is_empty() {
+                let place = |at: usize| ((offset + at) as u32).to_le_bytes();
+                self.matches += 1;
+                self.groups.extend((index as u32).to_le_bytes());
+                for group in captures.iter() {
+                    self.groups.extend(match group {
+                        Some(group) => [place(group.start()), place(group.end())].concat(),
+                        None => vec![0xff; 8],
+                    });
+                }
+            }
+            from = whole.end.max(whole.start + 1);
+        }
     }
 }
 
