@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import socket
 import subprocess
 import threading
@@ -139,6 +140,58 @@ def error_of(work: Callable[[], object]) -> str:
     except ClusterError as error:
         return str(error)
     return ""
+
+
+def test_servers_by_tls(url: str, tmp_path: Path) -> None:
+    keys, others, anonymous = (tmp_path / name for name in ("keys", "others", "anonymous"))
+    for directory in (keys, others):
+        subprocess.run([*native(), "agent", "keys", str(directory)], check=True)
+        for name in ("pem", "key"):
+            shutil.copy(directory / f"agent.{name}", directory / f"server.{name}")
+    anonymous.mkdir()
+    shutil.copy(keys / "ca.pem", anonymous)
+    (password := tmp_path / "password").write_text("secret\n")
+    password.chmod(0o600)
+    tls = ("--tls-listen", "127.0.0.1:0", "--password-file", password, "--tls-keys")
+    required = (*tls, keys, "--tls-clients", "required")
+    kv("cluster", "--directory", url, "a", "b")
+    with member("a", url, *required) as a, member("b", url, *tls, keys):
+        wait_until(lambda: sorted(set(listed(url))) == ["a", "b"])
+        with Cluster(url, password="secret", tls_keys=keys, timeout_s=PATIENCE_S) as cluster:
+            values = {key: key * 10_000 for key in KEYS}
+            cluster.set_many(values)
+            assert cluster.get_many(KEYS) == [value.encode() for value in values.values()]
+            # What is said behind the handshake does not make a connection look lost.
+            assert cluster.execute("n", "INCR", "n") == 1
+        for wrong in (
+            {"tls_keys": others},
+            {"tls_keys": keys, "tls_name": "other.example"},
+            {"tls_keys": anonymous},
+        ):
+            with Cluster(url, password="secret", **wrong) as cluster:
+                text = error_of(lambda cluster=cluster: cluster.get_many(KEYS))
+                assert "a cannot be reached" in text
+                assert "certificate" in text.lower()
+        server = f"rediss://127.0.0.1:{a.ports['tls']}"
+        few = ("--records", "500", "--seconds", "0.3", "--warm-up", "0s", "--windows", "1")
+        load = ("-c", "4", "-P", "64", "--value-size", "4KiB", *few)
+        told = kv("bench", server, "--tls-keys", str(keys), "--password-file", str(password), *load)
+        assert "p99" in told
+        assert "ca.pem" in kv("bench", server, *few, code=2)
+        wrong_name = ("--tls-keys", str(keys), "--tls-name", "other.example")
+        told = kv("bench", server, *wrong_name, "--password-file", str(password), *few, code=3)
+        assert "certificate" in told.lower()
+
+
+def test_a_server_is_reached_as_its_entry_says(url: str, tmp_path: Path) -> None:
+    subprocess.run([*native(), "agent", "keys", str(tmp_path / "keys")], check=True)
+    kv("cluster", "--directory", url, "a")
+    with member("a", url):
+        wait_until(lambda: listed(url) == ["a"])
+        with Cluster(url, tls_keys=tmp_path / "keys") as cluster:
+            assert "no endpoint of protocol rediss, only of redis" in error_of(
+                lambda: cluster.get("key")
+            )
 
 
 def test_large_values_do_not_block_each_other(url: str) -> None:

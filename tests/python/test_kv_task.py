@@ -214,6 +214,11 @@ def test_an_agent_here_stands_in_for_a_dpu(tmp_path: Path) -> None:
     assert few < 0.5
     # Counts are asked for over the link too, now and then.
     assert many == pytest.approx(1, abs=0.05)
+    for sample in found:
+        # RESP's words stay where the clients are.
+        assert sample["metrics"]["packet_bytes"] > 27
+    batched = min(sample["metrics"]["link_bytes"] for sample in found)
+    assert batched < found[0]["metrics"]["packet_bytes"]
 
 
 def test_designs_are_measured_side_by_side(tmp_path: Path) -> None:

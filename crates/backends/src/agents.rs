@@ -56,8 +56,8 @@ impl Backend for AgentBackend {
         ask(&inventory).into_iter().flat_map(devices).collect()
     }
 
-    fn is_local(&self) -> bool {
-        false
+    fn offered(&self) -> Vec<Described> {
+        Vec::new()
     }
 
     fn known_names(&self) -> Vec<String> {

@@ -25,8 +25,9 @@ pub trait Backend: Sync {
         None
     }
 
-    /// Whether its devices are parts of this machine, which an agent can offer to others.
-    fn is_local(&self) -> bool;
+    /// Those of its devices that an agent offers where nobody says which: parts of this machine, and no software in
+    /// place of a card.
+    fn offered(&self) -> Vec<Described>;
 
     /// Its devices. One that cannot be used says why; if it is not known which there are, one
     /// called [`Backend::wildcard`] does.

@@ -19,8 +19,11 @@ mod error;
 mod pipeline;
 mod reply;
 pub mod ring;
+mod stream;
 
 pub use cluster::{Cluster, ClusterOptions};
 pub use error::{ClusterError, ServerFailure};
 pub use reply::Reply;
 pub use ring::Ring;
+pub(crate) use stream::ServerStream;
+pub use stream::ServerTls;

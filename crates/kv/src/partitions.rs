@@ -29,7 +29,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-pub use directory::{DirectoryError, directories};
+pub use directory::{DirectoryError, Division, Elsewhere, KeptPartitions};
 pub use engine::Partitioned;
 
 use crate::KeyHasher;

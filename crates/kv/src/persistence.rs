@@ -39,8 +39,11 @@ pub use replicable::Replicable;
 pub(crate) use snapshot::take_piece;
 
 use std::path::PathBuf;
+use std::thread;
 
-use crate::ProcessingEngine;
+use serde::{Deserialize, Serialize};
+
+use crate::{KeyHasher, ProcessingEngine};
 
 /// An engine whose state can be written while it goes on.
 pub trait Snapshots: ProcessingEngine {
@@ -62,7 +65,8 @@ pub trait Snapshots: ProcessingEngine {
 }
 
 /// When written data is made to reach the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SyncPolicy {
     /// Before each reply: nothing acknowledged is lost, also when the machine stops.
     Always,
@@ -94,4 +98,38 @@ impl PersistenceOptions {
             log_bytes_max: 64 << 20,
         }
     }
+}
+
+/// An engine that is kept, and what was read into it.
+pub type Opened<E> = (Journaled<E>, Recovery);
+
+/// Opens a directory for each of `engines`, as [`Journaled::open`] does, all at the same time: reading takes as long as
+/// it takes one core to execute everything again.
+///
+/// # Errors
+/// [`PersistenceError`] of the first that cannot be opened.
+///
+/// # Panics
+/// If recovery does.
+pub fn open_all<E: Snapshots + Send>(
+    directories: Vec<PathBuf>,
+    engines: Vec<E>,
+    log: Option<SyncPolicy>,
+    hasher: &KeyHasher,
+    now_ms: u64,
+) -> Result<Vec<Opened<E>>, PersistenceError> {
+    thread::scope(|scope| {
+        let all = directories.into_iter().zip(engines);
+        let threads: Vec<_> = all
+            .map(|(directory, engine)| {
+                let options = PersistenceOptions {
+                    log,
+                    ..PersistenceOptions::new(directory)
+                };
+                scope.spawn(move || Journaled::open(options, engine, hasher, now_ms))
+            })
+            .collect();
+        let opened = threads.into_iter().map(|thread| thread.join());
+        (opened.map(|opened| opened.expect("recovery does not panic"))).collect()
+    })
 }

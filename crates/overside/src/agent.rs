@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use overside_agent::{Agent, Limits, Settings, default_memory_bytes, keys};
 use overside_backends::{BACKENDS, Options, open};
+use overside_kv::offload::agent::EngineProbe;
 use overside_link::agent::{PORT, Probe};
 use overside_log::LevelFilter;
 use overside_probe::network::Role;
@@ -47,7 +48,8 @@ pub struct Arguments {
     /// addresses only
     #[arg(long)]
     insecure: bool,
-    /// Device to offer; may be repeated [default: the CPU and every DPDK device]
+    /// Device to offer; may be repeated [default: the CPU and the cards that
+    /// OVERSIDE_DPDK_ARGS names]
     #[arg(long = "device", value_name = "NAME", allow_hyphen_values = true)]
     devices: Vec<String>,
     #[command(flatten)]
@@ -59,6 +61,10 @@ pub struct Arguments {
     /// the machine's, or two thirds of what a service may have if that is less]
     #[arg(long, value_name = "SIZE", value_parser = size_within(MEMORY))]
     memory: Option<usize>,
+    /// Let hosts keep key-value stores (`kv serve --dir`) in this directory, 16 at most, each under a name of its
+    /// own [default: in memory only]
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+    kv_dir: Option<PathBuf>,
     /// Do not act as the remote end of `network` and `dma` tests
     #[arg(long)]
     no_probes: bool,
@@ -147,6 +153,10 @@ fn serve(all: &Arguments) -> ExitCode {
         Ok(keys) => keys,
         Err(error) => return failed(&error),
     };
+    let kept = match all.kv_dir.as_deref().map(std::path::absolute).transpose() {
+        Ok(kept) => kept,
+        Err(error) => return failed(&error),
+    };
     system::return_freed_memory();
     system::block_shutdown_signals();
     let names = match all.devices.is_empty() {
@@ -161,7 +171,7 @@ fn serve(all: &Arguments) -> ExitCode {
     let settings = Settings {
         probes: match all.no_probes {
             true => Vec::new(),
-            false => probes(all.role),
+            false => probes(all.role, kept),
         },
         limits: Limits {
             memory: (all.memory).map_or_else(default_memory_bytes, |bytes| bytes as u64),
@@ -194,7 +204,7 @@ fn serve(all: &Arguments) -> ExitCode {
 }
 
 /// The tests whose remote end the agent plays.
-fn probes(role: CoreOwner) -> Vec<Arc<dyn Probe>> {
+fn probes(role: CoreOwner, kept: Option<PathBuf>) -> Vec<Arc<dyn Probe>> {
     let role = match role {
         CoreOwner::Dpu => Role::Dpu,
         CoreOwner::Host => Role::Host,
@@ -202,15 +212,15 @@ fn probes(role: CoreOwner) -> Vec<Arc<dyn Probe>> {
     vec![
         Arc::new(network::remote::NetworkProbe { role }),
         Arc::new(dma::remote::DmaProbe),
-        Arc::new(overside_kv::offload::agent::EngineProbe),
+        Arc::new(EngineProbe { kept }),
         Arc::new(overside_kv::bench::remote::LoadProbe),
     ]
 }
 
 /// The devices that this machine really has.
 fn usable() -> Vec<String> {
-    let own = BACKENDS.iter().filter(|backend| backend.is_local());
-    own.flat_map(|backend| backend.list())
+    (BACKENDS.iter())
+        .flat_map(|backend| backend.offered())
         .filter(|device| device.unavailable.is_none())
         .map(|device| device.name)
         .collect()

@@ -26,10 +26,22 @@ from overside.kv.errors import (
     UnreachableError,
     UnsupportedError,
 )
-from overside.kv.resp import Connection, ErrorReply, GreetingError, Reply, Word, as_bytes, request
+from overside.kv.resp import (
+    Connection,
+    ErrorReply,
+    GreetingError,
+    Reply,
+    ServerTls,
+    Word,
+    as_bytes,
+    request,
+)
 from overside.kv.ring import Ring
+from overside.kv.tls import AGENT, client_context
 
-_PROTOCOL = "redis"
+#: What a server's endpoints are called that speak the protocol of this client: in the clear, and by
+#: TLS.
+_PLAIN, _TLS = _PROTOCOLS = "redis", "rediss"
 #: Requests that are sent before the first of their replies is read: so many bytes fit into the
 #: buffers of the sockets, however long a server waits for this client to read.
 _SENT_MAX_BYTES = 32 << 10
@@ -47,6 +59,9 @@ class Cluster:
         directory_tls_keys: For `etcds://`: the directory with `ca.pem`, and with `host.pem` and
             `host.key` where etcd wants a client's certificate.
         password: The servers' password, if they have one.
+        tls_keys: Reach the servers by TLS alone: the directory with `ca.pem`, and with `host.pem`
+            and `host.key` where they want a client's certificate. Default: in the clear alone.
+        tls_name: The name that the servers' certificates must have. Default: that of agents.
         timeout_s: Seconds that connecting may take, and that a server may be silent.
 
     Raises:
@@ -59,8 +74,12 @@ class Cluster:
         *,
         directory_tls_keys: str | Path | None = None,
         password: str | bytes | None = None,
+        tls_keys: str | Path | None = None,
+        tls_name: str = AGENT,
         timeout_s: float = 5.0,
     ) -> None:
+        context = None if tls_keys is None else client_context(Path(tls_keys))
+        self._tls = None if context is None else ServerTls(context, tls_name)
         keys = None if directory_tls_keys is None else Path(directory_tls_keys)
         self._follower = Follower(directory, keys)
         self._directory = directory
@@ -273,13 +292,13 @@ class Cluster:
     def _connection(self, server: str) -> Connection:
         """A connection to a server, on which nothing that was asked is without a reply."""
         assert self._view is not None
-        address = self._view.address(server, _PROTOCOL)
+        address = self._view.address(server, _PLAIN if self._tls is None else _TLS)
         connection = self._connections.get(server)
         if connection is not None:
             if connection.address == address and not connection.is_stale():
                 return connection
             self._connections.pop(server).close()
-        connection = Connection(server, address, self._password, self._timeout_s)
+        connection = Connection(server, address, self._password, self._timeout_s, self._tls)
         self._connections[server] = connection
         return connection
 
@@ -340,7 +359,8 @@ def _ring(view: View, directory: str) -> tuple[Ring, int | None]:
         raise DirectoryError(f"{directory} has no cluster; `overside kv cluster` makes one")
     if membership.members is not None:
         return Ring(membership.members), None
-    servers = [one for one in view.endpoints if one.protocol == _PROTOCOL]
+    # The same for all clients, whether by TLS or not.
+    servers = [one for one in view.endpoints if one.protocol in _PROTOCOLS]
     for one in servers:
         if one.semantics != "cache":
             raise DirectoryError(

@@ -74,7 +74,8 @@ class View:
         for one in endpoints:
             if one.protocol == protocol:
                 return one.address
-        raise LookupError(f"it has no endpoint of protocol {protocol}")
+        others = ", ".join(one.protocol for one in endpoints)
+        raise LookupError(f"it has no endpoint of protocol {protocol}, only of {others}")
 
 
 def read(etcd: Etcd) -> View:

@@ -6,7 +6,6 @@ import base64
 import http.client
 import json
 import re
-import ssl
 import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from overside import strict_json
 from overside.kv.errors import DirectoryError
+from overside.kv.tls import client_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ class Etcd:
             raise ValueError(f"{location!r} is no directory: write it as etcd://HOST:{_PORT}")
         if (found[1] == "etcds") != (tls_keys is not None):
             raise ValueError("etcds:// needs a directory with keys, and etcd:// has none")
-        self._tls = None if tls_keys is None else _tls(tls_keys)
+        self._tls = None if tls_keys is None else client_context(tls_keys)
         self.members = [_member(text) for text in found[2].split(",")]
         #: What all keys begin with.
         self.prefix = found[3] or _PREFIX
@@ -133,14 +133,6 @@ class Etcd:
                     raise DirectoryError(text) from error
                 return
         raise failure
-
-
-def _tls(keys: Path) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=str(keys / "ca.pem"))
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    if (keys / "host.pem").exists():
-        context.load_cert_chain(keys / "host.pem", keys / "host.key")
-    return context
 
 
 def _send(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,15 +32,32 @@ class GreetingError(Exception):
     """A server does not let this client in."""
 
 
+@dataclass(frozen=True)
+class ServerTls:
+    """Which servers are trusted by TLS: those whose certificate has this name."""
+
+    context: ssl.SSLContext
+    name: str
+
+
 class Connection:
     """A connection to the server of this address. Failures are `OSError` or `EOFError`; what is no
     reply is `ValueError`, and a server that refuses this client `GreetingError`."""
 
-    def __init__(self, server: str, address: str, password: bytes | None, timeout_s: float) -> None:
+    def __init__(
+        self,
+        server: str,
+        address: str,
+        password: bytes | None,
+        timeout_s: float,
+        tls: ServerTls | None = None,
+    ) -> None:
         self.address = address
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self._socket = tls.context.wrap_socket(self._socket, server_hostname=tls.name)
         self._input = self._socket.makefile("rb", buffering=1 << 16)
         try:
             self._greet(server, password)

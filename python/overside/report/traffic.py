@@ -32,6 +32,7 @@ _TITLES = {
     "dpu_cpu": "CPU of the DPU for a request",
     "link_writes": "Writes over the link for a request",
     "link_bytes": "Bytes over the link",
+    "packet_bytes": "Bytes of requests in packets",
     "link_latency": "Time of a message over the link",
     "link_message_bytes": "Length of messages over the link",
     "host_rate": "Requests a second to the host",

@@ -299,6 +299,8 @@ def figures(
         metrics["link_writes"] = writes / requests
         metrics["link_bytes"] = (written + counts.get("link_read_bytes", 0)) / requests
         metrics["link_message_bytes"] = written / max(1, writes)
+        if "client_bytes" in counts:
+            metrics["packet_bytes"] = counts["client_bytes"] / requests
     if counts.get("link_answers", 0) > 0:
         metrics["link_latency"] = counts["link_answer_ns"] / counts["link_answers"] / 1e3
     return metrics
@@ -325,6 +327,8 @@ def _link_counts(parameters: Json, server: Server) -> dict[str, int]:
             name, _, value = line.partition(":")
             if name.startswith(counted) and value.isdecimal():
                 counts[name.removeprefix(counted)] = int(value)
+            elif name == "total_net_input_bytes" and not is_herd:
+                counts["client_bytes"] = int(value)
     return counts
 
 

@@ -19,8 +19,8 @@ impl Backend for CpuBackend {
         vec![Described::by_opening(self, NAME)]
     }
 
-    fn is_local(&self) -> bool {
-        true
+    fn offered(&self) -> Vec<Described> {
+        self.list()
     }
 
     fn known_names(&self) -> Vec<String> {

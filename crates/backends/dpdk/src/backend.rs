@@ -54,8 +54,15 @@ impl Backend for DpdkBackend {
         }
     }
 
-    fn is_local(&self) -> bool {
-        true
+    /// What DPDK finds where it was told to look for something. Otherwise there could be software devices alone, so
+    /// that it is not even started.
+    fn offered(&self) -> Vec<Described> {
+        match Environment::has_arguments().then(Environment::shared) {
+            Some(Ok(environment)) => (names(environment.found().iter().map(String::as_str)).iter())
+                .map(|name| Described::by_opening(self, name))
+                .collect(),
+            _ => Vec::new(),
+        }
     }
 
     fn known_names(&self) -> Vec<String> {

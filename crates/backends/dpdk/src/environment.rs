@@ -120,6 +120,18 @@ impl Environment {
         self.shim.version()
     }
 
+    /// Whether the variable with DPDK's arguments says what to look for.
+    pub fn has_arguments() -> bool {
+        !arguments().software
+    }
+
+    /// Names of the devices that DPDK has found.
+    pub fn found(&self) -> Vec<String> {
+        let _control = self.control();
+        let all = instances(&self.shim.devices());
+        all.into_iter().map(|(name, _)| name).collect()
+    }
+
     /// The devices there are, by the names that they are opened by: those that DPDK has found, and
     /// the software ones that can be made.
     pub fn names(&self) -> Vec<String> {

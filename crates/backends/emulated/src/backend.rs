@@ -47,8 +47,8 @@ impl Backend for EmulatedBackend {
         }
     }
 
-    fn is_local(&self) -> bool {
-        false
+    fn offered(&self) -> Vec<Described> {
+        Vec::new()
     }
 
     fn known_names(&self) -> Vec<String> {

@@ -85,7 +85,7 @@ impl Connection {
         let (count, seed) = (settings.records.count, settings.seed);
         let connections = (settings.connections * settings.generator.count) as u64;
         let mut connection = Self {
-            stream: Stream::connect(address).map_err(failed)?,
+            stream: Stream::connect(address, settings.tls.as_ref()).map_err(failed)?,
             address: address.clone(),
             endpoint,
             requests: Requests::new(workload, count, seed, number, connections),
@@ -153,7 +153,7 @@ impl Connection {
     }
 
     pub fn has_unsent(&self) -> bool {
-        self.sent < self.out.len()
+        self.sent < self.out.len() || self.stream.has_unsent()
     }
 
     /// Asks what comes next, as of `started_ns`.
@@ -225,8 +225,15 @@ impl Connection {
     /// Sends what can be sent now.
     pub fn flush(&mut self) -> Result<(), BenchError> {
         while self.has_unsent() {
-            match self.stream.write(&self.out[self.sent..]) {
-                Ok(0) => return Err(self.failed(ErrorKind::WriteZero.into())),
+            let rest = &self.out[self.sent..];
+            let written = match rest.is_empty() {
+                true => self.stream.flush().map(|()| 0),
+                false => self.stream.write(rest),
+            };
+            match written {
+                Ok(0) if !rest.is_empty() => {
+                    return Err(self.failed(ErrorKind::WriteZero.into()));
+                }
                 Ok(len) => self.sent += len,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -242,15 +249,27 @@ impl Connection {
     /// known when that was received.
     pub fn receive(&mut self, done: &mut impl FnMut(u64)) -> Result<Counts, BenchError> {
         let mut counts = Counts::default();
+        self.receive_some(&mut counts, done)?;
+        while self.stream.has_buffered() {
+            self.receive_some(&mut counts, done)?;
+        }
+        Ok(counts)
+    }
+
+    fn receive_some(
+        &mut self,
+        counts: &mut Counts,
+        done: &mut impl FnMut(u64),
+    ) -> Result<(), BenchError> {
         match self.stream.read(&mut self.input[self.filled..]) {
             Ok(0) => return Err(self.failed(ErrorKind::UnexpectedEof.into())),
             Ok(len) => self.filled += len,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(counts),
-            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(counts),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
             Err(error) => return Err(self.failed(error)),
         }
         let mut input = std::mem::take(&mut self.input);
-        let answered = self.answers(&input[..self.filled], &mut counts, done);
+        let answered = self.answers(&input[..self.filled], counts, done);
         if let Ok(consumed) = answered {
             input.copy_within(consumed..self.filled, 0);
             self.filled -= consumed;
@@ -259,7 +278,7 @@ impl Connection {
             }
         }
         self.input = input;
-        answered.map(|_| counts)
+        answered.map(|_| ())
     }
 
     fn answers(

@@ -13,6 +13,7 @@ use super::datagram::record_max_bytes;
 use super::port::{self, LoadPort};
 use super::runner::LOAD_PIPELINE;
 use super::{BenchError, ProtocolKind, Records, Workload};
+use crate::client::ServerTls;
 use crate::herd;
 use crate::udp::RECEIVE_BYTES;
 
@@ -62,6 +63,9 @@ pub struct Settings {
     pub protocol: ProtocolKind,
     /// Sent before anything else.
     pub password: Option<Vec<u8>>,
+    /// The server is reached by TLS, and trusted as this says. It stays with this process.
+    #[serde(skip)]
+    pub tls: Option<ServerTls>,
     /// What is asked.
     pub workload: Workload,
     /// Of which records.
@@ -208,6 +212,11 @@ impl Settings {
             };
             if self.password.is_some() && !has_password {
                 return Err("memcached's protocol has no password, nor has shared memory".into());
+            }
+            let is_tcp = |address: &Address| matches!(address, Address::Tcp(_));
+            let takes_tls = self.protocol == ProtocolKind::Resp && self.endpoints().all(is_tcp);
+            if self.tls.is_some() && !takes_tls {
+                return Err("TLS is for Redis's protocol over TCP".into());
             }
             let longest = self
                 .records

@@ -1,43 +1,55 @@
 //! Sockets of connections.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use super::Address;
 use super::connection::PATIENCE;
+use crate::client::{ServerStream, ServerTls};
 
 /// A connected socket.
 #[derive(Debug)]
 pub(super) enum Stream {
-    Tcp(TcpStream),
+    Tcp(ServerStream),
     Unix(UnixStream),
 }
 
 impl Stream {
-    pub fn connect(address: &Address) -> io::Result<Self> {
+    pub fn connect(address: &Address, tls: Option<&ServerTls>) -> io::Result<Self> {
         Ok(match address {
-            Address::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, PATIENCE)?;
-                stream.set_nodelay(true)?;
-                Self::Tcp(stream)
-            }
+            Address::Tcp(address) => Self::Tcp(ServerStream::connect(address, tls, PATIENCE)?),
             Address::Unix(path) => Self::Unix(UnixStream::connect(path)?),
         })
     }
 
     pub fn set_nonblocking(&self) -> io::Result<()> {
         match self {
-            Self::Tcp(stream) => stream.set_nonblocking(true),
+            Self::Tcp(stream) => stream.socket().set_nonblocking(true),
             Self::Unix(stream) => stream.set_nonblocking(true),
         }
     }
 
     pub fn set_patience(&self) -> io::Result<()> {
         match self {
-            Self::Tcp(stream) => stream.set_read_timeout(Some(PATIENCE)),
+            Self::Tcp(stream) => stream.set_timeout(PATIENCE),
             Self::Unix(stream) => stream.set_read_timeout(Some(PATIENCE)),
+        }
+    }
+
+    /// Whether something can be read that its socket does not show any more.
+    pub fn has_buffered(&mut self) -> bool {
+        match self {
+            Self::Tcp(stream) => stream.has_buffered(),
+            Self::Unix(_) => false,
+        }
+    }
+
+    /// Whether something was written that its socket has not taken yet: [`Stream::flush`] hands it over.
+    pub fn has_unsent(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => stream.has_unsent(),
+            Self::Unix(_) => false,
         }
     }
 
@@ -52,6 +64,13 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.write(from),
             Self::Unix(stream) => stream.write(from),
+        }
+    }
+
+    pub fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.flush(),
+            Self::Unix(stream) => stream.flush(),
         }
     }
 }

@@ -7,17 +7,19 @@ use std::time::Duration;
 use super::connection::{ConnectError, Connection};
 use super::pipeline::{Pipeline, Request};
 use super::reply::{Reply, request};
-use super::{ClusterError, Ring, ServerFailure};
-use crate::directory::{DirectoryError, Follower, Location, Membership, View};
+use super::{ClusterError, Ring, ServerFailure, ServerTls};
+use crate::directory::{DirectoryError, Endpoint, Follower, Location, Membership, View};
 
-/// The protocol that is spoken.
-const PROTOCOL: &str = "redis";
+/// What a server's endpoints are called that speak the protocol of this client: in the clear, and by TLS.
+const PROTOCOLS: [&str; 2] = ["redis", "rediss"];
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
     /// What all servers want to hear.
     pub password: Option<Vec<u8>>,
+    /// Servers are reached by TLS alone, and trusted as this says; `None`: in the clear alone.
+    pub tls: Option<ServerTls>,
     /// How long connecting may take, and how long a server may be silent.
     pub timeout: Duration,
 }
@@ -26,6 +28,7 @@ impl Default for ClusterOptions {
     fn default() -> Self {
         Self {
             password: None,
+            tls: None,
             timeout: Duration::from_secs(5),
         }
     }
@@ -237,16 +240,16 @@ impl Cluster {
 
     /// Makes sure that there is a connection to a server. Nothing that it was asked is without a reply.
     fn prepare(&mut self, server: &str) -> Result<(), ConnectError> {
-        let address = self.view.address(server, PROTOCOL);
+        let protocol = PROTOCOLS[usize::from(self.options.tls.is_some())];
+        let address = self.view.address(server, protocol);
         let address = address.map_err(ConnectError::Unreachable)?;
-        if let Some(connection) = self.connections.get(server)
+        if let Some(connection) = self.connections.get_mut(server)
             && connection.address == address
             && !connection.is_stale()
         {
             return Ok(());
         }
-        let (password, timeout) = (self.options.password.as_deref(), self.options.timeout);
-        let connection = Connection::open(server, address, password, timeout)?;
+        let connection = Connection::open(server, address, &self.options)?;
         self.connections.insert(server.to_owned(), connection);
         Ok(())
     }
@@ -285,12 +288,17 @@ fn ring(view: &View, directory: &str) -> Result<(Ring, Option<u64>), ClusterErro
             Ok((Ring::new(members.iter().map(String::as_str)), None))
         }
         Some(Membership::Registered { expiry_s }) => {
-            let mut endpoints = view.endpoints.iter();
-            match endpoints.find(|one| one.protocol == PROTOCOL && one.semantics != "cache") {
+            let is_spoken = |one: &&Endpoint| PROTOCOLS.contains(&&*one.protocol);
+            let endpoints = view.endpoints.iter().filter(is_spoken);
+            match endpoints.clone().find(|one| one.semantics != "cache") {
                 Some(store) => Err(ClusterError::NotCache {
                     server: store.server.clone(),
                 }),
-                None => Ok((Ring::new(view.servers(PROTOCOL)), Some(expiry_s * 1000))),
+                // The same for all clients, whether by TLS or not.
+                None => Ok((
+                    Ring::new(endpoints.map(|one| &*one.server)),
+                    Some(expiry_s * 1000),
+                )),
             }
         }
     }

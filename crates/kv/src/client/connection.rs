@@ -1,12 +1,11 @@
 //! A connection to one server of a cluster.
 
 use std::io::{self, BufReader, ErrorKind, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
 
 use rustix::net::{RecvFlags, recv};
 
 use super::reply::{Reply, request};
+use super::{ClusterOptions, ServerStream};
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -36,7 +35,7 @@ pub fn reason(error: &io::Error) -> String {
 #[derive(Debug)]
 pub struct Connection {
     pub address: String,
-    stream: BufReader<TcpStream>,
+    stream: BufReader<ServerStream>,
 }
 
 impl Connection {
@@ -44,13 +43,11 @@ impl Connection {
     pub fn open(
         server: &str,
         address: &str,
-        password: Option<&[u8]>,
-        timeout: Duration,
+        options: &ClusterOptions,
     ) -> Result<Self, ConnectError> {
-        let stream = connect(address, timeout)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(timeout))?;
-        stream.set_write_timeout(Some(timeout))?;
+        let stream = ServerStream::connect(address, options.tls.as_ref(), options.timeout)?;
+        stream.set_timeout(options.timeout)?;
+        let password = options.password.as_deref();
         let mut connection = Self {
             address: address.into(),
             stream: BufReader::with_capacity(64 << 10, stream),
@@ -73,14 +70,18 @@ impl Connection {
     }
 
     /// Whether the server has closed it, or said something that nobody asked.
-    pub fn is_stale(&self) -> bool {
+    pub fn is_stale(&mut self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let peeked = recv(self.stream.get_ref(), &mut [0; 1], flags);
-        !self.stream.buffer().is_empty() || !matches!(peeked, Err(rustix::io::Errno::AGAIN))
+        let peeked = recv(self.stream.get_ref().socket(), &mut [0; 1], flags);
+        !self.stream.buffer().is_empty()
+            || self.stream.get_mut().has_buffered()
+            || !matches!(peeked, Err(rustix::io::Errno::AGAIN))
     }
 
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.get_mut().write_all(bytes)
+        let stream = self.stream.get_mut();
+        stream.write_all(bytes)?;
+        stream.flush()
     }
 
     pub fn receive(&mut self) -> io::Result<Reply> {
@@ -93,17 +94,6 @@ impl Connection {
             reply => Ok(reply),
         }
     }
-}
-
-fn connect(address: &str, timeout: Duration) -> io::Result<TcpStream> {
-    let mut failure = ErrorKind::NotFound.into();
-    for address in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
 }
 
 /// Whether `INFO` is that of a server.

@@ -3,7 +3,6 @@
 //! A thread waits for changes and then reads everything again, so that a view is always whole and of one
 //! time. It also reads when nothing has changed for a while, so that a change that was missed is found.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -81,32 +80,29 @@ impl View {
         Ok((view, found.revision))
     }
 
-    /// Names of the servers that have an endpoint of a protocol, in order.
-    #[must_use]
-    pub fn servers(&self, protocol: &str) -> BTreeSet<&str> {
-        let speaking = |one: &&Endpoint| one.protocol == protocol;
-        let endpoints = self.endpoints.iter().filter(speaking);
-        endpoints.map(|one| &*one.server).collect()
-    }
-
     /// Where a server speaks a protocol.
     ///
     /// # Errors
     /// Why that cannot be said.
     pub fn address(&self, server: &str, protocol: &str) -> Result<&str, String> {
-        let mut endpoints = self.endpoints.iter().filter(|one| one.server == server);
-        let instance = endpoints.clone().next().map(|one| &one.instance);
-        let Some(instance) = instance else {
+        let of_server = self.endpoints.iter().filter(|one| one.server == server);
+        let endpoints: Vec<&Endpoint> = of_server.collect();
+        let Some(first) = endpoints.first() else {
             return Err("it is not registered in the directory".into());
         };
-        if endpoints.any(|one| one.instance != *instance) {
+        if endpoints.iter().any(|one| one.instance != first.instance) {
             return Err("two servers are registered by this name".into());
         }
-        let mut endpoints = self.endpoints.iter();
-        endpoints
-            .find(|one| one.server == server && one.protocol == protocol)
-            .map(|one| &*one.address)
-            .ok_or_else(|| format!("it has no endpoint of protocol {protocol}"))
+        match endpoints.iter().find(|one| one.protocol == protocol) {
+            Some(found) => Ok(&found.address),
+            None => {
+                let others: Vec<&str> = endpoints.iter().map(|one| &*one.protocol).collect();
+                let others = others.join(", ");
+                Err(format!(
+                    "it has no endpoint of protocol {protocol}, only of {others}"
+                ))
+            }
+        }
     }
 }
 

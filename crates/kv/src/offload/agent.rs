@@ -12,10 +12,11 @@
 //! It serves until the host's connection ends.
 
 mod card;
+mod keeping;
 mod opening;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -32,6 +33,7 @@ use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::server::Server;
 pub use card::CardFound;
+pub use keeping::Keeping;
 pub use opening::{ClientLimits, Opening, StoreLimits};
 
 /// What hosts ask for it by.
@@ -106,8 +108,11 @@ pub fn link_config(side: Side, asking: Side) -> LinkConfig {
 }
 
 /// The agent's end, as a kind of probe.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct EngineProbe;
+#[derive(Clone, Debug, Default)]
+pub struct EngineProbe {
+    /// Where stores of hosts may be kept; `None`: they are in memory only.
+    pub kept: Option<PathBuf>,
+}
 
 impl Probe for EngineProbe {
     fn kind(&self) -> &str {
@@ -117,6 +122,7 @@ impl Probe for EngineProbe {
     fn begin(&self, host: Host) -> Result<Box<dyn ProbePeer>, String> {
         Ok(Box::new(EnginesOfHost {
             host,
+            kept: self.kept.clone(),
             serving: None,
         }))
     }
@@ -125,6 +131,7 @@ impl Probe for EngineProbe {
 /// The engines of one host.
 struct EnginesOfHost {
     host: Host,
+    kept: Option<PathBuf>,
     serving: Option<Serving>,
 }
 
@@ -171,7 +178,7 @@ impl EnginesOfHost {
         let memory = memory.map_err(|error| format!("the agent has no memory for it: {error}"))?;
         let hasher = KeyHasher::random();
         let clock = Clock::starting_at(opening.now_ms);
-        let stores = opening.stores(&layout, &hasher, &clock)?;
+        let stores = opening.stores(&layout, &hasher, &clock, self.kept.as_deref())?;
         let server = opening.settings(&layout).map(Server::bind);
         let server = server.transpose().map_err(|error| text(&error))?;
         let addresses =

@@ -70,9 +70,17 @@ impl PersistenceError {
         }
     }
 
-    /// What can be done about it; empty where the message says it.
+    /// What happened, and what can be done about it.
     #[must_use]
-    pub fn remedy(&self) -> String {
+    pub fn with_remedy(&self) -> String {
+        match self.remedy() {
+            remedy if remedy.is_empty() => self.to_string(),
+            remedy => format!("{self}; {remedy}"),
+        }
+    }
+
+    /// What can be done about it; empty where the message says it.
+    fn remedy(&self) -> String {
         match self {
             Self::Io { .. } => String::new(),
             Self::InUse { .. } => "end that server, or use another directory".into(),

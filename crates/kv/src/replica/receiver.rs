@@ -12,8 +12,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::LinkState;
 use super::handshake::{Reply, handshake};
-use super::primary::{Primary, PrimaryStream, SILENCE_MAX};
+use super::primary::{Primary, SILENCE_MAX};
 use super::stream::{ReceivedFrame, StreamParser, identity};
+use crate::client::ServerStream;
 use crate::persistence::HistoryPosition;
 use crate::persistence::frame::Kind;
 use crate::server::Bell;
@@ -259,7 +260,7 @@ struct Frames<'s> {
 }
 
 impl Frames<'_> {
-    fn follow(&mut self, stream: &mut PrimaryStream) -> io::Result<()> {
+    fn follow(&mut self, stream: &mut ServerStream) -> io::Result<()> {
         let mut buffer = vec![0; READ_BYTES];
         let mut heard = Instant::now();
         let mut acknowledged = (0, Instant::now());
@@ -291,7 +292,7 @@ impl Frames<'_> {
     }
 
     /// Waits until something was received, or is to be said. Whether something was received.
-    fn wait(&self, stream: &mut PrimaryStream, acknowledged: (u64, Instant)) -> io::Result<bool> {
+    fn wait(&self, stream: &mut ServerStream, acknowledged: (u64, Instant)) -> io::Result<bool> {
         if stream.has_buffered() {
             return Ok(true);
         }
@@ -347,7 +348,7 @@ impl Frames<'_> {
 
 /// Says how far the replica is, if that is new or was said long ago.
 fn acknowledge(
-    stream: &mut PrimaryStream,
+    stream: &mut ServerStream,
     shared: &Shared,
     acknowledged: &mut (u64, Instant),
 ) -> io::Result<()> {

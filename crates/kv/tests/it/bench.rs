@@ -21,6 +21,7 @@ fn settings(address: SocketAddr, protocol: ProtocolKind, letter: char) -> Settin
         port: None,
         protocol,
         password: None,
+        tls: None,
         workload: Workload::ycsb(letter).unwrap(),
         records: Records {
             count: 2000,

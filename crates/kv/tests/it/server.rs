@@ -10,4 +10,4 @@ mod sealed;
 mod serving;
 mod shutdown;
 mod stages;
-mod tls;
+pub mod tls;

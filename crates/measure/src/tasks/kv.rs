@@ -225,6 +225,12 @@ fn metrics() -> Vec<Metric> {
              the clients write",
         ),
         lower(
+            "packet_bytes",
+            "bytes",
+            "bytes that clients send for one request over the link: whole packets would bring these, and their \
+             headers, in place of link_bytes",
+        ),
+        lower(
             "link_latency",
             "µs",
             "time from a message's write until its answers were there: the mean of all messages",

@@ -14,7 +14,9 @@ use overside_kv::bench::{
     self, Address, BenchError, Distribution, Generator, LoadMode, Point, ProtocolKind, Records,
     Settings, Workload, core_round_trip_ns,
 };
+use overside_kv::client::ServerTls;
 use overside_kv::server::Password;
+use overside_link::agent::keys;
 use overside_log::LevelFilter;
 
 use self::generators::Generators;
@@ -36,8 +38,8 @@ and latency are medians of the windows, with the least and the greatest window.
 Example: a latency curve in open loop, from 10 % to 90 % of what the closed loop reaches:
   overside kv bench redis://127.0.0.1:6379 --workload b --curve 9")]
 pub struct Arguments {
-    /// The server: redis://HOST:PORT, memcached://HOST:PORT (text), memcached-meta://HOST:PORT,
-    /// datagram://HOST:PORT (this store's, over UDP), redis:PATH for a Unix socket, or herd:PATH
+    /// The server: redis://HOST:PORT, rediss://HOST:PORT (by TLS), memcached://HOST:PORT (text),
+    /// memcached-meta://HOST:PORT, datagram://HOST:PORT (this store's, over UDP), redis:PATH for a Unix socket, or herd:PATH
     /// (requests by one-sided writes; herd://HOST:PORT by UCX). Several endpoints of one server:
     /// connections are dealt out among them
     #[arg(value_name = "SERVER", value_parser = server, default_value = "redis://127.0.0.1:6379")]
@@ -52,6 +54,8 @@ pub struct Arguments {
     from: FromArguments,
     #[command(flatten)]
     run: RunArguments,
+    #[command(flatten)]
+    tls: TlsArguments,
     #[command(flatten)]
     cores: CoreArguments,
     #[command(flatten)]
@@ -165,6 +169,35 @@ struct FromArguments {
 }
 
 #[derive(clap::Args)]
+struct TlsArguments {
+    /// Keys for rediss://: directory with ca.pem, and with host.pem and host.key where the server wants a
+    /// client's certificate
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+    tls_keys: Option<PathBuf>,
+    /// Name that the server's certificate must have [default: that of agents]
+    #[arg(long, value_name = "NAME", requires = "tls_keys")]
+    tls_name: Option<String>,
+}
+
+impl TlsArguments {
+    /// How servers are reached.
+    fn tls(&self, is_tls: bool) -> Result<Option<ServerTls>, String> {
+        match (is_tls, &self.tls_keys) {
+            (true, Some(directory)) => {
+                let config = keys::client(directory).map_err(|error| error.to_string())?;
+                let name = self.tls_name.as_deref().unwrap_or(keys::AGENT);
+                let tls = ServerTls::new(config, name);
+                tls.map(Some)
+                    .map_err(|error| format!("--tls-name: {error}"))
+            }
+            (true, None) => Err("rediss:// needs --tls-keys DIR with ca.pem".into()),
+            (false, Some(_)) => Err("--tls-keys is for rediss://HOST:PORT".into()),
+            (false, None) => Ok(None),
+        }
+    }
+}
+
+#[derive(clap::Args)]
 struct CoreArguments {
     /// Core of the server: how long a cache line takes from there to --core and back is measured too
     #[arg(long, value_name = "N", requires = "core")]
@@ -182,32 +215,37 @@ enum DistributionName {
 pub(super) struct Server {
     pub(super) protocol: ProtocolKind,
     pub(super) address: Address,
+    pub(super) is_tls: bool,
 }
 
 pub(super) fn server(text: &str) -> Result<Server, String> {
-    const FORM: &str = "write it as redis://127.0.0.1:6379, memcached://127.0.0.1:11211, \
-                        memcached-meta://127.0.0.1:11211, datagram://127.0.0.1:6379, redis:/path/of/socket, \
+    const FORM: &str = "write it as redis://127.0.0.1:6379, rediss://127.0.0.1:6380, \
+                        memcached://127.0.0.1:11211, memcached-meta://127.0.0.1:11211, datagram://127.0.0.1:6379, redis:/path/of/socket, \
                         herd:/path/of/socket or herd://127.0.0.1:6380";
     let (scheme, rest) = text.split_once(':').ok_or(FORM)?;
     let protocol = match scheme {
-        "redis" => ProtocolKind::Resp,
+        "redis" | "rediss" => ProtocolKind::Resp,
         "memcached" => ProtocolKind::Memcached,
         "memcached-meta" => ProtocolKind::MemcachedMeta,
         "datagram" => ProtocolKind::Datagram,
         "herd" => ProtocolKind::Herd,
         _ => return Err(FORM.into()),
     };
+    let is_tls = scheme == "rediss";
+    let server = |address| Server {
+        protocol,
+        address,
+        is_tls,
+    };
     let Some(place) = rest.strip_prefix("//") else {
-        let address = Address::Unix(rest.into());
-        return Ok(Server { protocol, address });
+        return Ok(server(Address::Unix(rest.into())));
     };
     let found = place.trim_end_matches('/').to_socket_addrs();
     let mut found = found.map_err(|error| format!("{place}: {error}; {FORM}"))?;
     let address = found
         .next()
         .ok_or_else(|| format!("{place} has no address"))?;
-    let address = Address::Tcp(address);
-    Ok(Server { protocol, address })
+    Ok(server(Address::Tcp(address)))
 }
 
 fn workload(text: &str) -> Result<Workload, String> {
@@ -219,10 +257,12 @@ impl Arguments {
     fn settings(&self) -> Result<Settings, String> {
         let mut servers = self.servers.iter().cloned();
         let first = servers.next().ok_or("no server was named")?;
+        let (protocol, is_tls) = (first.protocol, first.is_tls);
         let mut settings = settings(first, &self.work, &self.load, &self.run)?;
+        settings.tls = self.tls.tls(is_tls)?;
         settings.port = self.dpdk.settings();
         for server in servers {
-            if server.protocol != settings.protocol {
+            if (server.protocol, server.is_tls) != (protocol, is_tls) {
                 return Err("all endpoints of a server speak the same".into());
             }
             settings.further.push(server.address);
@@ -328,6 +368,7 @@ pub(super) fn settings(
         port: None,
         protocol: server.protocol,
         password: password.map_err(|error| error.to_string())?,
+        tls: None,
         workload,
         records: Records {
             count: work.records,
@@ -350,7 +391,7 @@ pub(super) fn settings(
 
 fn measure(arguments: &Arguments, settings: Settings) -> Result<Report, BenchError> {
     settings.check()?;
-    let mut generators = Generators::open(&arguments.from.from)?;
+    let mut generators = Generators::open(&arguments.from.from, &settings)?;
     let cores = arguments.run.core.zip(arguments.cores.server_core);
     let round_trip = cores.map(core_round_trip_ns).transpose();
     let mut report = Report {

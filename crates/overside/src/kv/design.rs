@@ -262,6 +262,7 @@ impl DesignArguments {
                 memory_bytes: settings.limits.memory_bytes as u64,
             },
             store,
+            keeping: None,
             // A port is the host's.
             driver: match settings.driver {
                 DriverKind::Dpdk => DriverKind::Epoll,

@@ -20,6 +20,8 @@ use super::card::CardMode;
 
 /// How long setting up may take.
 const SETUP_MAX: Duration = Duration::from_secs(10);
+/// And how long the agent may read what it has kept: it says all the time that it is there.
+const RECOVERY_MAX: Duration = Duration::from_secs(3600);
 /// How long after a lost agent it is tried again.
 const RETRY: Duration = Duration::from_millis(100);
 /// How often the agent is asked whether all is well.
@@ -101,10 +103,14 @@ impl DpuSide {
             None => {
                 let reason = self.watch();
                 let node = &self.node;
+                let message = match self.opening.keeping {
+                    Some(_) => format!(
+                        "{node} is lost: {reason}; the keys that it had are kept there: start this server again"
+                    ),
+                    None => format!("{node} is lost, and with it the keys that it had: {reason}"),
+                };
                 // Whoever listens may have ended.
-                let _ = tell_end.send(format!(
-                    "{node} is lost, and with it the keys that it had: {reason}"
-                ));
+                let _ = tell_end.send(message);
                 stop.stop();
             }
         };
@@ -182,18 +188,21 @@ type Connected = (RemoteProbe, Vec<(Side, Channel)>, Vec<SocketAddr>);
 
 /// Has the agent serve, and comes to its links in order.
 fn connect(node: &str, opening: &Opening, layout: &Layout) -> Result<Connected, String> {
-    let deadline = Instant::now() + SETUP_MAX;
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let mut probe = agents::probe(node, KIND).map_err(|error| text(&error))?;
     let question = Question::Open(Box::new(opening.clone())).encode();
-    let answer = probe
-        .ask(&question, deadline)
-        .map_err(|error| text(&error))?;
+    let most = match opening.keeping {
+        Some(_) => RECOVERY_MAX,
+        None => SETUP_MAX,
+    };
+    let answer = probe.ask(&question, Instant::now() + most);
+    let answer = answer.map_err(|error| text(&error))?;
     let (reaches, addresses) = match Reply::decode(&answer).map_err(|error| text(&error))? {
         Reply::Listening { links, addresses } => (links, addresses),
         Reply::Failed(message) => return Err(format!("{node}: {message}")),
         Reply::Status(_) | Reply::Card(_) => return Err(format!("{node} answers something else")),
     };
+    let deadline = Instant::now() + SETUP_MAX;
     let sides: Vec<_> = layout.links().collect();
     if sides.len() != reaches.len() {
         return Err(format!("{node} has another number of links"));

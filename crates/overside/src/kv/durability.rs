@@ -1,16 +1,17 @@
 //! What a key-value store keeps when it ends.
 
 use std::path::{self, PathBuf};
-use std::thread;
 
 use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
 use overside_kv::design::Layout;
-use overside_kv::partitions;
-use overside_kv::persistence::{Journaled, PersistenceOptions, Replicable, SyncPolicy};
+use overside_kv::offload::agent::Keeping;
+use overside_kv::partitions::KeptPartitions;
+use overside_kv::persistence::{Replicable, SyncPolicy, open_all};
 use overside_kv::replica::{GroupMember, ReplicationLayer};
 use overside_kv::server::{Backing, Memory};
 use overside_kv::store::Store;
+use overside_link::verbs::Side;
 
 use super::replica::ReplicaArguments;
 
@@ -18,7 +19,8 @@ use super::replica::ReplicaArguments;
 #[command(next_help_heading = "Durability")]
 pub struct Durability {
     /// Keep everything in this directory, made if it is missing; without it data is lost when the
-    /// server ends
+    /// server ends. What a DPU has is kept by its agent (`overside agent --kv-dir`), under a name that
+    /// is written here
     #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
     dir: Option<PathBuf>,
     /// When what was written reaches the disk: before each reply (`always`), every second
@@ -60,14 +62,16 @@ impl Durability {
     /// Refuses what cannot be kept rightly: what a cache drops depends on what was asked before, which a
     /// log does not say.
     pub fn check(&self, is_cache: bool, layout: &Layout) -> Result<(), String> {
-        if self.dir.is_some() && layout.dpu.partitions() > 0 {
+        let has_log = self.dir.is_some() && self.log().is_some();
+        let dpu = layout.dpu;
+        // Clients of one side do not reach the snapshots of the other.
+        let is_split = layout.host.serving() > 0 && dpu.partitions() > 0;
+        if self.dir.is_some() && !has_log && is_split {
             return Err(
-                "--dir keeps keys of the host, and with this design the DPU has keys, which are in its \
-                 memory only: leave --dir away, or take a design whose store is on the host"
+                "--sync snapshots keeps what a client's SAVE reaches, and that is not the DPU's part: take another --sync"
                     .into(),
             );
         }
-        let has_log = self.dir.is_some() && Option::<SyncPolicy>::from(self.sync).is_some();
         match is_cache && has_log {
             true => Err(
                 "--semantics cache has no log: add --sync snapshots, or leave --dir away".into(),
@@ -76,73 +80,71 @@ impl Durability {
         }
     }
 
-    /// The stores of all partitions, each with what its directory holds. With `replication` each can have
-    /// replicas and be one.
+    /// When logs reach the disk, if there are logs.
+    fn log(&self) -> Option<SyncPolicy> {
+        self.sync.into()
+    }
+
+    /// The stores of all partitions of the host, each with what its directory holds. With `replication` each can
+    /// have replicas and be one. And what an agent keeps of the DPU's.
     pub fn open(
         &self,
         stores: Vec<Store>,
+        layout: &Layout,
         hasher: &KeyHasher,
         clock: &Clock,
         replication: Option<&ReplicaArguments>,
-    ) -> Result<Vec<Box<dyn Backing + Send>>, String> {
+    ) -> Result<(Partitions, Option<Keeping>), String> {
         let layers = Layers::new(stores.len(), replication)?;
-        let Some(directory) = &self.dir else {
-            let memory = |store| Memory::new(store, clock.start_ms());
+        let now_ms = clock.start_ms();
+        let Some(directory) = self.absolute()? else {
+            let memory = |store| Memory::new(store, now_ms);
             let layered = |(number, store)| layers.around(number, memory(store), hasher, false);
-            return Ok(stores.into_iter().enumerate().map(layered).collect());
+            return Ok((stores.into_iter().enumerate().map(layered).collect(), None));
         };
-        let directory = path::absolute(directory).map_err(|error| error.to_string())?;
-        let directories = partitions::directories(&directory, stores.len());
-        let directories = directories.map_err(|error| error.to_string())?;
-        let all = directories.into_iter().zip(stores).enumerate();
-        let layers = &layers;
-        // Reading takes as long as it takes one core to execute all of it.
-        thread::scope(|scope| {
-            let threads: Vec<_> = all
-                .map(|(number, (directory, store))| {
-                    scope.spawn(move || {
-                        let (journaled, is_partial) =
-                            self.open_one(directory, store, hasher, clock, replication)?;
-                        Ok(layers.around(number, journaled, hasher, is_partial))
-                    })
-                })
-                .collect();
-            let opened = threads.into_iter().map(|thread| thread.join());
-            opened
-                .map(|opened| opened.expect("recovery does not panic"))
-                .collect()
-        })
+        let there = layout.partitions_of(Side::Dpu).len();
+        let kept = KeptPartitions::open(&directory, stores.len(), there);
+        let KeptPartitions { here, elsewhere } = kept.map_err(|error| error.to_string())?;
+        // The log says what was recovered.
+        let opened = open_all(here.clone(), stores, self.log(), hasher, now_ms);
+        let opened = opened.map_err(|error| error.with_remedy())?;
+        let is_replica = replication.is_some_and(ReplicaArguments::is_replica);
+        let mut layered = Vec::new();
+        for (number, ((journaled, recovery), path)) in opened.into_iter().zip(here).enumerate() {
+            if recovery.is_partial && !is_replica {
+                return Err(format!(
+                    "{} holds a part of another server's state: that copy was not completed; add \
+                     --replica-of HOST:PORT to go on, or give another directory",
+                    path.display()
+                ));
+            }
+            layered.push(layers.around(number, journaled, hasher, recovery.is_partial));
+        }
+        let keeping = elsewhere.map(|elsewhere| Keeping {
+            id: elsewhere.id,
+            is_new: elsewhere.is_new,
+            log: self.log(),
+        });
+        Ok((layered, keeping))
     }
 
-    fn open_one(
-        &self,
-        directory: PathBuf,
-        store: Store,
-        hasher: &KeyHasher,
-        clock: &Clock,
-        replication: Option<&ReplicaArguments>,
-    ) -> Result<(Journaled<Store>, bool), String> {
-        let named = directory.display().to_string();
-        let options = PersistenceOptions {
-            log: self.sync.into(),
-            ..PersistenceOptions::new(directory)
-        };
-        let opened = Journaled::open(options, store, hasher, clock.start_ms());
-        // The log says what was recovered.
-        let (journaled, recovery) = opened.map_err(|error| match error.remedy() {
-            remedy if remedy.is_empty() => error.to_string(),
-            remedy => format!("{error}; {remedy}"),
-        })?;
-        let is_replica = replication.is_some_and(ReplicaArguments::is_replica);
-        if recovery.is_partial && !is_replica {
-            return Err(format!(
-                "{named} holds a part of another server's state: that copy was not completed; add \
-                 --replica-of HOST:PORT to go on, or give another directory"
-            ));
-        }
-        Ok((journaled, recovery.is_partial))
+    /// Remembers that the agent has what it keeps.
+    pub fn confirm(&self) -> Result<(), String> {
+        let confirmed = self.absolute()?.as_deref().map(KeptPartitions::confirm);
+        confirmed
+            .transpose()
+            .map(drop)
+            .map_err(|error| error.to_string())
+    }
+
+    fn absolute(&self) -> Result<Option<PathBuf>, String> {
+        let absolute = self.dir.as_ref().map(path::absolute).transpose();
+        absolute.map_err(|error| error.to_string())
     }
 }
+
+/// Partitions, in order.
+type Partitions = Vec<Box<dyn Backing + Send>>;
 
 /// The layers of replication around partitions, if there are to be some.
 struct Layers {

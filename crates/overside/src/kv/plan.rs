@@ -110,9 +110,12 @@ impl Plan<'_> {
             }
         }
         match self.directory {
-            Some(directory) => line!(text, "keeps everything in: {}", shown(directory)),
-            None if self.layout.dpu.partitions() > 0 => {
-                line!(text, "keeps nothing when it ends");
+            Some(directory) => {
+                let there = match self.layout.dpu.partitions() {
+                    0 => "",
+                    _ => ", and on the DPU",
+                };
+                line!(text, "keeps everything in: {}{there}", shown(directory));
             }
             None => line!(text, "keeps nothing when it ends (--dir DIR does)"),
         }

@@ -77,7 +77,7 @@ struct Report {
 fn redis(text: &str) -> Result<Server, String> {
     let server = server(text)?;
     match server.protocol {
-        ProtocolKind::Resp => Ok(server),
+        ProtocolKind::Resp if !server.is_tls => Ok(server),
         _ => Err("the counters are read with INFO: write redis://127.0.0.1:6379".into()),
     }
 }

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use overside_kv::client::ServerTls;
 use overside_kv::replica::Introduction;
 use overside_kv::server::{Backing, Password, Settings};
 use overside_link::agent::keys;
@@ -100,13 +101,13 @@ impl ReplicaArguments {
         let plain = settings.tcp.first();
         let encrypted = (settings.tls.as_ref()).and_then(|(addresses, _)| addresses.first());
         let port = plain.or(encrypted).map_or(0, |address| address.port());
-        let mut introduction = Introduction::new(password, port);
-        if let Some(config) = tls {
-            let name = self.replica_tls_name.as_deref().unwrap_or(keys::AGENT);
-            let with_tls = introduction.with_tls(config, name);
-            introduction = with_tls.map_err(|error| format!("--replica-tls-name: {error}"))?;
-        }
-        replication.introduce(Some(introduction));
+        let name = self.replica_tls_name.as_deref().unwrap_or(keys::AGENT);
+        let tls = tls.map(|config| ServerTls::new(config, name)).transpose();
+        replication.introduce(Some(Introduction {
+            password,
+            own_port: port,
+            tls: tls.map_err(|error| format!("--replica-tls-name: {error}"))?,
+        }));
         match &self.replica_of {
             Some((host, port)) => replication.follow(host, *port),
             None => Ok(()),
@@ -117,9 +118,9 @@ impl ReplicaArguments {
 /// Whether a server can have replicas or be one, or why not.
 pub fn can_replicate(has_dpu: bool, is_cache: bool) -> Result<(), &'static str> {
     match () {
-        () if has_dpu => Err(
-            "a server whose clients connect to a DPU has no copies and is none; use --design cpu-only",
-        ),
+        () if has_dpu => {
+            Err("a server with a DPU has no copies and is none; use --design cpu-only")
+        }
         () if is_cache => Err(
             "what a cache drops depends on what was asked of it, so it has no copies and is none; \
              use --semantics store",

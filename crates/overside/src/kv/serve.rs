@@ -8,6 +8,7 @@ use std::thread;
 use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
 use overside_kv::design::{ClientMemory, Layout};
+use overside_kv::offload::agent::{Keeping, Opening};
 use overside_kv::offload::{Askers, SideEngines, SideError, SideStop};
 use overside_kv::server::{DriverKind, Server, ServerError, Settings};
 use overside_link::verbs::Side;
@@ -184,6 +185,7 @@ impl Arguments {
         &self,
         layout: Layout,
         settings: &Settings,
+        keeping: Option<Keeping>,
         clock: Clock,
     ) -> Result<Option<DpuSide>, String> {
         let Some(node) = self.design.node() else {
@@ -193,7 +195,10 @@ impl Arguments {
             self.host_cores(),
             self.store.limits(self.store_bytes(&layout)),
         );
-        let opening = self.design.opening(store, settings);
+        let opening = Opening {
+            keeping,
+            ..self.design.opening(store, settings)
+        };
         DpuSide::connect(node, opening, layout, clock).map(Some)
     }
 }
@@ -217,7 +222,8 @@ fn serve(all: &Arguments, layout: Layout) -> Result<ExitCode, String> {
     let stores = all.store.open(here, part_bytes, &hasher)?;
     let signals = stop_on_signals();
     let replication = all.can_replicate().is_ok().then_some(&all.replication);
-    let mut stores = all.durability.open(stores, &hasher, &clock, replication)?;
+    let opened = (all.durability).open(stores, &layout, &hasher, &clock, replication);
+    let (mut stores, keeping) = opened?;
     let has_clients = layout.host.serving() > 0;
     let server = has_clients
         .then(|| Server::bind(settings.clone()))
@@ -229,7 +235,11 @@ fn serve(all: &Arguments, layout: Layout) -> Result<ExitCode, String> {
             (all.replication).begin(server.settings(), is_registered, &mut **store)?;
         }
     }
-    let dpu = all.dpu_side(layout, &settings, clock)?;
+    let is_new = keeping.as_ref().is_some_and(|keeping| keeping.is_new);
+    let dpu = all.dpu_side(layout, &settings, keeping, clock)?;
+    if is_new {
+        all.durability.confirm()?;
+    }
     announcement::print(server.as_ref(), dpu.as_ref(), all.operation.json);
     let listening = listening(&layout, &settings, server.as_ref(), dpu.as_ref());
     let stop = SideStop::new(server.as_ref());

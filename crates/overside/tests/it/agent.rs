@@ -162,6 +162,17 @@ fn a_file_is_compressed_on_an_agent_and_comes_back() {
 }
 
 #[test]
+fn an_agent_offers_no_software_in_place_of_a_card_unless_asked() {
+    let user = User::new();
+    let agent = Running::start(&user, &["--insecure"]);
+    user.done(&["agents", "add", "dpu0", &agent.address]);
+    let listed = user.done(&["agents", "list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let expected = serde_json::json!(["dpu0/cpu"]);
+    assert_eq!(listed["agents"][0]["devices"], expected);
+}
+
+#[test]
 fn an_agent_that_is_not_there_is_said_to_be_so_soon_and_stops_nobody_else() {
     let user = User::new();
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -33,10 +33,11 @@ const DESIGNS: [(&str, &[&str]); 9] = [
 ];
 
 fn agent(user: &User, address: &str) -> Running {
-    let agent = Running::start(
-        user,
-        &["--insecure", "--device", "cpu", "--listen", address],
-    );
+    agent_with(user, &["--listen", address])
+}
+
+fn agent_with(user: &User, options: &[&str]) -> Running {
+    let agent = Running::start(user, &[&["--insecure"], options].concat());
     user.done(&["agents", "add", "dpu0", &agent.address]);
     agent
 }
@@ -214,6 +215,114 @@ fn nothing_acknowledged_is_lost_with_the_agent_where_the_host_has_the_store() {
     }
 }
 
+/// Counts with several keys, so that each partition has some, until the server is gone. What was acknowledged.
+fn count_until_lost(address: &str, acknowledged: &mut [u64], on_way: &AtomicBool) {
+    let mut stream = connect(address);
+    let mut heard = [0; 64];
+    for turn in 0.. {
+        let key = turn % acknowledged.len();
+        let asked = stream.write_all(format!("INCR {key}\r\n").as_bytes());
+        let Ok(len @ 1..) = asked.and_then(|()| stream.read(&mut heard)) else {
+            return;
+        };
+        let text = String::from_utf8_lossy(&heard[..len]);
+        let Some(number) = text.strip_prefix(':') else {
+            return;
+        };
+        acknowledged[key] = number.trim().parse().unwrap();
+        on_way.store(turn > 200, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_with_an_agent_that_keeps_its_keys() {
+    let user = User::new();
+    let keeps = ["--kv-dir", "kept"];
+    for (number, (design, options)) in DESIGNS[3..].iter().enumerate() {
+        let state = format!("state-{number}");
+        let durable = [options, &["--dir", &state, "--sync", "always"][..]].concat();
+        let mut acknowledged = [0u64; 20];
+        for _ in 0..2 {
+            let running = agent_with(&user, &keeps);
+            let mut serving = start(&user, design, &durable);
+            let endpoint = endpoints(&serving).pop().unwrap();
+            let on_way = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| count_until_lost(&endpoint, &mut acknowledged, &on_way));
+                let begin = Instant::now();
+                while !on_way.load(Ordering::Relaxed) {
+                    assert!(begin.elapsed() < PATIENCE, "{design}: nothing is answered");
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                drop(running);
+                assert_eq!(serving.wait(), Some(3), "{design}");
+            });
+            assert_contains(serving.errors(), "are kept there");
+        }
+        let _agent = agent_with(&user, &keeps);
+        let mut serving = start(&user, design, &durable);
+        for endpoint in endpoints(&serving) {
+            for (key, acknowledged) in acknowledged.iter().enumerate() {
+                let said = talk(&endpoint, &format!("GET {key}\r\nQUIT\r\n"));
+                let kept: u64 = said.lines().nth(1).unwrap().parse().unwrap();
+                // What was executed and not acknowledged may be there.
+                assert!(kept >= *acknowledged, "{design}: {kept} of {acknowledged}");
+            }
+        }
+        assert_eq!(serving.end("-KILL"), None, "{design}");
+        // Neither side takes the keys of another division for its own.
+        let other = run(
+            &user,
+            &["--listen", "127.0.0.1:0", "--cores", "4", "--dir", &state],
+        );
+        assert_eq!(other.status.code(), Some(3));
+        assert_contains(err(&other), "on a DPU, one a core");
+        let mut again = start(&user, design, &durable);
+        let said = talk(&endpoints(&again)[0], "GET 0\r\nQUIT\r\n");
+        assert!(said.lines().nth(1).unwrap().parse::<u64>().unwrap() >= acknowledged[0]);
+        assert_eq!(again.end("-TERM"), Some(0), "{design}");
+    }
+}
+
+#[test]
+fn an_agent_keeps_what_it_is_told_to_where_its_owner_says() {
+    let user = User::new();
+    let proc = [
+        "--design",
+        "proc",
+        "--dpu",
+        "dpu0",
+        "--listen",
+        "127.0.0.1:0",
+        "--memory",
+        "16MiB",
+    ];
+    let durable = [&proc[..], &["--dir", "state"]].concat();
+    let refused = |durable: &[&str]| {
+        let output = run(&user, durable);
+        assert_eq!(output.status.code(), Some(3));
+        err(&output)
+    };
+    {
+        let _agent = agent(&user, "127.0.0.1:0");
+        assert_contains(refused(&durable), "start it with --kv-dir DIR");
+    }
+    let _agent = agent_with(&user, &["--kv-dir", "kept"]);
+    let serving = start(&user, "proc", &["--dir", "state"]);
+    ask(
+        connect(&endpoints(&serving)[0]),
+        "SET key value\r\n",
+        "+OK\r\n",
+    );
+    // One server at a time.
+    assert_contains(refused(&durable), "is in use by another server");
+    drop(serving);
+    let _other = agent_with(&user, &["--kv-dir", "elsewhere"]);
+    assert_contains(refused(&durable), "the agent has no store");
+    let said = self::refused(&user, &[&durable[..], &["--sync", "snapshots"]].concat());
+    assert_contains(said, "take another --sync");
+}
+
 #[test]
 fn a_server_ends_with_the_keys_that_the_agent_had() {
     let user = User::new();
@@ -280,8 +389,8 @@ fn a_dry_run_says_what_each_side_would_take() {
     );
     let side = "  store, index included: 512 MiB\n  connections: 256 MiB\n  links: 16 MiB\n";
     assert_eq!(text.matches(side).count(), 2, "{text}");
-    let keeps = "keeps nothing when it ends\n";
-    assert_contains(&text, keeps);
+    let kept = plan(&["proc", "--dir", "state"]);
+    assert_contains(&kept, "keeps everything in: state, and on the DPU\n");
     let json = plan(&[
         "dual",
         "--cores",
@@ -331,7 +440,6 @@ fn a_design_that_cannot_run_is_refused_with_a_remedy() {
         "without --dpu-listen",
     );
     assert_contains(with(&["cpu-only"]), "no use for --dpu");
-    assert_contains(with(&["proc", "--dir", "state"]), "leave --dir away");
     assert_contains(refused(&user, &["--design", "sav"]), "--dpu NODE");
     assert_contains(with(&["lat", "--card", "bf9"]), "bf2:separated");
     // What the card of an agent can carry is not known before it is asked.

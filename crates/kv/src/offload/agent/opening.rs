@@ -1,6 +1,7 @@
 //! What a host asks an agent to run.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use overside_link::verbs::Side;
@@ -8,10 +9,13 @@ use overside_probe::dma::Link;
 use serde::{Deserialize, Serialize};
 
 use super::super::Optimizations;
+use super::keeping::Keeping;
 use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::design::{ClientMemory, Design, Layout, SideMemory};
 use crate::directory::entry::is_server_name;
+use crate::partitions::KeptPartitions;
+use crate::persistence;
 use crate::server::{Backing, DriverKind, Limits, Memory, Password, Settings};
 use crate::store::{MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, Semantics, Store, StoreOptions};
 
@@ -37,6 +41,8 @@ pub struct Opening {
     pub clients: ClientLimits,
     /// The store, where the DPU has a part of it.
     pub store: StoreLimits,
+    /// That part outlives the agent; `None`: it does not.
+    pub keeping: Option<Keeping>,
     /// How sockets of clients are served.
     pub driver: DriverKind,
     /// Threads spin instead of sleeping.
@@ -98,6 +104,14 @@ impl Opening {
         if layout.dpu.partitions() > 0 && !sizes.contains(&part) {
             return Err("impossible memory of the store".into());
         }
+        if let Some(keeping) = &self.keeping {
+            if layout.dpu.partitions() == 0 {
+                return Err("the DPU has no keys that could be kept".into());
+            }
+            if self.store.is_cache && keeping.log.is_some() {
+                return Err("a cache has no log".into());
+            }
+        }
         Ok(layout)
     }
 
@@ -108,13 +122,17 @@ impl Opening {
         layout.memory(Side::Dpu, store, clients)
     }
 
-    /// The DPU's partitions, empty.
+    /// The DPU's partitions, with what is kept of them in the agent's directory for `kept` stores.
     pub(super) fn stores(
         &self,
         layout: &Layout,
         hasher: &KeyHasher,
         clock: &Clock,
+        kept: Option<&Path>,
     ) -> Result<Vec<Box<dyn Backing + Send>>, String> {
+        let directory = (self.keeping.as_ref())
+            .map(|keeping| keeping.directory(kept).map(|path| (path, keeping.log)))
+            .transpose()?;
         let store = |_| {
             let store = Store::new(StoreOptions {
                 memory_bytes: self.store.memory_bytes as usize / layout.partitions(),
@@ -125,10 +143,22 @@ impl Opening {
                 hasher: hasher.clone(),
                 huge_pages: self.store.huge_pages,
             });
-            let store = store.map_err(|error| error.to_string())?;
-            Ok(Box::new(Memory::new(store, clock.start_ms())) as _)
+            store.map_err(|error| error.to_string())
         };
-        (0..layout.dpu.partitions()).map(store).collect()
+        let count = layout.dpu.partitions();
+        let stores = (0..count).map(store).collect::<Result<Vec<_>, String>>()?;
+        let now_ms = clock.start_ms();
+        let Some((directory, log)) = directory else {
+            let memory = |store| Box::new(Memory::new(store, now_ms)) as _;
+            return Ok(stores.into_iter().map(memory).collect());
+        };
+        let kept = KeptPartitions::open(&directory, count, 0);
+        let kept = kept.map_err(|error| error.to_string())?;
+        let opened = persistence::open_all(kept.here, stores, log, hasher, now_ms);
+        let opened = opened.map_err(|error| error.with_remedy())?;
+        Ok((opened.into_iter())
+            .map(|(store, _)| Box::new(store) as _)
+            .collect())
     }
 
     /// How the DPU serves clients, if it does.

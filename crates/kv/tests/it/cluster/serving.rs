@@ -1,13 +1,17 @@
 //! What a cluster stores, and who stores it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use overside_kv::client::{Cluster, ClusterError, ClusterOptions, Reply, Ring};
+use overside_kv::client::{Cluster, ClusterError, ClusterOptions, Reply, Ring, ServerTls};
 use overside_kv::directory::{Etcd, Membership};
+use overside_kv::server::Settings;
 
 use super::{Member, connect, create, fixed};
-use crate::directory::{location, registered, wait_until};
+use crate::directory::{endpoint, location, register, registered, wait_until};
 use crate::peers;
+use crate::server::running::settings;
+use crate::server::tls;
 
 #[test]
 fn keys_are_with_the_servers_that_the_ring_says() {
@@ -204,6 +208,38 @@ fn registered_caches_stand_in_for_each_other() {
     let _store = Member::start(&location, "c", false);
     wait_until(|| matches!(cluster.servers(), Err(ClusterError::NotCache { .. })));
     assert!(cluster.get(b"x").is_err());
+}
+
+#[test]
+fn servers_are_reached_by_tls_alone_where_the_client_trusts_some() {
+    let Some(etcd) = peers::etcd() else { return };
+    let location = location(&etcd);
+    create(&location, &fixed(&["a"]));
+    let keys = tls::keys();
+    let name = Some("a".into());
+    let server = tls::start(&keys, Settings { name, ..settings() });
+    let (addresses, _) = server.settings.tls.as_ref().unwrap();
+    let entry = endpoint("a", "1", "rediss", addresses[0].port());
+    let _registration = register(&location, &[entry]);
+    wait_until(|| registered_servers(&Etcd::new(location.clone())) == 1);
+    let by_tls = |name| ClusterOptions {
+        tls: Some(ServerTls::new(Arc::clone(&keys.client), name).unwrap()),
+        ..ClusterOptions::default()
+    };
+    let mut cluster = Cluster::connect(location.clone(), by_tls("localhost")).unwrap();
+    let value = vec![7; 1 << 20];
+    let names: Vec<Vec<u8>> = (0..8).map(|n| vec![n; 30_000]).collect();
+    let pairs: Vec<(&[u8], &[u8])> = names.iter().map(|key| (&**key, &*value)).collect();
+    cluster.set_many(&pairs, None).unwrap();
+    let all: Vec<&[u8]> = names.iter().map(|key| &**key).collect();
+    let found = cluster.get_many(&all).unwrap();
+    assert!(found.iter().all(|one| one.as_deref() == Some(&*value)));
+
+    let mut others = Cluster::connect(location.clone(), by_tls("other.example")).unwrap();
+    let refused = others.get(b"x").unwrap_err().to_string();
+    assert!(refused.contains("certificate"), "{refused}");
+    let refused = connect(&location).get(b"x").unwrap_err().to_string();
+    assert!(refused.contains("only of rediss"), "{refused}");
 }
 
 #[test]

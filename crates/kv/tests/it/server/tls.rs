@@ -13,13 +13,13 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Stream
 
 use super::running::{Client, PATIENCE, Running, local, settings, until};
 
-struct Keys {
-    server: Arc<ServerConfig>,
-    client: Arc<ClientConfig>,
+pub struct Keys {
+    pub server: Arc<ServerConfig>,
+    pub client: Arc<ClientConfig>,
     certificate_pem: String,
 }
 
-fn keys() -> Keys {
+pub fn keys() -> Keys {
     let provider = || Arc::new(ring::default_provider());
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
@@ -44,7 +44,7 @@ fn keys() -> Keys {
     }
 }
 
-fn start(keys: &Keys, settings: Settings) -> Running {
+pub fn start(keys: &Keys, settings: Settings) -> Running {
     Running::start(Settings {
         tcp: Vec::new(),
         tls: Some((vec![local()], Arc::clone(&keys.server))),

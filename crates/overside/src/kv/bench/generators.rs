@@ -25,10 +25,15 @@ enum Node {
 
 impl Generators {
     /// Asks the agents among `nodes` to take part.
-    pub fn open(nodes: &[String]) -> Result<Self, BenchError> {
+    pub fn open(nodes: &[String], settings: &Settings) -> Result<Self, BenchError> {
         let twice = (nodes.iter().enumerate()).find(|(index, node)| nodes[..*index].contains(node));
         if let Some((_, node)) = twice {
             return Err(BenchError::Settings(format!("{node} is named twice")));
+        }
+        if settings.tls.is_some() && nodes.iter().any(|node| node != LOCAL) {
+            let message =
+                "keys do not leave this machine: by TLS the load is made here, without --from";
+            return Err(BenchError::Settings(message.into()));
         }
         let open = |node: &String| match node.as_str() {
             LOCAL => Ok(Node::Local),

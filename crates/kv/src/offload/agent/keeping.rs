@@ -1,0 +1,91 @@
+//! What an agent keeps of hosts' stores: each in a directory of its own, in one that is the agent's to choose.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::partitions::Elsewhere;
+use crate::persistence::SyncPolicy;
+
+/// Most stores that an agent keeps.
+const STORES_MAX: usize = 16;
+
+/// Where and how the DPU's part of a store is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Keeping {
+    /// What it is called, as [`Elsewhere::id`].
+    pub id: String,
+    /// It may be missing, and is made then.
+    pub is_new: bool,
+    /// When what was written reaches the disk; `None`: with snapshots.
+    pub log: Option<SyncPolicy>,
+}
+
+impl Keeping {
+    /// Its directory in `stores`, the agent's.
+    pub(super) fn directory(&self, stores: Option<&Path>) -> Result<PathBuf, String> {
+        let Some(stores) = stores else {
+            return Err(
+                "the agent keeps no keys: start it with --kv-dir DIR, or leave --dir away".into(),
+            );
+        };
+        // Nothing else ever becomes a part of a path.
+        if !Elsewhere::is_id(&self.id) {
+            return Err("an impossible name of a store".into());
+        }
+        let directory = stores.join(&self.id);
+        if directory.is_dir() {
+            return Ok(directory);
+        }
+        let shown = stores.display();
+        if !self.is_new {
+            return Err(format!(
+                "the agent has no store {} in {shown}: give its --kv-dir the directory of before",
+                self.id
+            ));
+        }
+        let is_store = |name: &std::ffi::OsStr| name.to_str().is_some_and(Elsewhere::is_id);
+        let stored = std::fs::read_dir(stores).map_or(0, |entries| {
+            let names = entries.flatten().map(|entry| entry.file_name());
+            names.filter(|name| is_store(name)).count()
+        });
+        match stored < STORES_MAX {
+            true => Ok(directory),
+            false => Err(format!(
+                "the agent keeps {STORES_MAX} stores already: remove one from {shown}"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Keeping, STORES_MAX};
+
+    #[test]
+    fn a_host_names_no_path_and_no_more_stores_than_an_agent_keeps() {
+        let stores = tempfile::tempdir().unwrap();
+        let keeping = |id: &str, is_new| Keeping {
+            id: id.into(),
+            is_new,
+            log: None,
+        };
+        let asked = |keeping: &Keeping| keeping.directory(Some(stores.path()));
+        let id = |number: usize| format!("{number:040x}");
+        let refused = keeping(&id(0), true).directory(None).unwrap_err();
+        assert!(refused.contains("--kv-dir"), "{refused}");
+        for wrong in ["", "..", "a", &"/".repeat(40), &"A".repeat(40)] {
+            assert!(asked(&keeping(wrong, true)).is_err(), "{wrong}");
+        }
+        for number in 0..STORES_MAX {
+            let missing = asked(&keeping(&id(number), false)).unwrap_err();
+            assert!(missing.contains("no store"), "{missing}");
+            let directory = asked(&keeping(&id(number), true)).unwrap();
+            assert_eq!(directory, stores.path().join(id(number)));
+            std::fs::create_dir(&directory).unwrap();
+        }
+        assert!(asked(&keeping(&id(STORES_MAX), true)).is_err());
+        assert!(asked(&keeping(&id(3), false)).is_ok());
+    }
+}
