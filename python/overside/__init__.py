@@ -1,9 +1,9 @@
 """Overside tells you whether offloading to a DPU pays, and runs the offload if it does.
 
 In programs: `compress`, `decompress` and `match` for data in memory (`compress_async` and
-`decompress_async` to be awaited), `Compressor`, `Decompressor`
-and `open` for streams, `dataset` for tables of a server; `run` to measure, and `load` for what was
-measured. docs/python.md shows how they are used.
+`decompress_async` to be awaited), `Compressor`, `Decompressor` and `open` for streams, `dataset`
+for tables of a server, `subscribe` for outputs of a pipeline; `run` to measure, and `load` for
+what was measured. docs/python.md shows how they are used.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from overside.errors import UserError
     from overside.files import open  # noqa: A004
     from overside.flow.dataset import dataset
+    from overside.flow.subscriber import subscribe
     from overside.results import Run, load, run
 
     __version__: str
@@ -63,6 +64,7 @@ __all__ = [
     "match",
     "open",
     "run",
+    "subscribe",
 ]
 
 #: Where names are that are not in the native module.
@@ -77,6 +79,9 @@ _MODULES = {
     "run": "results",
 }
 
+#: Those that need the extra `overside[flow]`.
+_FLOW_MODULES = {"dataset": "dataset", "subscribe": "subscriber"}
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
@@ -85,8 +90,8 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name in _MODULES:
             value = getattr(import_module(f"overside.{_MODULES[name]}"), name)
-        elif name == "dataset":
-            value = _dataset()
+        elif name in _FLOW_MODULES:
+            value = _of_flow(name)
         elif name == "__version__":
             from overside import _core  # noqa: PLC0415
 
@@ -98,14 +103,13 @@ if not TYPE_CHECKING:
         globals()[name] = value
         return value
 
-    def _dataset() -> object:
+    def _of_flow(name: str) -> object:
         try:
-            from overside.flow.dataset import dataset  # noqa: PLC0415
+            return getattr(import_module(f"overside.flow.{_FLOW_MODULES[name]}"), name)
         except ImportError as error:
             # `hasattr` and the like would take an `AttributeError` for an answer.
             remedy = "pip install 'overside[flow]'"
-            raise ImportError(f"overside.dataset needs {error.name}: {remedy}") from error
-        return dataset
+            raise ImportError(f"overside.{name} needs {error.name}: {remedy}") from error
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

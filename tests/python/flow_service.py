@@ -32,7 +32,8 @@ def batch(first: int, rows: int = 100) -> pa.RecordBatch:
 def definition(directory: Path, text: str, name: str = "flow") -> Path:
     """A pipeline's file with these outputs, and perhaps stages."""
     path = directory / f"{name}.toml"
-    path.write_text(f'schema = "flow-pipeline/1"\nname = "{name}"\n{text}')
+    # Definitions are UTF-8, whatever the locale is.
+    path.write_text(f'schema = "flow-pipeline/1"\nname = "{name}"\n{text}', encoding="utf-8")
     return path
 
 

@@ -247,7 +247,7 @@ def test_received_buffers_are_aligned(remote: TableDataset) -> None:
 
 def test_what_cannot_be_is_said(server: TableServer, remote: TableDataset) -> None:
     for uri in ("http://127.0.0.1:1/v", "grpc://127.0.0.1/v", server.address):
-        with pytest.raises(ValueError, match="is not like grpc://HOST:PORT/TABLE"):
+        with pytest.raises(ValueError, match="is not like grpc://HOST:PORT/NAME"):
             overside.dataset(uri)
     for uri in (f"{server.uri}/nothing", server.uri):
         with pytest.raises(ValueError, match=r"there is no table .*: v, w"):

@@ -1,14 +1,11 @@
-"""Outputs in a bucket of moto's server, which verifies signatures as the store does.
-
-Skipped where `moto_server` is not on the path: `pip install 'moto[server]'`.
-"""
+"""Outputs in a bucket of moto's server, which verifies signatures as the store does."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
+import sys
 import time
 import urllib.parse
 import urllib.request
@@ -23,11 +20,11 @@ import pytest
 from command import PATIENCE_S, native
 from flow_service import Producer, batch, definition, flow_service, ids
 
-MOTO = shutil.which("moto_server")
-pytestmark = pytest.mark.skipif(MOTO is None, reason="no moto_server: pip install 'moto[server]'")
+#: Where this Python's packages have their commands.
+MOTO = Path(sys.executable).with_name("moto_server")
 
-#: A space has to be escaped in what is signed.
-OUTPUT = '\n[outputs.kept]\nto = "s3://bucket/a b/c"\nformat = "parquet"\ncodec = "zstd"\n'
+#: A space, and what is not ASCII, have to be escaped in what is signed.
+OUTPUT = '\n[outputs.kept]\nto = "s3://bucket/a b/é"\nformat = "parquet"\ncodec = "zstd"\n'
 STAGE = '[[stages]]\npartition = { key = "id", by = "bits:1" }\n'
 ALLOWED = (
     '{"Version": "2012-10-17",'
@@ -129,7 +126,7 @@ def test_a_run_writes_objects_that_another_client_reads(store: Store, tmp_path: 
     assert store.names() == []
     done = run(pipeline, variables=store.variables)
     assert done.returncode == 0, done.stderr
-    assert store.names() == [f"bucket/a b/c/part-{part}.parquet" for part in (0, 1)]
+    assert store.names() == [f"bucket/a b/é/part-{part}.parquet" for part in (0, 1)]
     assert sorted(store.rows()) == list(range(1000))
     again = run(pipeline, variables=store.variables)
     assert again.returncode == 2

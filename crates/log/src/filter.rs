@@ -7,6 +7,11 @@ use tracing_subscriber::filter::Targets;
 
 use crate::LogError;
 
+/// What the names of this project's crates begin with.
+const PROJECT: &str = "overside";
+/// The most that libraries of others log: what they do in detail is of no use to whoever runs this.
+const LIBRARIES: LevelFilter = LevelFilter::WARN;
+
 /// A level for everything, and others for single parts. The last one of a part counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
@@ -37,7 +42,10 @@ impl Filter {
 
     pub(crate) fn targets(&self) -> Targets {
         let parts = self.parts.iter().cloned();
-        Targets::new().with_default(self.level).with_targets(parts)
+        Targets::new()
+            .with_default(self.level.min(LIBRARIES))
+            .with_target(PROJECT, self.level)
+            .with_targets(parts)
     }
 }
 
@@ -80,8 +88,8 @@ impl FromStr for Filter {
 
 fn crate_name(part: &str) -> String {
     let part = part.replace('-', "_");
-    match part.starts_with("overside") {
+    match part.starts_with(PROJECT) {
         true => part,
-        false => format!("overside_{part}"),
+        false => format!("{PROJECT}_{part}"),
     }
 }

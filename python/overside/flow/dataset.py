@@ -4,9 +4,6 @@ DuckDB, Polars and DataFusion take a `Dataset` and call its `scanner` (or those 
 with the columns they need and the filter that they could translate. Both go to the server as
 Substrait's extended expressions. A filter that Substrait or the server does not know is applied
 here, on the columns that it needs.
-
-Buffers that gRPC received begin anywhere: they are copied to addresses that are multiples of 64,
-for SIMD and DMA.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -24,12 +20,9 @@ import pyarrow.fs as pafs
 import pyarrow.substrait as pasub
 
 from overside.flow import messages
+from overside.flow.connection import TLS_NAME, Connection
 
 _LOG = logging.getLogger(__name__)
-
-_ALIGNED = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
-#: The name in certificates that `overside agent keys` makes.
-_TLS_NAME = "agent.overside.invalid"
 
 #: Columns as scanners take them.
 Columns = Sequence[str] | Mapping[str, Any] | None
@@ -40,7 +33,7 @@ def dataset(
     *,
     password: str | None = None,
     tls_keys: str | Path | None = None,
-    tls_name: str = _TLS_NAME,
+    tls_name: str = TLS_NAME,
 ) -> TableDataset:
     """A table of `overside flow serve-table`, which fetches only the rows and columns it needs.
 
@@ -68,18 +61,11 @@ class Table:
     def __init__(
         self, uri: str, password: str | None, tls_keys: str | Path | None, tls_name: str
     ) -> None:
-        parts = urlsplit(uri)
-        if parts.scheme not in ("grpc", "grpc+tls") or not parts.hostname or not parts.port:
-            raise ValueError(f"{uri!r} is not like grpc://HOST:PORT/TABLE, or grpc+tls://...")
         #: What makes another one like it.
         self.arguments = (uri, password, tls_keys, tls_name)
-        options: dict[str, Any] = {}
-        if parts.scheme == "grpc+tls":
-            options = _tls(tls_keys, tls_name)
-        self._client = fl.FlightClient(f"{parts.scheme}://{parts.netloc}", **options)
-        headers = [] if password is None else [(b"authorization", f"Bearer {password}".encode())]
-        self._options = fl.FlightCallOptions(headers=headers, read_options=_ALIGNED)
-        self.name = parts.path.strip("/")
+        connection = Connection(*self.arguments)
+        self._client, self._options = connection.client, connection.options
+        self.name = connection.path
         infos = self._client.list_flights(options=self._options)
         schemas = {info.descriptor.path[0].decode(): info.schema for info in infos}
         if not self.name and len(schemas) == 1:
@@ -111,20 +97,6 @@ class Table:
 
     def _substrait(self, expressions: list[pads.Expression], names: list[str]) -> bytes:
         return bytes(pasub.serialize_expressions(expressions, names, self.schema))
-
-
-def _tls(keys: str | Path | None, name: str) -> dict[str, Any]:
-    if keys is None:
-        raise ValueError("grpc+tls needs tls_keys, a directory with ca.pem")
-    keys = Path(keys)
-    options: dict[str, Any] = {
-        "tls_root_certs": (keys / "ca.pem").read_bytes(),
-        "override_hostname": name,
-    }
-    if (keys / "host.pem").exists():
-        options["cert_chain"] = (keys / "host.pem").read_bytes()
-        options["private_key"] = (keys / "host.key").read_bytes()
-    return options
 
 
 class TableDataset(pads.UnionDataset):  # type: ignore[misc]

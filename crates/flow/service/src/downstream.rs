@@ -3,7 +3,6 @@
 //! A batch stays in the queue of the output until the other service has acknowledged it. After a connection is lost
 //! everything that is left is sent again, and the other service recognizes by name and number what it had.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,6 +18,7 @@ use crate::client::Target;
 use crate::descriptor;
 use crate::get::{FlightEncoder, send_one};
 use crate::hosted::Hosted;
+use crate::in_flight::InFlight;
 use crate::metadata::AcknowledgementMetadata;
 use crate::outputs::Output;
 use crate::service::Service;
@@ -37,9 +37,6 @@ pub struct LinkStatus {
     /// Why there is none.
     pub last_error: Mutex<Option<String>>,
 }
-
-/// Batches that were sent and not acknowledged: their numbers and positions, by producer.
-type InFlight = Mutex<HashMap<Arc<str>, VecDeque<(u64, u64)>>>;
 
 /// Sends an output for as long as the service runs.
 pub async fn run(service: Arc<Service>, output: Arc<Output>, target: Target) {
@@ -95,7 +92,9 @@ async fn session(
             output.link.is_connected.store(true, Ordering::Relaxed);
             *lock(&output.link.last_error) = None;
             if let Some(acknowledged) = AcknowledgementMetadata::parse(&result.app_metadata) {
-                release(output, &in_flight, &acknowledged);
+                for position in in_flight.acknowledge(&acknowledged) {
+                    output.queue.release(position);
+                }
             }
         }
         Err(Status::unavailable("it ended the stream"))
@@ -129,38 +128,11 @@ async fn send(
     let mut cursor = output.queue.first();
     while let Some(queued) = output.queue.next(cursor).await? {
         cursor = queued.position + 1;
-        let batch = &queued.batch;
-        lock(in_flight)
-            .entry(Arc::clone(&batch.producer))
-            .or_default()
-            .push_back((batch.sequence, queued.position));
-        for message in encoder.batch(batch, None)? {
+        in_flight.sent(&queued);
+        for message in encoder.batch(&queued.batch, None)? {
             send_one(&messages, message).await?;
         }
     }
     // Nothing is left that would have to be acknowledged.
     Ok(())
-}
-
-/// Releases what was acknowledged.
-fn release(output: &Output, in_flight: &InFlight, acknowledged: &AcknowledgementMetadata) {
-    let name = acknowledged.producer.as_deref().unwrap_or_default();
-    let mut released = Vec::new();
-    let mut in_flight = lock(in_flight);
-    if let Some(sent) = in_flight.get_mut(name) {
-        while let Some((_, position)) = sent
-            .front()
-            .filter(|one| one.0 <= acknowledged.acknowledged)
-        {
-            released.push(*position);
-            sent.pop_front();
-        }
-        if sent.is_empty() {
-            in_flight.remove(name);
-        }
-    }
-    drop(in_flight);
-    for position in released {
-        output.queue.release(position);
-    }
 }

@@ -17,6 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::descriptor::{Subscribe, check_path, path};
+use crate::get::DataSender;
 use crate::hosted::Hosted;
 use crate::opening::Opening;
 use crate::outputs::Output;
@@ -25,6 +26,8 @@ use crate::{access, exchange, get, node, put, statistics};
 
 /// Messages that wait for the transport: the next one.
 const AHEAD: usize = 1;
+const STREAMS_REMEDY: &str = "the definition's `streams`, or --streams, allows more";
+const SUBSCRIBERS_REMEDY: &str = "--max-subscribers takes more";
 /// What the action of that name says.
 const ACTIONS: [(&str, &str); 2] = [
     ("health", "SERVING, or DRAINING while the service ends"),
@@ -32,6 +35,7 @@ const ACTIONS: [(&str, &str); 2] = [
 ];
 
 /// The calls, for a service.
+#[derive(Clone)]
 pub struct Endpoint {
     /// The service.
     pub service: Arc<Service>,
@@ -77,6 +81,46 @@ impl Endpoint {
                 known()
             ))
         })
+    }
+
+    /// Serves an exchange as its descriptor says: a stage for another service, the pipeline, or an output for a
+    /// subscriber that acknowledges.
+    async fn exchange(
+        &self,
+        mut messages: Streaming<FlightData>,
+        data: DataSender,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(), Status> {
+        let opening = Opening::read(&mut messages).await?;
+        drop(permit);
+        let descriptor = opening.descriptor.as_ref();
+        let command = descriptor.map_or(&[][..], |descriptor| &descriptor.cmd);
+        let service = Arc::clone(&self.service);
+        let stream = || self.admit(&service.streams, STREAMS_REMEDY);
+        match (node::parse_command(command), &service.hosted) {
+            (Some(stage), _) => {
+                let permit = stream()?;
+                node::serve(Arc::clone(&service), stage, opening, messages, data, permit).await;
+            }
+            (None, None) => {
+                return Err(Status::invalid_argument(
+                    "a node takes one stage: the command of the descriptor is {\"stage\": \"TOML\"}",
+                ));
+            }
+            (None, Some(hosted)) if command.is_empty() => {
+                check_path(descriptor, hosted)?;
+                let permit = stream()?;
+                exchange::serve(Arc::clone(&service), opening, messages, data, permit).await;
+            }
+            (None, Some(_)) => {
+                let wanted = Subscribe::parse(command)?;
+                let output = self.output(&wanted.output)?;
+                let permit = self.admit(&service.subscribers, SUBSCRIBERS_REMEDY)?;
+                let channel = (data, Some(messages));
+                get::serve(Arc::clone(&service), output, wanted, channel, permit).await;
+            }
+        }
+        Ok(())
     }
 
     /// What is known of an output, or of the input.
@@ -217,10 +261,10 @@ impl FlightService for Endpoint {
     ) -> Result<Response<Self::DoGetStream>, Status> {
         let wanted = Subscribe::parse(&request.get_ref().ticket)?;
         let output = self.output(&wanted.output)?;
-        let permit = self.admit(&self.service.subscribers, "--max-subscribers takes more")?;
+        let permit = self.admit(&self.service.subscribers, SUBSCRIBERS_REMEDY)?;
         let (data, receiver) = mpsc::channel(AHEAD);
         let service = Arc::clone(&self.service);
-        tokio::spawn(get::serve(service, output, wanted, data, permit));
+        tokio::spawn(get::serve(service, output, wanted, (data, None), permit));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
@@ -229,10 +273,7 @@ impl FlightService for Endpoint {
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoPutStream>, Status> {
         self.hosted()?;
-        let permit = self.admit(
-            &self.service.streams,
-            "`streams` in the definition allows more",
-        )?;
+        let permit = self.admit(&self.service.streams, STREAMS_REMEDY)?;
         let (results, receiver) = mpsc::channel(AHEAD);
         let service = Arc::clone(&self.service);
         tokio::spawn(put::serve(service, request.into_inner(), results, permit));
@@ -243,29 +284,18 @@ impl FlightService for Endpoint {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoExchangeStream>, Status> {
-        let permit = self.admit(
-            &self.service.streams,
-            "the definition's `streams`, or --streams, allows more",
-        )?;
+        // Until its first message says what it is for, it counts where there is room.
+        let service = &self.service;
+        let opening = (self.admit(&service.streams, STREAMS_REMEDY))
+            .or_else(|_| self.admit(&service.subscribers, SUBSCRIBERS_REMEDY))?;
         let (data, receiver) = mpsc::channel(AHEAD);
-        let service = Arc::clone(&self.service);
-        let mut messages = request.into_inner();
         // The answer begins before the first message has come: some clients wait for it.
+        let (endpoint, messages) = (self.clone(), request.into_inner());
         tokio::spawn(async move {
-            let refused = match Opening::read(&mut messages).await {
-                Ok(opening) => match exchange_kind(&service, opening.descriptor.as_ref()) {
-                    Ok(ExchangeKind::Stage(text)) => {
-                        return node::serve(service, text, opening, messages, data, permit).await;
-                    }
-                    Ok(ExchangeKind::Pipeline) => {
-                        return exchange::serve(service, opening, messages, data, permit).await;
-                    }
-                    Err(status) => status,
-                },
-                Err(status) => status,
-            };
-            // It may be gone.
-            let _ = data.send(Err(refused)).await;
+            if let Err(refused) = endpoint.exchange(messages, data.clone(), opening).await {
+                // It may be gone.
+                let _ = data.send(Err(refused)).await;
+            }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
@@ -299,30 +329,5 @@ impl FlightService for Endpoint {
             description: description.into(),
         });
         Ok(Response::new(stream_of(actions.into())))
-    }
-}
-
-/// What an exchange is for.
-enum ExchangeKind {
-    /// A stage, for another service.
-    Stage(String),
-    /// The pipeline.
-    Pipeline,
-}
-
-fn exchange_kind(
-    service: &Service,
-    descriptor: Option<&FlightDescriptor>,
-) -> Result<ExchangeKind, Status> {
-    let command = descriptor.map_or(&[][..], |descriptor| &descriptor.cmd);
-    if !command.is_empty() {
-        let stage = node::parse_command(command)?;
-        return Ok(ExchangeKind::Stage(stage));
-    }
-    match &service.hosted {
-        Some(hosted) => check_path(descriptor, hosted).map(|()| ExchangeKind::Pipeline),
-        None => Err(Status::invalid_argument(
-            "a node takes one stage, as the command of the descriptor",
-        )),
     }
 }

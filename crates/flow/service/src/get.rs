@@ -1,4 +1,4 @@
-//! DoGet: what a subscriber gets of an output.
+//! What a subscriber gets of an output: DoGet, and DoExchange with acknowledgements.
 
 use std::sync::Arc;
 
@@ -7,13 +7,14 @@ use arrow_flight::FlightData;
 use arrow_schema::SchemaRef;
 use overside_flow::pack::{CodecPool, Message, MessagePacker, PackOptions};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tonic::Status;
+use tonic::{Status, Streaming};
 
 use crate::batch::Batch;
 use crate::descriptor::Subscribe;
 use crate::error::status_of;
 use crate::hosted::Hosted;
-use crate::metadata::BatchMetadata;
+use crate::in_flight::InFlight;
+use crate::metadata::{AcknowledgementMetadata, BatchMetadata};
 use crate::outputs::Output;
 use crate::service::{Counters, Service};
 use crate::subscribers::Subscription;
@@ -21,26 +22,38 @@ use crate::subscribers::Subscription;
 /// Where a stream of data goes.
 pub type DataSender = mpsc::Sender<Result<FlightData, Status>>;
 
+/// What a subscriber returns what it has taken by; DoGet has no such way.
+pub type Returned = Option<Streaming<FlightData>>;
+
 /// Sends an output to a subscriber until that leaves, or everything has been sent and is not followed.
+///
+/// By DoGet a batch counts as taken once the transport has it. By DoExchange it counts once the subscriber has
+/// acknowledged it (`returned`); what is left when it leaves waits for the next one.
 pub async fn serve(
     service: Arc<Service>,
     output: Arc<Output>,
     wanted: Subscribe,
-    data: DataSender,
+    (data, returned): (DataSender, Returned),
     permit: OwnedSemaphorePermit,
 ) {
     let Some(hosted) = &service.hosted else {
         return;
     };
-    let subscription = output.subscribers.join(output.queue.first());
+    let delivery = Delivery {
+        subscription: output.subscribers.join(output.queue.first()),
+        output: &output,
+        in_flight: InFlight::default(),
+        is_acknowledged: returned.is_some(),
+    };
     let served = tokio::select! {
-        served = send(&service, hosted, &output, &wanted, (&subscription, &data)) => served,
-        () = subscription.dropped() => Err(Status::resource_exhausted(
+        served = delivery.send(&service, hosted, &wanted, &data) => served,
+        left = delivery.receive(returned) => left,
+        () = delivery.subscription.dropped() => Err(Status::resource_exhausted(
             "the subscriber fell too far behind, and was let go; subscribe again for what waits",
         )),
         () = data.closed() => Ok(()),
     };
-    for position in subscription.leave() {
+    for position in delivery.subscription.leave() {
         output.queue.release(position);
     }
     if let Err(status) = served {
@@ -50,76 +63,119 @@ pub async fn serve(
     drop(permit);
 }
 
-async fn send(
-    service: &Service,
-    hosted: &Hosted,
-    output: &Output,
-    wanted: &Subscribe,
-    (subscription, data): (&Subscription<'_>, &DataSender),
-) -> Result<(), Status> {
-    let schema = tokio::select! {
-        schema = hosted.schemas.output() => schema,
-        () = service.ending() => return Ok(()),
-    };
-    let mut encoder = FlightEncoder::new(&schema, PackOptions::default(), &service.pool)?;
-    for message in encoder.take_first() {
-        send_one(data, message).await?;
+/// An output on its way to a subscriber.
+struct Delivery<'o> {
+    output: &'o Output,
+    subscription: Subscription<'o>,
+    in_flight: InFlight,
+    /// Whether the subscriber says what it has taken.
+    is_acknowledged: bool,
+}
+
+impl Delivery<'_> {
+    async fn send(
+        &self,
+        service: &Service,
+        hosted: &Hosted,
+        wanted: &Subscribe,
+        data: &DataSender,
+    ) -> Result<(), Status> {
+        let queue = &self.output.queue;
+        let schema = tokio::select! {
+            schema = hosted.schemas.output() => schema,
+            () = service.ending() => return Ok(()),
+        };
+        let mut encoder = FlightEncoder::new(&schema, PackOptions::default(), &service.pool)?;
+        for message in encoder.take_first() {
+            send_one(data, message).await?;
+        }
+        let mut cursor = queue.first();
+        loop {
+            // There is room once the message before was taken.
+            let permit = data.reserve().await.map_err(|_| gone())?;
+            let is_done = || queue.is_drained(cursor) && self.in_flight.is_empty();
+            let wait = async {
+                loop {
+                    if !wanted.follow && hosted.is_idle() && is_done() {
+                        return Ok(None);
+                    }
+                    tokio::select! {
+                        next = queue.next(cursor) => return next,
+                        () = tokio::time::sleep(IDLE_CHECK), if !wanted.follow => {}
+                    }
+                }
+            };
+            let Some(queued) = wait.await? else {
+                return Ok(());
+            };
+            cursor = queued.position + 1;
+            let batch = &queued.batch;
+            if wanted.partition.is_some_and(|one| batch.partition != Some(one)) {
+                self.in_flight.left_out(&queued);
+                self.release(Vec::new());
+                continue;
+            }
+            self.in_flight.sent(&queued);
+            let messages = encoder.batch(batch, Some(&self.output.name))?;
+            let bytes: usize = messages.iter().map(|message| message.data_body.len()).sum();
+            let mut permit = Some(permit);
+            for message in messages {
+                match permit.take() {
+                    Some(permit) => permit.send(Ok(message)),
+                    None => send_one(data, message).await?,
+                }
+            }
+            // The transport has it.
+            drop(data.reserve().await.map_err(|_| gone())?);
+            if !self.is_acknowledged {
+                self.take(&AcknowledgementMetadata {
+                    producer: Some((*batch.producer).into()),
+                    acknowledged: batch.sequence,
+                });
+            }
+            Counters::add(&service.counters.sent_batches, 1);
+            Counters::add(&service.counters.sent_rows, batch.data.num_rows() as u64);
+            Counters::add(&service.counters.sent_bytes, bytes as u64);
+        }
     }
-    let mut cursor = output.queue.first();
-    loop {
-        // There is room once the message before was taken.
-        let permit = data.reserve().await.map_err(|_| gone())?;
-        let wait = async {
-            loop {
-                if !wanted.follow && hosted.is_idle() && output.queue.is_drained(cursor) {
-                    return Ok(None);
-                }
-                tokio::select! {
-                    next = output.queue.next(cursor) => return next,
-                    () = tokio::time::sleep(IDLE_CHECK), if !wanted.follow => {}
-                }
-            }
+
+    /// Takes acknowledgements until the subscriber leaves; forever, if it has no way to send any.
+    async fn receive(&self, returned: Returned) -> Result<(), Status> {
+        let Some(mut returned) = returned else {
+            return std::future::pending().await;
         };
-        let Some(queued) = wait.await? else {
-            return Ok(());
-        };
-        cursor = queued.position + 1;
-        if wanted
-            .partition
-            .is_some_and(|one| queued.batch.partition != Some(one))
-        {
-            release(output, subscription.advance(cursor, false));
-            continue;
-        }
-        let messages = encoder.batch(&queued.batch, Some(&output.name))?;
-        let bytes: usize = messages.iter().map(|message| message.data_body.len()).sum();
-        let mut permit = Some(permit);
-        for message in messages {
-            match permit.take() {
-                Some(permit) => permit.send(Ok(message)),
-                None => send_one(data, message).await?,
+        while let Some(message) = returned.message().await? {
+            // Clients may send a schema first, and messages without metadata.
+            if message.app_metadata.is_empty() {
+                continue;
             }
+            let acknowledgement = AcknowledgementMetadata::parse(&message.app_metadata);
+            let named = acknowledgement.filter(|one| one.producer.is_some());
+            self.take(&named.ok_or_else(|| {
+                Status::invalid_argument(
+                    "app_metadata of a subscriber is {\"producer\": \"NAME\", \"acknowledged\": N}",
+                )
+            })?);
         }
-        // It counts as taken once the transport has it.
-        drop(data.reserve().await.map_err(|_| gone())?);
-        release(output, subscription.advance(cursor, true));
-        Counters::add(&service.counters.sent_batches, 1);
-        Counters::add(
-            &service.counters.sent_rows,
-            queued.batch.data.num_rows() as u64,
-        );
-        Counters::add(&service.counters.sent_bytes, bytes as u64);
+        // It has closed its side: nothing more can be acknowledged.
+        Ok(())
+    }
+
+    /// The subscriber has taken what an acknowledgement stands for.
+    fn take(&self, acknowledgement: &AcknowledgementMetadata) {
+        self.release(self.in_flight.acknowledge(acknowledgement));
+    }
+
+    /// Releases what nobody needs any more, now that the subscriber has taken these positions.
+    fn release(&self, taken: Vec<u64>) {
+        for position in self.subscription.advance(self.in_flight.first(), taken) {
+            self.output.queue.release(position);
+        }
     }
 }
 
 /// How often a subscriber that does not follow looks whether anything is on its way.
 const IDLE_CHECK: std::time::Duration = std::time::Duration::from_millis(20);
-
-fn release(output: &Output, positions: Vec<u64>) {
-    for position in positions {
-        output.queue.release(position);
-    }
-}
 
 /// Sends a message; waits for room.
 pub async fn send_one(data: &DataSender, message: FlightData) -> Result<(), Status> {

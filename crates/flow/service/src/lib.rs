@@ -12,7 +12,7 @@
 //! |---|---|
 //! | who may connect and call? | `connection`, `access` |
 //! | what can be called? | `flight`: `put`, `get`, `exchange`, `node`, `descriptor` |
-//! | where does what comes out go? | `outputs`: `subscribers`, `downstream`, `files` |
+//! | where does what comes out go? | `outputs`: `subscribers`, `downstream` (both with `in_flight`), `files` |
 //! | who runs a stage elsewhere? | `remote_node`, `remote_nodes`, `client` |
 //! | how is it? | `statistics`, `pages` |
 //! | how does it cope with bursts? | `waves` |
@@ -29,6 +29,7 @@ mod files;
 mod flight;
 mod get;
 mod hosted;
+mod in_flight;
 pub mod metadata;
 pub mod node;
 mod opening;

@@ -83,14 +83,12 @@ impl PieceMetadata {
     }
 }
 
-/// The stage that a command has.
-pub fn parse_command(command: &[u8]) -> Result<String, Status> {
+/// The stage that a command has; `None` if it is another one.
+#[must_use]
+pub fn parse_command(command: &[u8]) -> Option<String> {
     let is_short = command.len() <= COMMAND_BYTES_MAX;
     let parsed = is_short.then(|| serde_json::from_slice::<StageCommand>(command).ok());
-    let parsed = parsed.flatten();
-    parsed.map(|command| command.stage).ok_or_else(|| {
-        Status::invalid_argument("the command of the descriptor is not {\"stage\": \"TOML\"}")
-    })
+    parsed.flatten().map(|command| command.stage)
 }
 
 /// A batch that waits.

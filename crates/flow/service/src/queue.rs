@@ -437,8 +437,9 @@ impl<R: Settle> Queue<R> {
             .slots
             .front()
             .map_or(Duration::ZERO, |slot| slot.since.elapsed());
+        let waiting = state.slots.iter().filter(|slot| !slot.is_released);
         QueueStatus {
-            backlog_batches: state.slots.len() as u64,
+            backlog_batches: waiting.count() as u64,
             memory_bytes: state.memory_bytes as u64,
             spilled_bytes: state.spill.as_ref().map_or(0, Spill::bytes),
             lag_ms: oldest.as_millis() as u64,

@@ -1,6 +1,7 @@
 //! Subscribers of an output: each has its own place in the queue.
 //!
-//! A batch waits until one subscriber has taken it and all that there are have passed it. A subscriber begins with
+//! A batch waits until one subscriber has taken it and all that there are have passed it. One that acknowledges has
+//! taken a batch once it has acknowledged it, and passed what is before the first that it has not. A subscriber begins with
 //! the oldest batch that waits. When the queue is full, one that is behind another is let go, and so is one that has
 //! taken nothing for a while: it does not hold up the others.
 
@@ -91,17 +92,17 @@ impl Subscribers {
 }
 
 impl Subscription<'_> {
-    /// It has passed everything before `position`; `taken`: it took the batch before it. The positions that are
-    /// not needed any more.
-    pub fn advance(&self, position: u64, taken: bool) -> Vec<u64> {
+    /// It has passed everything before `position`, and taken the batches at these positions. Those that are not
+    /// needed any more.
+    pub fn advance(&self, position: u64, taken: Vec<u64>) -> Vec<u64> {
         let mut state = lock(&self.subscribers.state);
-        if let Some(cursor) = state.cursors.get_mut(&self.id) {
+        if let Some(cursor) = state.cursors.get_mut(&self.id)
+            && cursor.position < position
+        {
             cursor.position = position;
             cursor.since = Instant::now();
         }
-        if taken {
-            state.taken.insert(position - 1);
-        }
+        state.taken.extend(taken);
         state.passed()
     }
 

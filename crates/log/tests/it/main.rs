@@ -30,7 +30,7 @@ fn events_are_json_lines_with_their_spans_and_others_are_left_out() {
     let path = directory.path().join("log");
     std::fs::write(&path, "{\"before\": 1}\n").unwrap();
     let log = Log {
-        filter: Some("warn,link=debug".parse().unwrap()),
+        filter: Some("info,link=debug".parse().unwrap()),
         format: Some(Format::Json),
         file: Some(path.clone()),
     };
@@ -40,7 +40,10 @@ fn events_are_json_lines_with_their_spans_and_others_are_left_out() {
         let _entered = span.entered();
         tracing::warn!(missed = 3, "heartbeat missed");
         tracing::debug!(target: "overside_link::ring", "kept");
-        tracing::info!("left out");
+        tracing::info!(target: "overside_kv::server", "kept too");
+        // Libraries of others only warn.
+        tracing::info!(target: "h2::codec", "left out");
+        tracing::debug!(target: "overside_kv", "left out");
     }
     // Another start changes nothing.
     log.start(LevelFilter::TRACE).unwrap();
@@ -49,7 +52,7 @@ fn events_are_json_lines_with_their_spans_and_others_are_left_out() {
     let lines: Vec<Value> = (text.lines())
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(lines.len(), 3, "{text}");
+    assert_eq!(lines.len(), 4, "{text}");
     let event = &lines[1];
     assert_eq!(event["level"], "WARN");
     assert_eq!(
@@ -63,6 +66,7 @@ fn events_are_json_lines_with_their_spans_and_others_are_left_out() {
     );
     assert!(event["timestamp"].as_str().unwrap().ends_with('Z'));
     assert_eq!(lines[2]["message"], "kept");
+    assert_eq!(lines[3]["message"], "kept too");
 }
 
 #[test]

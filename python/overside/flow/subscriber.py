@@ -1,0 +1,167 @@
+"""An output of `overside flow serve`: each batch once, and acknowledged once it is done with.
+
+1. DoExchange with the output as the descriptor's command: batches come, numbers go back.
+2. A batch is acknowledged when the next one is asked for. Until then the service keeps it.
+3. After a lost connection the service sends again what was not acknowledged. What was done before
+   is recognized by its producer and number, and acknowledged again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as fl
+
+from overside.flow.connection import TLS_NAME, Connection
+
+_LOG = logging.getLogger(__name__)
+
+#: Producers whose last numbers are remembered; of more, those that came longest ago are forgotten.
+_PRODUCERS_MAX = 1 << 16
+#: Seconds until a lost connection is tried again, at first and at most.
+_RETRY_S, _RETRY_MAX_S = 0.1, 5.0
+#: How a lost connection shows.
+_LOST = (
+    fl.FlightUnavailableError,
+    fl.FlightTimedOutError,
+    fl.FlightInternalError,
+    fl.FlightCancelledError,
+)
+
+
+@dataclass(frozen=True)
+class SubscribedBatch:
+    """A batch of an output."""
+
+    #: The rows.
+    data: pa.RecordBatch
+    #: Whose they are: the input's producer, the output and the partition.
+    producer: str
+    #: The number of the batch among those of its producer; ascends.
+    sequence: int
+    #: The partition, if there are any.
+    partition: int | None
+
+
+def subscribe(
+    uri: str,
+    *,
+    partition: int | None = None,
+    follow: bool = True,
+    reconnect_s: float = 60,
+    password: str | None = None,
+    tls_keys: str | Path | None = None,
+    tls_name: str = TLS_NAME,
+) -> Iterator[SubscribedBatch]:
+    """What comes out of a pipeline of `overside flow serve`, each batch once.
+
+    A batch is acknowledged when the next one is asked for: what a program had not finished when it
+    ended, or failed, comes again to the next subscriber. Where several programs each need every
+    batch, give each an output.
+
+    Args:
+        uri: `grpc://HOST:PORT/OUTPUT`, or `grpc+tls://...`.
+        partition: The only partition that is wanted.
+        follow: Wait for more once everything has come.
+        reconnect_s: How long a lost connection is tried again, in seconds.
+        password: The service's password, if it has one.
+        tls_keys: A directory with `ca.pem`, and with `host.pem` and `host.key` if the service
+            requires a certificate.
+        tls_name: The name in the service's certificate.
+
+    Returns:
+        Batches, until the service ends or, without `follow`, everything has been acknowledged.
+
+    Raises:
+        ImportError: pyarrow is missing.
+        ValueError: The URI is another one.
+        pyarrow.flight.FlightError: The service does not answer, or refuses.
+        pyarrow.ArrowException: There is no such output.
+    """
+    connection = Connection(uri, password, tls_keys, tls_name)
+    wanted: dict[str, Any] = {"output": connection.path, "follow": follow}
+    if partition is not None:
+        wanted["partition"] = partition
+    command = fl.FlightDescriptor.for_command(json.dumps(wanted).encode())
+    connection.check()
+    return _reconnecting(connection, command, reconnect_s)
+
+
+def _reconnecting(
+    connection: Connection, command: fl.FlightDescriptor, reconnect_s: float
+) -> Iterator[SubscribedBatch]:
+    """The batches of one stream after the other, until one ends in order."""
+    done = _Done()
+    while True:
+        try:
+            yield from _stream(connection, command, done)
+            return
+        except _LOST as error:
+            _LOG.info("the connection was lost, and is tried again: %s", error)
+        _wait(connection, reconnect_s)
+
+
+def _wait(connection: Connection, reconnect_s: float) -> None:
+    """Waits until the service answers again. Raises `FlightError` if it does not in that time."""
+    deadline = time.monotonic() + reconnect_s
+    pause = _RETRY_S
+    while True:
+        time.sleep(pause)
+        try:
+            connection.check()
+            return
+        except _LOST:
+            if time.monotonic() > deadline:
+                raise
+        pause = min(2 * pause, _RETRY_MAX_S)
+
+
+def _stream(
+    connection: Connection, command: fl.FlightDescriptor, done: _Done
+) -> Iterator[SubscribedBatch]:
+    """The batches of one stream that are not done with."""
+    writer, reader = connection.client.do_exchange(command, connection.options)
+    try:
+        for chunk in reader:
+            said = json.loads(chunk.app_metadata.to_pybytes())
+            batch = SubscribedBatch(
+                chunk.data, said["producer"], said["sequence"], said.get("partition")
+            )
+            if not done.has(batch):
+                yield batch
+                done.add(batch)
+            acknowledgement = {"producer": batch.producer, "acknowledged": batch.sequence}
+            writer.write_metadata(json.dumps(acknowledgement).encode())
+    finally:
+        # Acknowledgements arrive before the end of this side; the service answers with its own.
+        with contextlib.suppress(fl.FlightError, pa.ArrowException, StopIteration):
+            writer.done_writing()
+            while True:
+                reader.read_chunk()
+
+
+class _Done:
+    """The last numbers that are done with, by producer."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[str, int] = OrderedDict()
+
+    def has(self, batch: SubscribedBatch) -> bool:
+        """Whether it, or a later one of the same producer, is done with."""
+        return batch.sequence <= self._last.get(batch.producer, -1)
+
+    def add(self, batch: SubscribedBatch) -> None:
+        """It is done with."""
+        self._last[batch.producer] = batch.sequence
+        self._last.move_to_end(batch.producer)
+        if len(self._last) > _PRODUCERS_MAX:
+            self._last.popitem(last=False)
