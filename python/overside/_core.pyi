@@ -428,6 +428,10 @@ def test_problem(test_json: str) -> str | None:
     """Why a test, as `Worker.measure` takes it, cannot be: a value out of its bounds, or several
     together; `None` if it can."""
 
+def node_environment(node: str) -> str:
+    """What the machine of an agent is, as `nodes/NAME.json` of a run has it (docs/results.md), as
+    JSON. Raises `ValueError` if the agent cannot be asked. Other threads run meanwhile."""
+
 def tasks() -> str:
     """What the built-in tasks declare of themselves, as a JSON list of {name, description,
     operation, verified, parameters, metrics, report}; crates/measure/src/tasks/spec.rs says what

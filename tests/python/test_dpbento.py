@@ -14,7 +14,7 @@ import pytest
 from command import Json
 from overside.bench import dpbento
 from overside.bench.box import InvalidBoxError
-from overside.bench.dpbento_tasks import cores, size_bytes
+from overside.bench.dpbento_tasks import size_bytes
 from overside.plugins.scripts import SCRIPTS
 
 HERE = Path(__file__).parent / "plugins"
@@ -202,7 +202,7 @@ def test_minus_one_thread_is_all_cores() -> None:
         "parameters": {"threads": -1},
     }
     form = read({"benchmarks": [entry]})
-    assert form["tasks"][0]["parameters"]["threads"] == [cores()]
+    assert form["tasks"][0]["parameters"]["threads"] == ["all"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use overside_base::{EventFd, panic_text};
 use overside_link::agent::{
@@ -23,6 +24,8 @@ pub(crate) struct ProbeSession {
     answers: Receiver<Answer>,
     /// A question has not been answered.
     asked: bool,
+    /// Since when the host has something to go on with.
+    waiting: Option<Instant>,
     cancelled: CancellationToken,
     /// Readable when there is an answer.
     woken: Arc<EventFd>,
@@ -31,8 +34,8 @@ pub(crate) struct ProbeSession {
     _permit: ProbePermit,
 }
 
-/// What a probe answers, or why it cannot go on.
-type Answer = Result<Vec<u8>, String>;
+/// What a probe answers and whether it waits for more, or why it cannot go on.
+type Answer = Result<(Vec<u8>, bool), String>;
 
 impl ProbeSession {
     pub(crate) fn start(kind: &dyn Probe, host: Host, permit: ProbePermit) -> Result<Self, String> {
@@ -52,6 +55,7 @@ impl ProbeSession {
             questions: Some(questions),
             answers,
             asked: false,
+            waiting: None,
             cancelled,
             woken,
             thread: Some(thread),
@@ -62,6 +66,11 @@ impl ProbeSession {
     /// A question has not been answered.
     pub(crate) fn is_busy(&self) -> bool {
         self.asked
+    }
+
+    /// Since when the host has had something to go on with, and does not.
+    pub(crate) fn waiting(&self) -> Option<Instant> {
+        self.waiting
     }
 
     /// What to wait for.
@@ -76,6 +85,7 @@ impl ProbeSession {
             return Err(Violation::OutOfTurn(text.into()));
         }
         self.asked = true;
+        self.waiting = None;
         if let Some(questions) = &self.questions {
             // A thread that has ended is noticed when its answer is looked for.
             let _ = questions.try_send(question);
@@ -90,8 +100,10 @@ impl ProbeSession {
             Ok(answer) => {
                 // Fails only if it is not readable.
                 self.woken.clear();
-                outbox.frame(probe(&answer?));
+                let (answer, waits) = answer?;
+                outbox.frame(probe(&answer));
                 self.asked = false;
+                self.waiting = waits.then(Instant::now);
                 Ok(true)
             }
             Err(TryRecvError::Disconnected) if self.asked => {
@@ -122,7 +134,9 @@ fn play(
 ) {
     while let Ok(question) = questions.recv() {
         let answer = match catch_unwind(AssertUnwindSafe(|| peer.answer(&question))) {
-            Ok(answer) if (1..=MAX_PROBE_BYTES).contains(&answer.len()) => Ok(answer),
+            Ok(answer) if (1..=MAX_PROBE_BYTES).contains(&answer.len()) => {
+                Ok((answer, peer.waits_for_more()))
+            }
             Ok(answer) => Err(format!(
                 "an answer has {} bytes, where 1 to {MAX_PROBE_BYTES} are allowed",
                 answer.len()

@@ -380,9 +380,17 @@ impl<'a> Session<'a> {
 
     /// The host has begun with something and does not go on with it, though it could.
     fn is_stalled(&self, now: Instant) -> bool {
-        self.is_in_the_middle()
-            && self.reads()
-            && now - self.heard >= self.shared.settings.limits.stall
+        let limit = self.shared.settings.limits.stall;
+        let is_silent = self.is_in_the_middle() && self.reads() && now - self.heard >= limit;
+        is_silent
+            || self
+                .waiting_since()
+                .is_some_and(|since| now - since >= limit)
+    }
+
+    /// Since when a test waits for what the host has begun to send. That it is there is not enough.
+    fn waiting_since(&self) -> Option<Instant> {
+        self.probing.as_ref().and_then(ProbeSession::waiting)
     }
 
     fn is_in_the_middle(&self) -> bool {
@@ -436,6 +444,9 @@ impl<'a> Session<'a> {
                     .stall
                     .saturating_sub(self.heard.elapsed()),
             );
+        }
+        if let Some(since) = self.waiting_since() {
+            until((shared.settings.limits.stall).saturating_sub(since.elapsed()));
         }
         if let Some(since) = self.drained
             && self.probing.is_none()

@@ -86,11 +86,21 @@ impl Backend for AgentBackend {
 /// # Errors
 /// [`ProbeError`].
 pub fn probe(node: &str, kind: &str) -> Result<RemoteProbe, ProbeError> {
+    RemoteProbe::open(node, &entry(node)?, kind, Timeouts::default())
+}
+
+/// The same of an agent that has to be of this release.
+///
+/// # Errors
+/// [`ProbeError`].
+pub fn probe_same_release(node: &str, kind: &str) -> Result<RemoteProbe, ProbeError> {
+    RemoteProbe::open_same_release(node, &entry(node)?, kind, Timeouts::default())
+}
+
+fn entry(node: &str) -> Result<Entry, ProbeError> {
     let inventory = Inventory::load().map_err(|error| ProbeError::Unknown(error.to_string()))?;
-    let Some(entry) = inventory.get(node) else {
-        return Err(ProbeError::Unknown(unknown(node, &inventory)));
-    };
-    RemoteProbe::open(node, entry, kind, Timeouts::default())
+    let entry = inventory.get(node).cloned();
+    entry.ok_or_else(|| ProbeError::Unknown(unknown(node, &inventory)))
 }
 
 /// That there is no such agent, and which one may have been meant.

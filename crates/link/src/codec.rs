@@ -185,7 +185,7 @@ pub mod hex {
     }
 
     /// The digits of these bytes.
-    pub(crate) fn encode(bytes: &[u8]) -> String {
+    pub fn encode(bytes: &[u8]) -> String {
         let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
         let digits = bytes
             .iter()

@@ -16,6 +16,7 @@ mod job_totals;
 mod lifecycle_times;
 mod memory_budget;
 mod metrics;
+pub mod node;
 mod placement_bench;
 mod plan;
 mod prediction;

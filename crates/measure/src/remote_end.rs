@@ -12,7 +12,10 @@ pub(crate) fn open(node: &str, kind: &str) -> Result<RemoteProbe, Failure> {
 /// What it means for a sample that an agent does not play its end.
 pub(crate) fn no_sample(error: ProbeError) -> Failure {
     let kind = match &error {
-        ProbeError::Unknown(_) | ProbeError::Agent(_) | ProbeError::Refused { .. } => {
+        ProbeError::Unknown(_)
+        | ProbeError::Agent(_)
+        | ProbeError::Release { .. }
+        | ProbeError::Refused { .. } => {
             return Failure::unsupported(error.to_string());
         }
         ProbeError::Lost { .. } => FailureKind::Lost,

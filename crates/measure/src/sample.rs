@@ -20,6 +20,12 @@ const BYTES_PER_TIME: [&str; 3] = ["throughput", "bandwidth", "call_bandwidth"];
 pub struct Sample {
     /// Whether there is anything to look at.
     pub status: Status,
+    /// The node that measured it; absent if it is this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// How many threads `all` stood for there; absent where a number was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
@@ -263,6 +269,8 @@ impl Sample {
     fn empty(status: Status) -> Self {
         Self {
             status,
+            node: None,
+            threads: None,
             error: None,
             reason: None,
             provenance: None,
@@ -332,6 +340,11 @@ impl Sample {
                 )
             })
         })
+    }
+
+    /// The sample as a worker tells it.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a sample has nothing that JSON has not")
     }
 
     /// What a failure makes of a sample: one that cannot be taken is skipped.

@@ -16,10 +16,11 @@ use overside_placement::{Policy, Target};
 use crate::context_bench::ContextBench;
 use crate::data::{Buffers, NoData};
 use crate::evidence::HostClock;
+use crate::node::Relay;
 use crate::placement_bench::{PlacementBench, Side, target_test};
 use crate::plan::{compressed_input, plan};
 use crate::sample::Sample;
-use crate::tasks::AnyTest;
+use crate::tasks::{AnyTest, Place};
 use crate::test::{Data, Input, Sizes, Test, TestError};
 use crate::verify::{ReferenceCache, TestBuffers};
 use overside_probe::{Failure, FailureKind};
@@ -40,6 +41,7 @@ pub struct Worker {
     kept_buffers: VecDeque<(BuffersKey, TestBuffers)>,
     references: RefCell<ReferenceCache>,
     profiles: HashMap<String, Arc<Profile>>,
+    relay: Relay,
     /// Of all devices in virtual time.
     virtual_clock: Clock,
 }
@@ -82,23 +84,34 @@ impl Worker {
             kept_buffers: VecDeque::new(),
             references: RefCell::default(),
             profiles: HashMap::new(),
+            relay: Relay::default(),
             virtual_clock: Clock::simulated(),
         }
     }
 
     /// Measures a test of any kind that is given as JSON, and answers in JSON. Without the key
-    /// `kind` it is a [`Test`], of jobs on a device; the other kinds stand in `tasks`.
+    /// `kind` it is a [`Test`], of jobs on a device; the other kinds stand in `tasks`. With the key
+    /// `node`, an agent's name, it is measured there; `threads` may be `all`, the cores of the node.
     ///
     /// # Errors
     /// [`TestError`] if it is no test. Whatever goes wrong after that is in the sample.
     pub fn measure_json(&mut self, test: &str) -> Result<String, TestError> {
-        let sample = match AnyTest::parse(test)? {
-            AnyTest::Jobs(test) => self.measure(&test),
-            AnyTest::Other(test) => {
-                self.guarded(test.timeout_s(), |_, deadline| test.take(deadline))
+        let sample = match Place::of(test)? {
+            Place::Node(node, test) => self.relay.measure(&node, test),
+            Place::Here { test, cores } => {
+                let sample = match AnyTest::parse(&test)? {
+                    AnyTest::Jobs(test) => self.measure(&test),
+                    AnyTest::Other(test) => {
+                        self.guarded(test.timeout_s(), |_, deadline| test.take(deadline))
+                    }
+                };
+                Sample {
+                    threads: cores,
+                    ..sample
+                }
             }
         };
-        Ok(serde_json::to_string(&sample).expect("a sample has nothing that JSON has not"))
+        Ok(sample.to_json())
     }
 
     /// Takes one sample: verifies every distinct output, warms up, runs jobs under the clock.

@@ -12,6 +12,7 @@ use overside_backends::{BACKENDS, Options, open};
 use overside_kv::offload::agent::EngineProbe;
 use overside_link::agent::{PORT, Probe};
 use overside_log::LevelFilter;
+use overside_measure::node::{self, DataCache, MeasureProbe, WORKER_VERB, WorkerCommand};
 use overside_probe::network::Role;
 use overside_probe::{dma, network};
 use serde_json::json;
@@ -65,9 +66,20 @@ pub struct Arguments {
     /// own [default: in memory only]
     #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
     kv_dir: Option<PathBuf>,
-    /// Do not act as the remote end of `network` and `dma` tests
+    /// Do not act as the remote end of `network` and `dma` tests, and measure no tests here
     #[arg(long)]
     no_probes: bool,
+    /// Most tests measured here at a time; others wait, as timings would disturb one another
+    #[arg(long, value_name = "N", default_value = "1",
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    tests: u16,
+    /// Directory for the data of tests measured here; one for each agent [default: $CACHE_DIRECTORY,
+    /// or overside/agent of the user's cache]
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+    data_dir: Option<PathBuf>,
+    /// Most bytes of data kept there; the oldest go first
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = size_within(DATA))]
+    data_size: usize,
     /// On shutdown, wait this long for hosts to fetch their results
     #[arg(long, value_name = "TIME", default_value = "30s",
           value_parser = time_within(0.0..=DRAIN_MAX_SECONDS))]
@@ -100,6 +112,8 @@ enum CoreOwner {
 
 /// What can be asked for: less serves nobody.
 const MEMORY: RangeInclusive<usize> = 64 << 20..=1 << 46;
+/// Bytes of data kept: a test of a few buffers, or a disk.
+const DATA: RangeInclusive<usize> = 1 << 20..=1 << 46;
 const DRAIN_MAX_SECONDS: f64 = 3600.0;
 
 pub fn run(arguments: &Arguments) -> ExitCode {
@@ -159,6 +173,7 @@ fn serve(all: &Arguments) -> ExitCode {
     };
     system::return_freed_memory();
     system::block_shutdown_signals();
+    system::fail_writes_beyond_limits();
     let names = match all.devices.is_empty() {
         true => usable(),
         false => all.devices.clone(),
@@ -171,7 +186,7 @@ fn serve(all: &Arguments) -> ExitCode {
     let settings = Settings {
         probes: match all.no_probes {
             true => Vec::new(),
-            false => probes(all.role, kept),
+            false => probes(all, kept),
         },
         limits: Limits {
             memory: (all.memory).map_or_else(default_memory_bytes, |bytes| bytes as u64),
@@ -204,17 +219,43 @@ fn serve(all: &Arguments) -> ExitCode {
 }
 
 /// The tests whose remote end the agent plays.
-fn probes(role: CoreOwner, kept: Option<PathBuf>) -> Vec<Arc<dyn Probe>> {
-    let role = match role {
-        CoreOwner::Dpu => Role::Dpu,
-        CoreOwner::Host => Role::Host,
+fn probes(all: &Arguments, kept: Option<PathBuf>) -> Vec<Arc<dyn Probe>> {
+    let (role, owner) = match all.role {
+        CoreOwner::Dpu => (Role::Dpu, node::CoreOwner::Dpu),
+        CoreOwner::Host => (Role::Host, node::CoreOwner::Host),
     };
-    vec![
+    let mut probes: Vec<Arc<dyn Probe>> = vec![
         Arc::new(network::remote::NetworkProbe { role }),
         Arc::new(dma::remote::DmaProbe),
         Arc::new(EngineProbe { kept }),
         Arc::new(overside_kv::bench::remote::LoadProbe),
-    ]
+    ];
+    match std::env::current_exe() {
+        Ok(program) => {
+            let worker = WorkerCommand {
+                program,
+                arguments: vec![WORKER_VERB.into()],
+            };
+            let directory = all.data_dir.clone().unwrap_or_else(data_directory);
+            let cache = DataCache::new(directory, all.data_size as u64);
+            let tests = usize::from(all.tests);
+            probes.push(Arc::new(MeasureProbe::new(worker, cache, tests, owner)));
+        }
+        Err(error) => complain!("overside agent: no tests are measured here: {error}"),
+    }
+    probes
+}
+
+/// Where data are kept: what systemd gives a service (`CacheDirectory=`), or the user's cache.
+fn data_directory() -> PathBuf {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(directory) = named("CACHE_DIRECTORY") {
+        return directory.into();
+    }
+    let cache = named("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || named("HOME").map(|home| Path::new(&home).join(".cache"));
+    let cache = cache.or_else(home).unwrap_or_else(|| "/var/cache".into());
+    cache.join("overside/agent")
 }
 
 /// The devices that this machine really has.

@@ -39,6 +39,8 @@ mod walk;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
+use overside_measure::node;
+
 /// Exit codes that docs/exit-codes.md lists.
 mod exit {
     pub const INTERNAL: u8 = 1;
@@ -68,6 +70,14 @@ fn run() -> ExitCode {
             asked.push("--help".into());
             python::hand_over(verb, &asked)
         }
+        // What an agent starts; nobody types it.
+        [node::WORKER_VERB] => match node::serve_tests() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                complain!("overside {}: {error}", node::WORKER_VERB);
+                ExitCode::from(exit::INTERNAL)
+            }
+        },
         _ => {
             let code = match verbs::parse(&arguments) {
                 Ok(verb) => verb.run(),

@@ -77,6 +77,15 @@ pub(crate) fn tasks() -> PyResult<String> {
     guarded(|| text(&overside_measure::tasks::tasks()))
 }
 
+/// What the machine of an agent is, as a run records it. Raises `ValueError` if it cannot be asked.
+#[pyfunction]
+pub(crate) fn node_environment(py: Python<'_>, node: &str) -> PyResult<String> {
+    guarded(|| {
+        let found = py.detach(|| overside_measure::node::node_environment(node));
+        text(&found.map_err(refused)?)
+    })
+}
+
 /// The backends, in the order in which their devices are listed.
 #[pyfunction]
 pub(crate) fn backends() -> PyResult<String> {

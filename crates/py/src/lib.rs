@@ -43,8 +43,8 @@ mod core {
     use crate::advise::{advise, placement, placement_file, published_question, workload};
     #[pymodule_export]
     use crate::answers::{
-        audit, backends, box_schema, commit, devices, doctor, merge_histograms, parse_box,
-        pattern_problem, profiles, suggest, tasks, test_problem, variants, version,
+        audit, backends, box_schema, commit, devices, doctor, merge_histograms, node_environment,
+        parse_box, pattern_problem, profiles, suggest, tasks, test_problem, variants, version,
     };
     #[pymodule_export]
     const MAX_SIZE: u64 = crate::codec::MAX_SIZE;

@@ -26,7 +26,7 @@ from typing import Any
 from overside import _core, amounts, strict_json, tasks
 from overside.bench import check
 from overside.errors import Exit, UserError
-from overside.tasks.common import Json, Machine, Task
+from overside.tasks.common import LOCAL, Json, Machine, MeasuredTask, Task
 
 MAX_BYTES = 4 << 20
 
@@ -263,8 +263,9 @@ def _devices(prefix: str) -> Sequence[Json]:
     return devices
 
 
-def load(name: str, overrides: Sequence[str], here: Machine) -> Box:
-    """Finds, reads and checks a box. `overrides` are texts `task.parameter=value,value`.
+def load(name: str, overrides: Sequence[str], here: Machine, nodes: Sequence[str] = ()) -> Box:
+    """Finds, reads and checks a box. `overrides` are texts `task.parameter=value,value`; `nodes`
+    measure instead of those that the box names.
 
     Raises `UserError` or `InvalidBoxError`.
     """
@@ -272,6 +273,10 @@ def load(name: str, overrides: Sequence[str], here: Machine) -> Box:
     form, digest = read(path)
     for override in overrides:
         apply(form, override)
+    if nodes:
+        form["nodes"] = list(dict.fromkeys(nodes))
+        for entry in form["tasks"]:
+            entry["parameters"].pop("node", None)
     return build(form, path, digest, here)
 
 
@@ -335,8 +340,9 @@ def build(form: Json, path: Path, digest: str, here: Machine) -> Box:
     problems: list[Problem] = []
     entries: list[BoxTask] = []
     for index, node in enumerate(form["nodes"]):
-        if node != "local":
-            problems.append(Problem(f"/nodes/{index}", f"there is no node {node!r}", "local"))
+        finding = check.node(node, here, LOCAL)
+        if finding is not None:
+            problems.append(Problem(f"/nodes/{index}", *finding))
     for index, entry in enumerate(form["tasks"]):
         place = entry.get("pointer", f"/tasks/{index}")
         task = resolve(entry, path)
@@ -357,10 +363,10 @@ def build(form: Json, path: Path, digest: str, here: Machine) -> Box:
             BoxTask(
                 name=entry["task"],
                 task=task,
-                axes=entry["parameters"],
+                axes=_on_nodes(entry["parameters"], task, form["nodes"]),
                 exclude=entry["exclude"],
                 metrics=entry["metrics"] or list(task.metrics)[:1],
-                skip=entry.get("skip"),
+                skip=entry.get("skip") or _not_here(task, form["nodes"]),
             )
         )
     if problems:
@@ -374,6 +380,22 @@ def build(form: Json, path: Path, digest: str, here: Machine) -> Box:
         digest=digest,
         form=form,
         warnings=_problems(form.get("warnings", ())),
+    )
+
+
+def _on_nodes(axes: Json, task: Task, nodes: Sequence[str]) -> Json:
+    """An entry's axes, with the box's nodes as one where the entry has none of its own."""
+    if not isinstance(task, MeasuredTask) or nodes == [LOCAL]:
+        return axes
+    return {"node": nodes} | axes
+
+
+def _not_here(task: Task, nodes: Sequence[str]) -> str | None:
+    """Why a task that runs programs is skipped: it does so on this machine alone."""
+    if isinstance(task, MeasuredTask) or LOCAL in nodes:
+        return None
+    return (
+        f"{task.name} runs programs, on this machine alone, and the box is for {', '.join(nodes)}"
     )
 
 

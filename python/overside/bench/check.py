@@ -48,9 +48,12 @@ def _unknown(kind: str, name: str, known: list[str], task: str) -> tuple[str, st
 
 def _value(value: Any, parameter: Parameter) -> tuple[str, str | None] | None:
     """What is wrong with a value's type, choice or size."""
+    if isinstance(value, str) and value in parameter.words:
+        return None
     shown = json.dumps(value, ensure_ascii=False)[:80]
     if not _is(value, parameter.kind):
-        return f"{shown} is not {_KINDS[parameter.kind]}", None
+        words = "".join(f" or {word!r}" for word in parameter.words)
+        return f"{shown} is not {_KINDS[parameter.kind]}{words}", None
     if parameter.choices and value not in parameter.choices:
         hint = _core.suggest(str(value), list(parameter.choices))
         tail = "" if hint else f"; it can be {', '.join(parameter.choices)}"
@@ -113,7 +116,7 @@ def _name(value: Any, parameter: Parameter, here: Machine) -> tuple[str, str | N
         case "device":
             return _device(value, here, parameter.links)
         case "node":
-            return _node(value, here)
+            return node(value, here, str(parameter.default))
         case "variant":
             return _variant(value, here)
         case "placement":
@@ -137,9 +140,9 @@ def _device(names: str, here: Machine, links: Sequence[str]) -> tuple[str, str |
 def _one_device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, str | None] | None:
     if name in links:
         return None
-    node, slash, rest = name.partition("/")
+    agent, slash, rest = name.partition("/")
     if slash and rest in links:
-        return _node(node, here)
+        return node(agent, here)
     if links and name.rpartition("/")[2] == "tcp":
         ucx = name.removesuffix("tcp") + "ucx"
         return f"{name!r} is no link: use device {ucx!r} with variant 'tcp'", ucx
@@ -157,13 +160,14 @@ def _one_device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, st
     return f"there is no device {name!r}{'' if hint else '; there are ' + ', '.join(known)}", hint
 
 
-def _node(name: str, here: Machine) -> tuple[str, str | None] | None:
-    """An agent that nobody added; one that is away makes its tests skipped."""
-    if name == "host":
+def node(name: str, here: Machine, own: str = "host") -> tuple[str, str | None] | None:
+    """What is wrong with the name of a node, `own` being this machine: an agent that nobody added.
+    One that is away makes its tests skipped."""
+    if name == own:
         return None
     if ":" in name:
         return (
-            f"{name!r} is an address, and an end of a test is host or an agent's name: start "
+            f"{name!r} is an address, and a node is {own} or an agent's name: start "
             "`overside agent` there, add it with `overside agents add NAME HOST`, and name it",
             None,
         )
@@ -171,7 +175,7 @@ def _node(name: str, here: Machine) -> tuple[str, str | None] | None:
     # Where it is not known which there are, its tests are skipped.
     if known is None or name in known:
         return None
-    return here.no_agent(name), _core.suggest(name, ["host", *known])
+    return here.no_agent(name), _core.suggest(name, [own, *known])
 
 
 def _variant(name: str, here: Machine) -> tuple[str, str | None] | None:

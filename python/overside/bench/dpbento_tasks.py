@@ -6,13 +6,12 @@ an item or a value has no counterpart, its tests exist and are skipped with the 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from overside.tasks.common import Json
+from overside.tasks.common import ALL, Json
 
 #: Called with a JSON pointer and a message.
 Warn = Callable[[str, str], None]
@@ -153,7 +152,7 @@ def _compression(parts: _Parts) -> None:
                 "same as `single`: the cpu device always uses a worker thread",
             )
         elif operations and sizes and threads:
-            counts = sorted(threads) if item == "threading" else [1]
+            counts = _ascending(threads) if item == "threading" else [1]
             for operation in operations:
                 for count in counts:
                     parts.run(
@@ -181,7 +180,7 @@ def _regex(parts: _Parts) -> None:
         elif item not in variants:
             parts.skip(item, f"the class regex has no item {item!r}")
         elif sizes:
-            for count in sorted(threads):
+            for count in _ascending(threads):
                 parts.run(
                     "match",
                     {
@@ -210,7 +209,7 @@ def _hashing(parts: _Parts) -> None:
         elif item != "openssl_speed":
             parts.skip(item, f"the class hashing has no item {item!r}")
         elif algorithms and sizes and plain:
-            for count in sorted(threads):
+            for count in _ascending(threads):
                 parts.run(
                     "hash",
                     {
@@ -235,7 +234,7 @@ def _memory(parts: _Parts) -> None:
         if item != "sysbench":
             parts.skip(item, f"the class memory has no item {item!r}")
         elif sizes and accesses and orders:
-            for count in sorted(threads):
+            for count in _ascending(threads):
                 parts.run(
                     "memory",
                     {
@@ -280,18 +279,14 @@ def size_bytes(value: Any) -> int:
     return size
 
 
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
-def _threads(value: Any) -> int:
+def _threads(value: Any) -> int | str:
     text = str(value).strip()
     if not re.fullmatch(r"-?[0-9]{1,6}", text) or isinstance(value, bool):
         raise ValueError("is no number of threads")
     count = int(text)
     if count in (-1, 0):
-        return cores()
+        # Of the machine that measures.
+        return ALL
     if not 1 <= count <= THREADS_MAX:
         raise ValueError(f"there can be 1 to {THREADS_MAX} threads, or -1 for all cores")
     return count
@@ -334,7 +329,12 @@ def _zero(value: Any) -> int:
     return 0
 
 
-def _one_at_a_time(threads: int) -> Json:
+def _ascending(threads: Sequence[int | str]) -> list[int | str]:
+    """Numbers of threads, all cores last."""
+    return sorted(threads, key=lambda count: (count == ALL, count))
+
+
+def _one_at_a_time(threads: int | str) -> Json:
     """As many jobs in flight as threads: dpBento hands over one buffer and waits for it."""
     return {"depth": [threads], "batch": [1]}
 

@@ -3,6 +3,7 @@ that these are still the same."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from overside.bench.box import Box, Measure
 from overside.bench.plan import Test
 from overside.bench.store import RunStore
 from overside.errors import UserError, require_utf8
-from overside.tasks.common import ExternalTask, Json, Machine, MeasuredTask, Task
+from overside.tasks.common import LOCAL, ExternalTask, Json, Machine, MeasuredTask, Task
 
 
 @dataclass
@@ -69,6 +70,7 @@ def start(
         manifest["data"] = sets
         manifest["tests"] = [test.json() for test in tests]
         machine, noise = _machine()
+        noise += _nodes(run, tests)
         manifest["warnings"] = [_box_warning(problem) for problem in box.warnings] + noise
         manifest["audit"], doubts = audit.before_run()
         manifest["warnings"] += doubts
@@ -128,6 +130,7 @@ def _resume(run: RunStore, box_name: str | None, here: Machine) -> Launch:
         # It was stopped while its data were being made.
         machine = _machine()[0]
     run.write_environment(machine)
+    manifest["warnings"] += _nodes(run, tests)
     manifest["tests"] = [test.json() for test in tests]
     manifest["state"] = "running"
     warnings = []
@@ -204,6 +207,20 @@ def _machine() -> tuple[Json, list[Json]]:
         if finding.level == "noise"
     ]
     return machine, noise
+
+
+def _nodes(run: RunStore, tests: Sequence[Test]) -> list[Json]:
+    """Records the other nodes that measure, which say what they are; warns of those that do not."""
+    known, warnings = store.read_nodes(run.path), []
+    planned = (test.node for test in tests if test.status == "planned")
+    for node in sorted({*planned} - {LOCAL, *known}):
+        try:
+            run.write_node(node, json.loads(_core.node_environment(node)))
+        except ValueError as error:
+            message = f"{node} does not say what it is: {error}"
+            remedy = f"`overside agents list` says whether {node} is there"
+            warnings.append({"kind": "node", "message": message, "remedy": remedy})
+    return warnings
 
 
 def _box_warning(problem: boxes.Problem) -> Json:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from overside import _core, amounts
 from overside.errors import UserError
 from overside.tasks import find
-from overside.tasks.common import ExternalTask, Json, MeasuredTask
+from overside.tasks.common import LOCAL, ExternalTask, Json, MeasuredTask
 
 if TYPE_CHECKING:
     from overside.bench.box import Box, BoxTask, Measure
@@ -26,7 +26,7 @@ BLOCK_TESTS = 128
 #: What is compared: tests that differ in nothing else stand side by side.
 COMPARED = (
     *("device", "variant", "threads", "cores", "timing", "placement", "pages", "mode"),
-    *("source", "destination"),
+    *("source", "destination", "node"),
     *("server", "protocol", "design", "load_from", "link_batch", "overlap", "send"),
 )
 #: Of placements, also what belongs to one target only.
@@ -55,7 +55,8 @@ class Test:
     status: str = "planned"
     reason: str | None = None
     verified: bool = True
-    node: str = "local"
+    #: The machine that measures it.
+    node: str = LOCAL
     #: Why a planned test may be skipped after all, once its data are known; not in a manifest,
     #: because its samples say what came of it.
     doubt: str | None = None
@@ -141,11 +142,22 @@ def _tests(entry: BoxTask, machine: Machine) -> Iterator[Test]:
         if any(_excluded(point, rule) for rule in entry.exclude):
             continue
         parameters = {name: point[name] for name in entry.axes}
+        node = LOCAL
+        if isinstance(entry.task, MeasuredTask):
+            node = parameters.pop("node", LOCAL)
         parameters = entry.task.normal(parameters)
-        reason = entry.skip or entry.task.unavailable(parameters, machine)
-        doubt = None if reason else entry.task.doubt(parameters, machine)
+        if isinstance(entry.task, MeasuredTask):
+            # A test here is the same with and without.
+            parameters.pop("node", None)
+        if isinstance(entry.task, MeasuredTask) and node != LOCAL:
+            reason, doubt = entry.skip or entry.task.no_node(parameters, node, machine), None
+            parameters = {"node": node} | parameters
+        else:
+            reason = entry.skip or entry.task.unavailable(parameters, machine)
+            doubt = None if reason else entry.task.doubt(parameters, machine)
         yield Test(
             id=test_id(entry.name, parameters),
+            node=node,
             task=entry.name,
             parameters=parameters,
             metrics=list(entry.metrics),
@@ -174,6 +186,8 @@ def text(value: object) -> str:
 def _matches(test: Test, task: Task, key: str, glob: str) -> bool:
     if key in ("task", "id"):
         return any(fnmatchcase(getattr(test, key), one) for one in glob.split(","))
+    if key == "node" and isinstance(task, MeasuredTask):
+        return any(fnmatchcase(test.node, one) for one in glob.split(","))
     if key not in test.parameters:
         return False
     value = test.parameters[key]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from overside.bench import launch, plan, statistics, store
@@ -17,7 +17,7 @@ from overside.bench.process import WorkerFailure, WorkerProcess
 from overside.bench.progress import Progress
 from overside.bench.schedule import Schedule
 from overside.errors import Exit
-from overside.tasks.common import Consent, ExternalTask, Json, MeasuredTask
+from overside.tasks.common import LOCAL, Consent, ExternalTask, Json, MeasuredTask
 
 _log = logging.getLogger(__name__)
 
@@ -185,7 +185,7 @@ class Runner:
         try:
             for place, test in enumerate(block, order):
                 self._check_time(interrupts)
-                prefix = tuple(task.worker_prefix(test.parameters))
+                prefix = tuple(task.worker_prefix(test.parameters) if test.node == LOCAL else ())
                 if worker is not None and worker.prefix != prefix:
                     worker.close()
                     worker = None
@@ -212,14 +212,20 @@ class Runner:
 
     def _request(self, task: MeasuredTask, test: Test) -> Json:
         """The test as the worker takes it: the files where the task has data, and the times."""
-        request = task.test(test.parameters)
+        request = task.test({k: v for k, v in test.parameters.items() if k != "node"})
+        if test.node != LOCAL:
+            request["node"] = test.node
         largest = 0
         for part in (request, request.get("beside") or {}):
             largest = max(largest, part.get("buffer_size", 0))
             if "data" in part:
                 data = part["data"]
                 largest = max(largest, data["sample_bytes"])
-                data["files"] = [str(path) for path in self._begun.data[data["name"]]]
+                files = self._begun.data[data["name"]]
+                data["files"] = [str(path) for path in files]
+                if test.node != LOCAL:
+                    # All of it may have to be sent.
+                    largest = max(largest, _bytes(files))
         return request | {
             "warmup_s": self._measure.warmup_s,
             "sample_s": self._measure.sample_s,
@@ -362,6 +368,16 @@ def _spoiled(task: ExternalTask, changed: Sequence[str]) -> Json:
     return {"status": "failed", "error": {"kind": "plugin", "message": message}, "metrics": {}}
 
 
+def _bytes(files: Sequence[Path]) -> int:
+    """Of all files that are there; of one that is gone the sample says so."""
+    total = 0
+    for path in files:
+        with suppress(OSError):
+            total += path.stat().st_size
+    return total
+
+
 def _head(test: Test, number: int, place: int) -> Json:
     """What the runner knows of a sample."""
-    return {"test": test.id, "round": number, "order": place, "started": store.now()}
+    head = {"test": test.id, "round": number, "order": place, "started": store.now()}
+    return head if test.node == LOCAL else head | {"node": test.node}

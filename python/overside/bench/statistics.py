@@ -13,13 +13,13 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from statistics import median
 
 from overside.bench import store
-from overside.tasks.common import Json
+from overside.tasks.common import ALL, LOCAL, Json
 
 #: Fewer rounds than this give a range only: 6 is the least for which the extremes hold the median
 #: with 95 % confidence (1 - 2 * 0.5**6 = 97 %).
@@ -147,8 +147,18 @@ class RunView:
     #: nodes/local.json; empty if it is missing.
     environment: Json
     tests: list[TestSummary]
-    #: The same of each machine of a merged run (`overside fleet run`); empty otherwise.
+    #: The same of other nodes that measured; of each machine of a merged run.
     nodes: Json = field(default_factory=dict)
+
+    @property
+    def is_merged(self) -> bool:
+        """It was made of runs of several machines (`overside fleet run`)."""
+        return "fleet" in self.manifest
+
+    def here(self) -> RunView:
+        """The same without what other nodes measured."""
+        own = [test for test in self.tests if test.node == LOCAL]
+        return replace(self, tests=own, nodes={})
 
     def metric(self, task: str, name: str) -> Json:
         """`{"unit", "better", "description"}` of a task's metric."""
@@ -292,10 +302,10 @@ def summarise(test: Json, samples: Sequence[Json], late_limit: float = LATE_LIMI
     return TestSummary(
         id=test["id"],
         task=test["task"],
-        parameters=test["parameters"],
+        parameters=_counted(test["parameters"], last.get("threads")),
         asked=asked,
         block=test.get("block") or 0,
-        node=test.get("node", "local"),
+        node=test.get("node", LOCAL),
         status=status,
         reason=reason,
         error_kind=kind,
@@ -325,6 +335,13 @@ def summarise(test: Json, samples: Sequence[Json], late_limit: float = LATE_LIMI
         check=last.get("check"),
         histograms=[sample["histogram"] for sample in good if sample.get("histogram")],
     )
+
+
+def _counted(parameters: Json, cores: int | None) -> Json:
+    """The parameters, with the number of cores where all of them were asked for."""
+    if cores is None:
+        return parameters
+    return {name: cores if value == ALL else value for name, value in parameters.items()}
 
 
 def _status(

@@ -108,7 +108,7 @@ def read_environment(path: Path) -> Json:
 
 
 def read_nodes(path: Path) -> Json:
-    """What was recorded of the machines of a merged run, by name; empty for a run of one."""
+    """What was recorded of other nodes than this machine, by name; of a merged run all."""
     found = {}
     for file in sorted((path / ENVIRONMENT).parent.glob("*.json")):
         if file.name != ENVIRONMENT.name:
@@ -264,6 +264,11 @@ class RunStore:
         write_atomically(
             self.path / ENVIRONMENT, json.dumps(environment, indent=1, ensure_ascii=False) + "\n"
         )
+
+    def write_node(self, name: str, environment: Json) -> None:
+        """Writes what is known of another node."""
+        text = json.dumps(environment, indent=1, ensure_ascii=False)
+        write_atomically(self.path / ENVIRONMENT.parent / f"{name}.json", f"{text}\n")
 
     def close(self) -> None:
         """Lets others write it."""

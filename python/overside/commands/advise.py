@@ -27,11 +27,13 @@ def main(args: argparse.Namespace) -> int:
     query = _query(args)
     path = _run(args, query)
     view = load_run(path) if path is not None else None
-    if view is not None and view.nodes:
+    if view is not None and view.is_merged:
         raise UserError(
             f"{path} was merged from runs of several machines",
             f"advise by the run of one of them: --run {path}/runs/{min(view.nodes)}",
         )
+    if view is not None:
+        view = view.here()
     question = advise.narrowed(advise.question(view), query)
     if not question["measured"]:
         raise UserError(

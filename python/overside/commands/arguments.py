@@ -154,6 +154,14 @@ def _selection(parser: Parser) -> None:
     )
 
 
+def _nodes(parser: Parser) -> None:
+    text = (
+        "machines that measure, with commas between: local, or agents (`overside agents list`), "
+        "instead of the box's"
+    )
+    _names(parser, "--node", "NAME[,NAME]", text)
+
+
 def _pair(text: str) -> tuple[str, str]:
     """`key=glob`."""
     key, equals, glob = text.partition("=")
@@ -207,12 +215,14 @@ def _validate(parser: Parser) -> None:
 def _plan(parser: Parser) -> None:
     _word(parser, "box", "BOX", _BOX)
     _selection(parser)
+    _nodes(parser)
     _json(parser)
 
 
 def _run(parser: Parser) -> None:
     _word(parser, "box", "BOX", "a box's path, or the name of a ready-made one", nargs="?")
     _selection(parser)
+    _nodes(parser)
     _existing_run(parser, "--resume", "RUN", "resume an incomplete run")
     text = "make the run's directory in DIR (default: %(default)s)"
     _path(parser, "--out", "DIR", text, default=RESULTS)

@@ -18,7 +18,7 @@ from overside.errors import Exit
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
     here = box.machine()
-    chosen = box.load(args.box, args.set, here)
+    chosen = box.load(args.box, args.set, here, args.node or ())
     tests = plan.plan(chosen, here, args.filter)
     if not tests:
         raise box.nothing_selected(args.filter)

@@ -43,16 +43,17 @@ def main(args: argparse.Namespace) -> int:
 
 def _launch(args: argparse.Namespace) -> Launch:
     if args.resume is not None:
-        if args.set or args.filter or args.seed is not None or args.name is not None:
+        words = (args.set, args.filter, args.node)
+        if any(words) or args.seed is not None or args.name is not None:
             raise UserError(
                 "a run that is resumed keeps its tests, its seed and its name",
-                "leave --set, --filter, --seed and --name away, or start a new run",
+                "leave --set, --filter, --node, --seed and --name away, or start a new run",
             )
         return launch.resume(args.resume, args.box, box.machine())
     if args.box is None:
         raise UserError("which box?", "overside run BOX; `overside list boxes` shows some")
     here = box.machine()
-    chosen = box.load(args.box, args.set, here)
+    chosen = box.load(args.box, args.set, here, args.node or ())
     if args.seed is not None:
         chosen.seed = chosen.form["seed"] = args.seed
     tests = plan.plan(chosen, here, args.filter)

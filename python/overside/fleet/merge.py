@@ -7,7 +7,6 @@ themselves are kept below `runs/`, a directory each; everything else is made of 
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -122,9 +121,7 @@ def _add(into: RunStore, path: Path, node: str) -> Json:
     for warning in one["warnings"]:
         message = f"{node}: {warning.get('message', '')}"
         into.manifest["warnings"].append(warning | {"message": message})
-    environment = store.read_environment(path) | {"name": node}
-    text = json.dumps(environment, indent=1, ensure_ascii=False)
-    store.write_atomically(into.path / "nodes" / f"{node}.json", f"{text}\n")
+    into.write_node(node, store.read_environment(path) | {"name": node})
     if (path / "logs").is_dir():
         shutil.copytree(path / "logs", into.path / "logs" / node, dirs_exist_ok=True)
     return one

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Sequence
 
 from overside import verdict
 from overside.bench.statistics import RunView
-from overside.report import audit, best, formatting, published, run_details, sweeps, view_model
+from overside.report import (
+    audit,
+    best,
+    formatting,
+    nodes,
+    published,
+    run_details,
+    sweeps,
+    view_model,
+)
 from overside.report.best import Advice, Best
 from overside.verdict import RunVerdict, Verdict
 
@@ -66,6 +75,7 @@ def markdown(view: RunView, pictures: Sequence[tuple[str, str]] = ()) -> str:
     if pictures:
         lines += ["## Charts", ""]
         lines += [f"![{escape(title)}]({path})\n" for title, path in pictures]
+    lines += _nodes(view)
     lines += _sweeps(view)
     lines += _advice(view, best.advise(view))
     lines += _emulated(view)
@@ -84,6 +94,17 @@ def _audit(view: RunView) -> list[str]:
         return []
     rows = [[escape(one.about), escape(one.test), escape(one.outcome)] for one in planted]
     return ["## Audit", "", *table(["Planted mistake", "Planted in", "Result"], rows)]
+
+
+def _nodes(view: RunView) -> list[str]:
+    found = nodes.table(view)
+    if found is None:
+        return []
+    columns = ("Test", "Figure", *map(escape, found.nodes))
+    rows = [[escape(cell) or "–" for cell in (r.what, r.metric, *r.cells)] for r in found.rows]
+    more = [f"{found.more:,} more are in samples.csv.", ""] if found.more else []
+    words = escape(best.interval_words(view))
+    return ["## By node", "", words, "", *table(columns, rows), *more]
 
 
 def _advice(view: RunView, advice: Sequence[Advice]) -> list[str]:

@@ -30,6 +30,7 @@ from overside.report import (
     charts,
     formatting,
     groups,
+    nodes,
     published,
     run_details,
     sweep_charts,
@@ -177,8 +178,10 @@ def _context(view: RunView) -> Json:
     others = published.comparisons(view, published.core()) if view.tests else []
     hidden = len(view.tests) - len(rows)
     where, no_where = advised.of_run(view)
+    by_node = nodes.table(view)
     sections = [
         ("verdict", "Verdict", True),
+        ("nodes", "By node", by_node is not None),
         ("operations", "Charts", any(t.status in ("ok", "invalid") for t in view.tests)),
         ("coprocessing", "Co-processing", any(sweeps.placed(t) for t in view.tests)),
         ("where", "Placement", where is not None or bool(no_where)),
@@ -214,6 +217,7 @@ def _context(view: RunView) -> Json:
         "interval_words": best.interval_words(view),
         "where": where,
         "no_where": no_where,
+        "nodes": by_node,
         "audit": audit.planted_mistakes(view),
         "audit_trusted": audit.is_trusted(view),
         "noise_words": audit.noise_words(view),

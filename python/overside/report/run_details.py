@@ -11,6 +11,7 @@ from typing import Any
 
 from overside.bench.statistics import RunView
 from overside.report import formatting
+from overside.tasks.common import LOCAL, Json
 
 #: The most facts about the machine.
 FACTS_MAX = 300
@@ -152,16 +153,22 @@ def elapsed(view: RunView) -> str:
 
 
 def machine(view: RunView) -> list[tuple[str, list[tuple[str, str]]]]:
-    """What was recorded of the machine, by topic; what could not be read says why. In a merged run
-    topics begin with the machine's name."""
+    """What was recorded of the machine, by topic; what could not be read says why. Where there are
+    several, topics begin with the machine's name."""
     if not view.nodes:
         return _topics(view.environment, FACTS_MAX)
-    share = max(1, FACTS_MAX // len(view.nodes))
+    machines = _machines(view)
+    share = max(1, FACTS_MAX // len(machines))
     return [
         (f"{formatting.clean(node, 60)}: {topic}", facts)
-        for node, environment in view.nodes.items()
+        for node, environment in machines.items()
         for topic, facts in _topics(environment, share)
     ]
+
+
+def _machines(view: RunView) -> Mapping[str, Json]:
+    """What was recorded of each machine that measured; of a merged run there is none but those."""
+    return ({LOCAL: view.environment} if view.environment else {}) | view.nodes
 
 
 def _topics(environment: Mapping[str, Any], left: int) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -227,7 +234,7 @@ def _words(name: str) -> str:
 def cpu(view: RunView) -> str:
     """The machine in a few words: its CPU's model and cores; empty if nothing was recorded."""
     if view.nodes:
-        return formatting.plural(len(view.nodes), "machine")
+        return formatting.plural(len(_machines(view)), "machine")
     about = view.environment.get("cpu")
     if not isinstance(about, Mapping):
         return formatting.clean(about or "", 120)

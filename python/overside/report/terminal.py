@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from overside import verdict
 from overside.bench.statistics import RunView
-from overside.report import best, formatting, run_details, sweeps, view_model
+from overside.report import best, formatting, nodes, run_details, sweeps, view_model
 from overside.screen import BOLD, FAINT, GREEN, RED, YELLOW, Page
 from overside.tasks.common import Json
 from overside.verdict import RunVerdict, Verdict
@@ -29,6 +29,9 @@ NOTICES_MAX, WARNINGS_MAX = 3, 2
 
 #: The most verdicts, answers, fastest options and sweeps; the report has all.
 VERDICTS_MAX, ANSWERS_MAX, FASTEST_MAX, SWEEPS_MAX = 5, 6, 6, 3
+
+#: The most tests by node; the report has all.
+NODE_ROWS_MAX = 6
 
 #: What became of tests whose reasons the summary tells.
 _TOLD = {formatting.STATUS["failed"], formatting.STATUS["missing"]}
@@ -82,6 +85,11 @@ def _sections(view: RunView, page: Page) -> Iterator[_Section]:
     problems = [one for one in view_model.problems(view) if one.status in _TOLD]
     items = [_problem(page, one) for one in problems[:NOTICES_MAX]]
     yield _Section("Failed tests", "", RED, items, 7, len(problems) - NOTICES_MAX)
+    by_node = nodes.table(view)
+    if by_node is not None:
+        items = [_item(page, _node_row(by_node, row)) for row in by_node.rows[:NODE_ROWS_MAX]]
+        more = len(by_node.rows) + by_node.more - NODE_ROWS_MAX
+        yield _Section("By node", "", GREEN, items, 8, more)
     shared = sweeps.sweeps(view)
     kinds = formatting.listing(dict.fromkeys(one.provenance for one in shared if not one.reason))
     items = [_sweep(page, one) for one in shared[:SWEEPS_MAX]]
@@ -100,6 +108,12 @@ def _sections(view: RunView, page: Page) -> Iterator[_Section]:
     items = [_warning(page, one) for one in warnings[:WARNINGS_MAX]]
     more = len(warnings) - WARNINGS_MAX
     yield _Section("Warnings", "", YELLOW, items, 4, more, is_kept=True)
+
+
+def _node_row(found: nodes.NodeTable, row: nodes.NodeRow) -> str:
+    pairs = zip(found.nodes, row.cells, strict=True)
+    cells = "; ".join(f"{formatting.clean(node, 60)} {cell}" for node, cell in pairs if cell)
+    return f"{row.what} ({row.metric}): {cells}"
 
 
 def _section(page: Page, section: _Section, lines_max: int) -> None:

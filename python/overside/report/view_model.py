@@ -169,7 +169,8 @@ def constants(view: RunView) -> dict[str, Any]:
             values = found.setdefault(name, [])
             if value not in values:
                 values.append(value)
-    own_column = {*SHOWN_ELSEWHERE, *formatting.named()}
+    # Tests here have no node among their parameters.
+    own_column = {*SHOWN_ELSEWHERE, *formatting.named(), "node"}
     return {n: v[0] for n, v in found.items() if len(v) == 1 and n not in own_column}
 
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 #: What `json` makes of a JSON object.
 Json = dict[str, Any]
+#: The node that this machine is.
+LOCAL = "local"
+#: The cores of the machine that measures, as a number of threads.
+ALL = "all"
 #: Answers whether what the text says may be done; asked once a run.
 Consent = Callable[[str], bool]
 
@@ -105,6 +109,8 @@ class Parameter:
     maximum: float | None = None
     #: The most that a value which is a list may hold.
     most_values: int | None = None
+    #: Words that stand for a number.
+    words: tuple[str, ...] = ()
     #: What the text names: `device`, `variant`, `data`, `node`, `placement`, `patterns` or nothing.
     refers_to: str | None = None
     #: Links that may stand for a device, by themselves or after an agent's name.
@@ -115,7 +121,8 @@ class Parameter:
         """One of a built-in task."""
         fields = {name: value for name, value in form.items() if name != "name"}
         choices = tuple(choice["name"] for choice in form["choices"])
-        return Parameter(**fields | {"choices": choices, "links": tuple(form["links"])})
+        lists = {name: tuple(form[name]) for name in ("links", "words")}
+        return Parameter(**fields | lists | {"choices": choices})
 
 
 @dataclass(frozen=True)
@@ -194,6 +201,12 @@ class MeasuredTask(Task):
         it gives the name and `sample_bytes`; the runner adds the files, the times and the seed."""
         given = {name: value for name, value in parameters.items() if value is not None}
         return {"kind": self.name, **given}
+
+    def no_node(self, parameters: Json, node: str, machine: Machine) -> str | None:
+        """Why the agent of that name cannot measure a test, as far as is known here, or `None`.
+        Takes what `normal` gave."""
+        del parameters
+        return machine.no_node(node)
 
     def worker_prefix(self, parameters: Json) -> Sequence[str]:
         """The command that the worker of a test is started by; empty: as it is."""

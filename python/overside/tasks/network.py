@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from overside import _core
 from overside.bench import network_path
 from overside.tasks import offload
-from overside.tasks.common import Json, Machine, MeasuredTask
+from overside.tasks.common import ALL, Json, Machine, MeasuredTask
 
 #: Message sizes where a box gives none, in bytes.
 _SIZES = {"round-trip": 64, "stream": 131_072}
@@ -43,7 +43,8 @@ class NetworkTask(MeasuredTask):
             full["message_size"] = _SIZES[full["pattern"]]
         if full["pattern"] == "stream":
             full["depth"], full["rate"] = 1, None
-        full["threads"] = min(full["threads"], full["connections"])
+        if full["threads"] != ALL:
+            full["threads"] = min(full["threads"], full["connections"])
         if full["jobs"] is None:
             return full | dict.fromkeys(_BESIDE)
         full["slice_ms"] = full["slice_ms"] or _SLICE_MS
@@ -88,6 +89,12 @@ class NetworkTask(MeasuredTask):
         traffic = parameters | {"mode": None, "jobs": None, "slice_ms": None}
         times = {"warmup_s": 0.0, "sample_s": 1.0, "timeout_s": 60.0, "seed": 0}
         return _core.test_problem(json.dumps(self.test(traffic) | times))
+
+    def no_node(self, parameters: Json, node: str, machine: Machine) -> str | None:
+        """See `MeasuredTask`."""
+        if parameters["mode"] is not None:
+            return f"a mode is built on this machine, not on {node}: leave node or mode away"
+        return super().no_node(parameters, node, machine)
 
     def worker_prefix(self, parameters: Json) -> Sequence[str]:
         """A hop is built in namespaces of the worker's own."""

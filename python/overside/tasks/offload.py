@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from overside import _core
 from overside.tasks.common import (
+    ALL,
     Json,
     Machine,
     MeasuredTask,
@@ -36,7 +37,8 @@ class OffloadTask(MeasuredTask):
         full["cpu_variant"], full["input"] = None, "buffers"
         if full["setting"] == "reconfiguration":
             full["depth"] = 1
-        full["batch"] = min(full["batch"], full["depth"])
+        if full["depth"] != ALL:
+            full["batch"] = min(full["batch"], full["depth"])
         emulated = is_emulated(full["device"])
         full["timing"] = (full["timing"] or "virtual") if emulated else None
         if emulated or "/" in full["device"]:
@@ -181,10 +183,11 @@ def _too_large(device: str, operation: str, parameters: Json, capability: Json) 
         return (
             f"{device} takes at most {limit} bytes for {operation}, not {parameters['buffer_size']}"
         )
-    if (parameters["depth"] or 1) > capability["max_depth"]:
+    depth = parameters["depth"]
+    if isinstance(depth, int) and depth > capability["max_depth"]:
         return (
             f"{device} takes at most {capability['max_depth']} jobs in flight for {operation}, "
-            f"not {parameters['depth']}"
+            f"not {depth}"
         )
     if parameters["completion"] == "event" and not capability["event"]:
         return f"{device} signals no completions of {operation}; use completion=poll"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from overside.advise import Query
 from overside.bench.statistics import RunView
 from overside.report import formatting
-from overside.tasks.common import Json
+from overside.tasks.common import LOCAL, Json
 from overside.verdict import answers, decision, machine
 from overside.verdict.answers import WIDEST, Answer
 from overside.verdict.decision import Ratio, Verdict
@@ -85,12 +85,19 @@ def of_run(view: RunView, query: Query | None = None, advice: Json | None = None
 
     Profiles that cannot be read leave the measured devices and the answers.
     """
-    if view.nodes:
+    if view.is_merged:
         headline = (
             "Several machines: the report of each machine's own run has its verdict "
             f"(overside report {view.path}/runs/NAME)."
         )
         return RunVerdict(headline, "", (), (), (), tuple(answers.of_run(view)))
+    others = list(dict.fromkeys(test.node for test in view.tests if test.node != LOCAL))
+    if others:
+        # What a host decides rests on its own figures.
+        view = view.here()
+    if others and not view.tests:
+        headline = f"Measured on {', '.join(others)}: the table by node has the figures."
+        return RunVerdict(headline, "", (), (), (), ())
     noise = machine.noise(view)
     found, unable, problem = decision.of_run(view, noise, query, advice)
     measured = [one for one in found if one.is_measured]

@@ -77,6 +77,18 @@ pub enum ProbeError {
     /// It cannot be reached.
     #[error(transparent)]
     Agent(#[from] RemoteError),
+    /// It is of another release.
+    #[error(
+        "agent {node} is of release {theirs}, and this is {}: tests on a node need the same release \
+         on both sides",
+        crate::probe::RELEASE
+    )]
+    Release {
+        /// The agent.
+        node: String,
+        /// What it says that it is.
+        theirs: String,
+    },
     /// It is there and does not do it.
     #[error("agent {node} plays no part in this test: {reason}")]
     Refused {

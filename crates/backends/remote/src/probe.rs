@@ -11,6 +11,8 @@ use crate::connection::{Broken, Connection};
 use crate::dialer::Dialer;
 use crate::{Entry, ProbeError, Timeouts};
 
+/// The release that this is.
+pub(crate) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 /// How long an agent may take to let go of a test.
 const CLOSING: Duration = Duration::from_secs(5);
 
@@ -36,7 +38,36 @@ impl RemoteProbe {
         kind: &str,
         timeouts: Timeouts,
     ) -> Result<Self, ProbeError> {
-        let (mut connection, _) = Dialer::new(node, entry, timeouts)?.dial()?;
+        let (connection, _) = Dialer::new(node, entry, timeouts)?.dial()?;
+        Self::begin(node, connection, kind, timeouts)
+    }
+
+    /// The same of an agent that has to be of this release.
+    ///
+    /// # Errors
+    /// [`ProbeError`]; [`ProbeError::Release`] if it is of another.
+    pub fn open_same_release(
+        node: &str,
+        entry: &Entry,
+        kind: &str,
+        timeouts: Timeouts,
+    ) -> Result<Self, ProbeError> {
+        let (connection, welcome) = Dialer::new(node, entry, timeouts)?.dial()?;
+        if welcome.release != RELEASE {
+            return Err(ProbeError::Release {
+                node: node.into(),
+                theirs: clean(&welcome.release, MAX_TEXT_BYTES),
+            });
+        }
+        Self::begin(node, connection, kind, timeouts)
+    }
+
+    fn begin(
+        node: &str,
+        mut connection: Connection,
+        kind: &str,
+        timeouts: Timeouts,
+    ) -> Result<Self, ProbeError> {
         let refused = |reason: String| ProbeError::Refused {
             node: node.into(),
             reason,

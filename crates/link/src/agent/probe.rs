@@ -25,6 +25,12 @@ pub trait ProbePeer: Send {
     /// [`Host::cancelled`] now and then. Answers longer than [`super::MAX_PROBE_BYTES`] end the
     /// connection.
     fn answer(&mut self, question: &[u8]) -> Vec<u8>;
+
+    /// Whether the host is in the middle of something that it has to go on with: then it may be
+    /// silent no longer than in the middle of a message.
+    fn waits_for_more(&self) -> bool {
+        false
+    }
 }
 
 /// For whom an end is played.

@@ -56,7 +56,7 @@ pub(super) fn spec() -> TaskSpec {
         Parameter::integer("batch", "operations handed over at one doorbell", 1, DEPTH_MAX)
             .default(1),
         Parameter::integer("threads", "the initiator's threads", 1, LinkConfig::MAX_QUEUE_PAIRS as
-            u64).default(1),
+            u64).default(1).or_all(),
         Parameter::cores("cores", "the initiator's cores that those threads are pinned to, in \
             turn"),
         Parameter::integer("engine_core", "the core of the thread that stands for a DMA engine", 0,

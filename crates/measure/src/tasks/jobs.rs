@@ -81,9 +81,9 @@ fn common() -> Vec<Parameter> {
     let made_of = "threads of a device that is made of threads";
     vec![
         Parameter::integer("buffer_size", size, 1, BUFFER_SIZE_MAX).default(65536).unit("bytes"),
-        Parameter::integer("depth", "jobs in flight", 1, depth).default(16),
+        Parameter::integer("depth", "jobs in flight", 1, depth).default(16).or_all(),
         Parameter::integer("batch", doorbell, 1, depth).default(16),
-        Parameter::integer("threads", made_of, 1, threads).default(1),
+        Parameter::integer("threads", made_of, 1, threads).default(1).or_all(),
         Parameter::cores("cores", "the cores that those threads are pinned to"),
         Parameter::text("placement", format!("who gets which chunks of a stream: {PLACEMENTS}; \
             without one the device has all, a job at a time")).names(Reference::Placement),

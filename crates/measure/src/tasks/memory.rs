@@ -37,7 +37,7 @@ pub(super) fn spec() -> TaskSpec {
         Parameter::choice("pages", "pages that the memory is on: as the system gives them, small \
             ones, huge ones", &["system", "small", "huge"]).default("system"),
         Parameter::integer("threads", "threads, each with memory of its own", 1, THREADS_MAX as u64)
-            .default(1),
+            .default(1).or_all(),
         Parameter::cores("cores", "the cores that they are pinned to, in turn"),
         Parameter::boolean("events", "count cache misses and the like where the processor lets us")
             .default(true),

@@ -26,6 +26,7 @@ mod matching;
 mod memory;
 mod network;
 mod partition;
+mod place;
 mod pushdown;
 mod rdma;
 mod spec;
@@ -43,6 +44,7 @@ pub use dma::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
 pub use hash::{HashCalls, HashTest};
 pub use memory::{MemoryPattern, MemoryTest};
 pub use network::{Hop, NetworkTest};
+pub(crate) use place::Place;
 pub use spec::{
     Better, Charts, Choice, Kind, Labels, Metric, Parameter, Reference, Report, TaskSpec, Title,
 };
@@ -88,11 +90,20 @@ impl Task {
     const fn new(spec: fn() -> TaskSpec, parse: Option<Parse>) -> Self {
         Self { spec, parse }
     }
+
+    /// What a worker measures, an agent measures as well.
+    fn declared(&self) -> TaskSpec {
+        let mut spec = (self.spec)();
+        if self.parse.is_some() || spec.operation.is_some() {
+            spec.parameters.push(place::node());
+        }
+        spec
+    }
 }
 
 /// What all built-in tasks declare of themselves.
 pub fn tasks() -> Vec<TaskSpec> {
-    TASKS.iter().map(|task| (task.spec)()).collect()
+    TASKS.iter().map(Task::declared).collect()
 }
 
 /// Why something is no test, or asks for more than there can be, as [`Worker::measure_json`] would
@@ -100,7 +111,14 @@ pub fn tasks() -> Vec<TaskSpec> {
 ///
 /// [`Worker::measure_json`]: crate::Worker::measure_json
 pub fn test_problem(json: &str) -> Option<String> {
-    AnyTest::parse(json).err().map(|error| error.to_string())
+    let parsed = Place::of(json).and_then(|place| match place {
+        Place::Here { test, .. } => AnyTest::parse(&test).map(drop),
+        Place::Node(_, mut test) => {
+            place::resolve_all(&mut test);
+            AnyTest::parse(&Value::Object(test).to_string()).map(drop)
+        }
+    });
+    parsed.err().map(|error| error.to_string())
 }
 
 /// A test of any kind.

@@ -61,7 +61,7 @@ pub enum Reference {
     Variant,
     /// A data set, a file or a directory.
     Data,
-    /// This machine (`host`) or an agent.
+    /// This machine, by the parameter's default, or an agent.
     Node,
     /// A placement.
     Placement,
@@ -90,6 +90,8 @@ pub struct Parameter {
     pub maximum: Option<f64>,
     /// The most that a list may hold.
     pub most_values: Option<usize>,
+    /// Words that stand for a number.
+    pub words: Vec<&'static str>,
     /// What it names.
     pub refers_to: Option<Reference>,
     /// What may stand for a device too, by itself or after an agent's name: links.
@@ -117,6 +119,7 @@ impl Parameter {
             minimum: None,
             maximum: None,
             most_values: None,
+            words: Vec::new(),
             refers_to: None,
             links: Vec::new(),
         }
@@ -184,6 +187,13 @@ impl Parameter {
     /// Its value where a box gives none.
     pub(super) fn default(mut self, value: impl Into<Value>) -> Self {
         self.default = value.into();
+        self
+    }
+
+    /// `all` stands for the cores of the machine that measures.
+    pub(super) fn or_all(mut self) -> Self {
+        self.words.push("all");
+        self.doc += "; all: one a core";
         self
     }
 

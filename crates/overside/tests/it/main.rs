@@ -15,3 +15,4 @@ mod kv_profile;
 mod like_grep;
 mod logging;
 mod matching;
+mod nodes;

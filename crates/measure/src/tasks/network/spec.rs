@@ -82,7 +82,7 @@ fn traffic() -> Vec<Parameter> {
         Parameter::integer("message_size", "one message; 64, streams 131072", 1, 16 << 20)
             .unit("bytes"),
         Parameter::integer("connections", "data connections", 1, CONNECTIONS_MAX as u64).default(1),
-        Parameter::integer("threads", "threads of either end", 1, 64).default(1),
+        Parameter::integer("threads", "threads of either end", 1, 64).default(1).or_all(),
         Parameter::integer("depth", "round trips: messages outstanding on a connection", 1, 4096)
             .default(1),
         Parameter::integer("batch", "messages in one write", 1, 4096).default(1),
@@ -110,7 +110,8 @@ fn jobs() -> Vec<Parameter> {
         Parameter::integer("job_depth", "jobs in flight", 1, DEPTH_MAX as u64),
         Parameter::choice("job_completion", "jobs: wait for completions, or ask", &["event",
             "poll"]),
-        Parameter::integer("job_threads", "jobs: threads of the device", 1, THREADS_MAX as u64),
+        Parameter::integer("job_threads", "jobs: threads of the device", 1, THREADS_MAX as u64)
+            .or_all(),
         Parameter::text("data", "jobs: the data set").names(Reference::Data),
         Parameter::integer("sample_bytes", "jobs: how much of it is used", 1, SAMPLE_BYTES_MAX)
             .unit("bytes"),

@@ -1,0 +1,210 @@
+//! The host's end: has a test measured by the agent of another node.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use overside_backends::agents::{RemoteProbe, probe_same_release};
+use overside_link::codec::Message;
+use overside_probe::{Failure, FailureKind};
+use serde_json::{Map, Value};
+
+use super::digest::Digest;
+use super::{
+    FileContent, KIND, NodeQuestion, NodeReply, PART, PART_BYTES_MAX, SENT_FILES_MAX, data_of,
+};
+use crate::remote_end::no_sample;
+use crate::sample::Sample;
+
+/// How long before the end of a test's time the agent is to have answered.
+const MARGIN: Duration = Duration::from_secs(1);
+/// How long an agent may take to say what its machine is.
+const DESCRIBING: Duration = Duration::from_secs(10);
+
+/// Connections to the agents of other nodes, one each.
+#[derive(Default)]
+pub(crate) struct Relay {
+    nodes: HashMap<String, RemoteProbe>,
+    /// The digests of files that have not changed since.
+    digests: HashMap<(PathBuf, u64, SystemTime), FileContent>,
+}
+
+impl Relay {
+    /// The sample of a test that `node` measures. What goes wrong is in it.
+    pub(crate) fn measure(&mut self, node: &str, test: Map<String, Value>) -> Sample {
+        let taken = self.take(node, test);
+        let sample = taken.map_or_else(Sample::without, Sample::settled);
+        Sample {
+            node: Some(node.into()),
+            ..sample
+        }
+    }
+
+    fn take(&mut self, node: &str, mut test: Map<String, Value>) -> Result<Sample, Failure> {
+        let timeout_s = test.get("timeout_s").and_then(Value::as_f64).unwrap_or(0.0);
+        let deadline = Instant::now() + Duration::from_secs_f64(timeout_s.clamp(0.0, 86400.0));
+        let mut files = BTreeMap::new();
+        for names in data_of(&mut test) {
+            for name in names {
+                let path = PathBuf::from(name.as_str().unwrap_or_default());
+                let content = self.content(&path)?;
+                *name = content.digest.as_str().into();
+                files.insert(content.digest.clone(), (content, path));
+            }
+        }
+        if files.len() > SENT_FILES_MAX {
+            return Err(Failure::unsupported(format!(
+                "a data set of {} files is too much to be sent to a node; the most is \
+                 {SENT_FILES_MAX}",
+                files.len()
+            )));
+        }
+        let agent = match self.nodes.remove(node) {
+            Some(agent) => agent,
+            None => probe_same_release(node, KIND).map_err(no_sample)?,
+        };
+        let mut node = Node { agent, deadline };
+        node.send(files.into_values().collect())?;
+        let left = deadline.saturating_duration_since(Instant::now() + MARGIN);
+        if left.is_zero() {
+            let text = "the time of the test was over when its data had been sent";
+            return Err(Failure::new(FailureKind::Timeout, text));
+        }
+        test.insert("timeout_s".into(), left.as_secs_f64().into());
+        match node.ask(&NodeQuestion::Measure(test))? {
+            NodeReply::Sample(sample) => {
+                let read = serde_json::from_value(Value::Object(sample));
+                let sample = read.map_err(|error| node.strange(&format!("no sample: {error}")))?;
+                self.keep(node.agent);
+                Ok(sample)
+            }
+            NodeReply::Failed(failure) => {
+                // It has refused this test, and will take the next.
+                self.keep(node.agent);
+                Err(failure)
+            }
+            _ => Err(node.strange("something else")),
+        }
+    }
+
+    fn keep(&mut self, agent: RemoteProbe) {
+        self.nodes.insert(agent.node().into(), agent);
+    }
+
+    /// What is in a file of this machine.
+    fn content(&mut self, path: &Path) -> Result<FileContent, Failure> {
+        let failed = |error| {
+            let text = format!("{} cannot be read: {error}", path.display());
+            Failure::new(FailureKind::Data, text)
+        };
+        let about = fs::metadata(path).map_err(failed)?;
+        let written = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        let key = (path.to_owned(), about.len(), written);
+        if let Some(known) = self.digests.get(&key) {
+            return Ok(known.clone());
+        }
+        let (digest, bytes) = Digest::of_file(path).map_err(failed)?;
+        let content = FileContent { digest, bytes };
+        self.digests.insert(key, content.clone());
+        Ok(content)
+    }
+}
+
+/// An agent, for the time of one test.
+struct Node {
+    agent: RemoteProbe,
+    deadline: Instant,
+}
+
+impl Node {
+    /// Sends the files that it lacks.
+    fn send(&mut self, files: Vec<(FileContent, PathBuf)>) -> Result<(), Failure> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        let contents = files.iter().map(|(content, _)| content.clone()).collect();
+        let lacking = match self.ask(&NodeQuestion::Lacks(contents))? {
+            NodeReply::Lacks(places) => places,
+            NodeReply::Failed(failure) => return Err(failure),
+            _ => return Err(self.strange("something else")),
+        };
+        for place in lacking {
+            let Some((content, path)) = files.get(place) else {
+                return Err(self.strange("that it lacks what it was not asked for"));
+            };
+            self.send_file(content, path)?;
+        }
+        Ok(())
+    }
+
+    fn send_file(&mut self, content: &FileContent, path: &Path) -> Result<(), Failure> {
+        let failed = |reason: &dyn std::fmt::Display| {
+            let text = format!("{} cannot be read: {reason}", path.display());
+            Failure::new(FailureKind::Data, text)
+        };
+        let mut file = File::open(path).map_err(|error| failed(&error))?;
+        self.taken(&NodeQuestion::File(content.clone()).encode())?;
+        let mut left = content.bytes;
+        let mut part = vec![PART];
+        while left > 0 {
+            part.truncate(1);
+            let limit = left.min(PART_BYTES_MAX as u64);
+            let mut rest = (&mut file).take(limit);
+            let read = rest
+                .read_to_end(&mut part)
+                .map_err(|error| failed(&error))?;
+            if (read as u64) < limit {
+                return Err(failed(&"it is shorter than it was"));
+            }
+            left -= limit;
+            self.taken(&part)?;
+        }
+        Ok(())
+    }
+
+    fn taken(&mut self, question: &[u8]) -> Result<(), Failure> {
+        match self.ask_bytes(question)? {
+            NodeReply::Taken => Ok(()),
+            NodeReply::Failed(failure) => Err(failure),
+            _ => Err(self.strange("something else")),
+        }
+    }
+
+    fn ask(&mut self, question: &NodeQuestion) -> Result<NodeReply, Failure> {
+        self.ask_bytes(&question.encode())
+    }
+
+    fn ask_bytes(&mut self, question: &[u8]) -> Result<NodeReply, Failure> {
+        if question.len() > NodeQuestion::MAX_BYTES {
+            let text = "the test is too long to be sent to a node";
+            return Err(Failure::unsupported(text));
+        }
+        let answer = self.agent.ask(question, self.deadline).map_err(no_sample)?;
+        NodeReply::decode(&answer).map_err(|error| self.strange(&error.to_string()))
+    }
+
+    fn strange(&self, what: &str) -> Failure {
+        let text = format!("agent {} answers {what}", self.agent.node());
+        Failure::new(FailureKind::Lost, text)
+    }
+}
+
+/// What the machine of an agent is, as `nodes/NAME.json` of a run has it.
+///
+/// # Errors
+/// [`Failure`]: there is no such agent, or it does not say.
+pub fn node_environment(name: &str) -> Result<Map<String, Value>, Failure> {
+    let mut node = Node {
+        agent: probe_same_release(name, KIND).map_err(no_sample)?,
+        deadline: Instant::now() + DESCRIBING,
+    };
+    match node.ask(&NodeQuestion::Environment)? {
+        NodeReply::Environment(mut environment) => {
+            environment.insert("name".into(), name.into());
+            Ok(environment)
+        }
+        _ => Err(node.strange("something else")),
+    }
+}

@@ -1,0 +1,146 @@
+"""Boxes whose tests agents measure."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command import Json, agents, manifest, overside, planned, ran, samples, short_box, tiny_box
+from overside.bench import statistics
+
+
+@pytest.fixture
+def dpu0(tmp_path: Path) -> Iterator[None]:
+    """An agent of this machine with keys, and one that measures nothing, `shy`."""
+    data = ["--data-dir", str(tmp_path / "data")]
+    with agents(tmp_path, dpu0=[*data, "--keys"], shy=["--insecure", "--no-probes"]):
+        yield
+
+
+def by_node(run: Path) -> dict[str, list[Json]]:
+    """Samples by the node that measured them."""
+    found: dict[str, list[Json]] = {}
+    for sample in samples(run):
+        found.setdefault(sample.get("node", "local"), []).append(sample)
+    return found
+
+
+@pytest.mark.usefixtures("dpu0")
+def test_one_run_measures_on_two_nodes_and_tells_them_apart(tmp_path: Path) -> None:
+    box = tiny_box(tmp_path)
+    run = ran(box, "--node", "local,dpu0")
+    found = by_node(run)
+    assert set(found) == {"local", "dpu0"}
+    assert len(found["local"]) == len(found["dpu0"]) == 24
+    assert {sample["status"] for sample in samples(run)} == {"ok"}
+    assert {sample["provenance"] for sample in found["dpu0"]} == {"measured"}
+    assert all(sample["cpu"]["dpu_s"] > 0 for sample in found["dpu0"])
+    assert all(sample["cpu"]["host_s"] > 0 for sample in found["local"])
+    # The data were sent once.
+    assert len(list((tmp_path / "data").iterdir())) == 1
+
+    view = statistics.load_run(run)
+    about = view.nodes["dpu0"]
+    assert about["name"] == "dpu0"
+    for topic, name in (("cpu", "model"), ("cpu", "cores"), ("memory", "total_bytes")):
+        assert about[topic][name] == view.environment[topic][name], name
+    assert about["kernel"]["release"] == view.environment["kernel"]["release"]
+    assert about["software"]["libraries"] == view.environment["software"]["libraries"]
+    # A test here is what it is without nodes.
+    ids = {test["id"] for test in planned(box)}
+    assert {test.id for test in view.tests if test.node == "local"} == ids
+    blocks = {test["block"] for test in manifest(run)["tests"] if test["task"] == "compress"}
+    assert len(blocks) == 1, "nodes are compared"
+
+    text = overside("report", run, "--format", "md", "--out", "-", code=0).stdout
+    assert "## By node" in text
+    assert "| Test | Figure | local | dpu0 |" in text
+    page = (run / "report.html").read_text()
+    assert '<th scope="col">dpu0</th>' in page
+    assert "dpu0: Cpu" in page or "dpu0: CPU" in page
+    done = overside("report", run, "--json", code=0)
+    assert json.loads(done.stdout)["nodes"].keys() == {"dpu0"}
+    overside("compare", run, run, code=0)
+    overside("advise", "--run", run, "--json", code=0)
+
+
+@pytest.mark.usefixtures("dpu0")
+def test_node_is_an_axis_of_a_task_and_of_no_other(tmp_path: Path) -> None:
+    memory = {
+        "task": "memory",
+        "parameters": {"node": ["local", "dpu0"], "buffer_size": 4096, "threads": "all"},
+    }
+    hashing = {"task": "hash", "parameters": {"calls": "row", "buffer_size": 64}}
+    run = ran(short_box(tmp_path, memory, hashing))
+    found = by_node(run)
+    assert len(found["local"]) == 2
+    assert len(found["dpu0"]) == 1
+    cores = len(os.sched_getaffinity(0))
+    told = [sample.get("threads") for some in found.values() for sample in some]
+    assert sorted(told, key=str) == sorted([cores, cores, None], key=str)
+    threads = {test.task: test.parameters.get("threads") for test in statistics.load_run(run).tests}
+    assert threads["memory"] == cores
+
+
+@pytest.mark.usefixtures("dpu0")
+def test_a_run_on_an_agent_alone_says_where_it_was(tmp_path: Path) -> None:
+    run = ran(tiny_box(tmp_path, rounds=1), "--node", "dpu0")
+    assert set(by_node(run)) == {"dpu0"}
+    done = overside("report", run, "--format", "md", "--out", "-", code=0)
+    assert "Measured on dpu0" in done.stdout.replace("\\", "")
+
+
+@pytest.mark.usefixtures("dpu0")
+def test_what_cannot_measure_is_the_reason_why_tests_are_skipped(tmp_path: Path) -> None:
+    box = tiny_box(tmp_path, rounds=1)
+    for test in planned(box, "--node", "gone"):
+        assert "is `overside agent` running?" in test["reason"]
+        assert test["node"] == "gone"
+    run = ran(box, "--node", "shy", code=3)
+    for sample in samples(run):
+        assert "--no-probes" in sample["reason"]
+    assert any(warning["kind"] == "node" for warning in manifest(run)["warnings"])
+
+
+@pytest.mark.usefixtures("dpu0")
+def test_nodes_that_there_are_not_are_refused_by_name(tmp_path: Path) -> None:
+    box = tiny_box(tmp_path)
+    done = overside("run", box, "--node", "dpu1", cwd=tmp_path, code=2)
+    assert "no agent is called 'dpu1'" in done.stderr
+    assert "did you mean 'dpu0'" in done.stderr
+    done = overside("run", box, "--set", "compress.node=nobody", cwd=tmp_path, code=2)
+    assert "no agent is called 'nobody'" in done.stderr
+    assert (
+        "threads"
+        in overside("run", box, "--set", "compress.threads=many", cwd=tmp_path, code=2).stderr
+    )
+
+
+@pytest.mark.usefixtures("dpu0")
+def test_what_runs_programs_stays_here(tmp_path: Path) -> None:
+    tasks = [{"task": "partition"}, {"task": "memory", "parameters": {"buffer_size": 4096}}]
+    tests = planned(short_box(tmp_path, *tasks), "--node", "dpu0")
+    reasons = {test["task"]: test.get("reason") for test in tests}
+    assert "on this machine alone" in reasons["partition"]
+    assert reasons["memory"] is None
+
+
+@pytest.mark.usefixtures("dpu0")
+def test_a_box_of_dpbento_runs_on_a_node(tmp_path: Path) -> None:
+    entry = {
+        "benchmark_class": "hashing",
+        "benchmark_items": ["openssl_speed"],
+        "parameters": {"algorithm": "sha256", "bytes": 4096, "multi": -1},
+        "metrics": ["throughput"],
+    }
+    box = tmp_path / "dpbento.json"
+    box.write_text(json.dumps({"benchmarks": [entry]}))
+    short = ("--set", "measure.rounds=1", "--set", "measure.sample_s=0.01")
+    run = ran(box, "--node", "dpu0", "--set", "hash.sample_bytes=1MiB", *short)
+    (sample,) = samples(run)
+    assert sample["status"] == "ok", sample
+    assert sample["node"] == "dpu0"
+    assert sample["threads"] == len(os.sched_getaffinity(0))
