@@ -357,7 +357,9 @@ def short_line(advice: Advice) -> str:
     )
     size = f" at {formatting.size(at.size_bytes)}" if at.size_bytes is not None else ""
     figure = f"{formatting.number(lead.throughput.median)} MB/s ({interval(lead.throughput)})"
-    return f"{advice.group.title}: {lead.label}, {figure}{size}"
+    group = advice.group
+    work = f"{group.title} ({group.detail})" if group.detail else group.title
+    return f"{work}: {lead.label}, {figure}{size}"
 
 
 def ties_words(item: Best) -> str:
