@@ -2,6 +2,10 @@
 
 use crate::{Answer, Metadata, Refusal, Request};
 
+/// Requests of a batch, where an engine says nothing else: so many that what they need is fetched in time, and few
+/// enough to stay in a cache.
+pub const BATCH_REQUESTS: usize = 256;
+
 /// Executes requests: a store in this process, or one behind a link.
 pub trait ProcessingEngine {
     /// Executes a batch in order, as of `now_ms` (milliseconds since 1970; never goes back), and
@@ -51,6 +55,11 @@ pub trait ProcessingEngine {
 
     /// Asks those who have a part of the keys for what [`ProcessingEngine::statistics`] and the like tell.
     fn refresh(&mut self) {}
+
+    /// Requests that are worth to be handed over together, if there are so many.
+    fn batch_requests(&self) -> usize {
+        BATCH_REQUESTS
+    }
 
     /// Into how many parts the keys are divided ([`partition_of`](crate::partition_of)). All keys of a
     /// transaction are in one of them.

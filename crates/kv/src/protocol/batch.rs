@@ -2,10 +2,8 @@
 
 use crate::{KeyHasher, Request};
 
-/// Requests above which no further command is added to a batch.
-pub(super) const BATCH_REQUESTS: usize = 256;
-/// Commands above which none is added: some have no request.
-const BATCH_COMMANDS: usize = 2 * BATCH_REQUESTS;
+/// Requests above which no further command is added to a batch, where nothing else is said.
+pub(super) const BATCH_REQUESTS: usize = crate::engine::BATCH_REQUESTS;
 
 /// Requests that are executed together. `F` says how a reply is made of answers.
 #[derive(Debug)]
@@ -14,6 +12,8 @@ pub(super) struct Batch<'a, F> {
     pub(super) pending: Vec<Pending<F>>,
     pub(super) hasher: &'a KeyHasher,
     pub(super) now_ms: u64,
+    /// Requests above which no further command is added; of commands, some of which have no request, twice as many.
+    pub(super) most: usize,
 }
 
 /// A command whose requests are in the batch.
@@ -46,13 +46,14 @@ impl<'a, F> Batch<'a, F> {
             pending: Vec::new(),
             hasher,
             now_ms,
+            most: BATCH_REQUESTS,
         }
     }
 
     /// Whether another command may be added.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
-        self.requests.len() < BATCH_REQUESTS && self.pending.len() < BATCH_COMMANDS
+        self.requests.len() < self.most && self.pending.len() < 2 * self.most
     }
 
     /// Adds a command of connection `connection` that ends at `end`, whose requests are those from

@@ -1,6 +1,6 @@
 //! Executes the commands of connections in batches, whatever they speak.
 
-use super::batch::{BATCH_REQUESTS, Batch, Pending, Stop, recycle};
+use super::batch::{Batch, Pending, Stop, recycle};
 use super::{OUTPUT_MAX_BYTES, OUTPUT_PAUSE_BYTES, Ready, ServerContext, Session, timing};
 use crate::stages::Stage;
 use crate::{Answer, KeyHasher, Request};
@@ -95,6 +95,9 @@ impl<S: Syntax> Executor<S> {
         let mut batch = Batch::new(hasher, server.now_ms());
         batch.requests = recycle(std::mem::take(&mut self.requests));
         batch.pending = recycle(std::mem::take(&mut self.pending));
+        if !server.sends_early() {
+            batch.most = server.engine().batch_requests();
+        }
         self.active.clear();
         self.active.extend(0..ready.len() as u32);
         let room = server.output_room_bytes();
@@ -174,7 +177,7 @@ impl<S: Syntax> Executor<S> {
         let mut pending = batch.pending.as_slice();
         let mut total = 0;
         while !pending.is_empty() && total < OUTPUT_PAUSE_BYTES {
-            let max = (OUTPUT_PAUSE_BYTES / (self.reply_bytes + 1)).clamp(1, BATCH_REQUESTS);
+            let max = (OUTPUT_PAUSE_BYTES / (self.reply_bytes + 1)).clamp(1, batch.most);
             let (commands, count) = front(pending, max);
             let mut replies = Replies::<S> {
                 writer: S::writer(server, batch.now_ms),

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use overside_base::Random;
+use overside_kv::engine::BATCH_REQUESTS;
 use overside_kv::protocol::Ready;
 use overside_kv::{Answer, ProcessingEngine, Request, forward_to};
 
@@ -12,10 +13,12 @@ use crate::resp_client::{Bench, Client, command};
 
 const CLIENTS: usize = 12;
 
-/// An engine that counts batches.
+/// An engine that wants so many requests together, and counts batches.
 struct Counting {
     engine: Oracle,
+    wants: usize,
     batches: Rc<Cell<usize>>,
+    longest: Rc<Cell<usize>>,
 }
 
 impl ProcessingEngine for Counting {
@@ -28,16 +31,32 @@ impl ProcessingEngine for Counting {
         answers: &mut dyn FnMut(usize, Answer<'_>),
     ) {
         self.batches.set(self.batches.get() + 1);
+        self.longest.set(self.longest.get().max(batch.len()));
         self.engine.execute(batch, now_ms, answers);
+    }
+
+    fn batch_requests(&self) -> usize {
+        self.wants
     }
 }
 
-/// What every client hears, and the most batches that were parsed before replies left.
-fn simulate(seed: u64, sends_early: bool) -> (Vec<Vec<u8>>, usize) {
-    let batches = Rc::new(Cell::new(0));
+/// Of commands, those that become requests alone; and with one that is executed by itself.
+const REQUESTS: u64 = 3;
+const ALL: u64 = 4;
+
+/// What every client hears, the most batches that were parsed before replies left, and the longest of all.
+fn simulate(
+    seed: u64,
+    kinds: u64,
+    sends_early: bool,
+    wants: usize,
+) -> (Vec<Vec<u8>>, usize, usize) {
+    let (batches, longest) = <(Rc<Cell<usize>>, Rc<Cell<usize>>)>::default();
     let mut bench = Bench::with(Box::new(Counting {
         engine: Oracle::default(),
+        wants,
         batches: Rc::clone(&batches),
+        longest: Rc::clone(&longest),
     }));
     bench.server.sends_early = sends_early;
     let mut random = Random::new(seed);
@@ -50,11 +69,11 @@ fn simulate(seed: u64, sends_early: bool) -> (Vec<Vec<u8>>, usize) {
             let count = if turn < 30 { random.below(150) } else { 0 };
             for _ in 0..count {
                 let key = format!("{number}:{}", random.below(9));
-                let bytes = match random.below(4) {
+                let bytes = match random.below(kinds) {
                     0 => command(&["SET", &key, &random.below(99).to_string()]),
                     1 => command(&["INCR", &key]),
-                    2 => command(&["PING"]),
-                    _ => command(&["GET", &key]),
+                    2 => command(&["GET", &key]),
+                    _ => command(&["PING"]),
                 };
                 client.input.extend_from_slice(&bytes);
             }
@@ -88,16 +107,29 @@ fn simulate(seed: u64, sends_early: bool) -> (Vec<Vec<u8>>, usize) {
             "seed {seed}"
         );
     }
-    (heard, most)
+    (heard, most, longest.get())
 }
 
 #[test]
 fn early_no_reply_waits_until_a_later_batch_is_parsed() {
     for seed in 0..20 {
-        let (late, batches) = simulate(seed, false);
+        let (late, batches, _) = simulate(seed, ALL, false, BATCH_REQUESTS);
         assert!(batches > 1, "seed {seed}: there is nothing to wait for");
-        let (early, batches) = simulate(seed, true);
+        let (early, batches, _) = simulate(seed, ALL, true, 4 * BATCH_REQUESTS);
         assert_eq!(batches, 1, "seed {seed}");
         assert!(early == late, "seed {seed}: other replies");
+    }
+}
+
+#[test]
+fn an_engine_gets_as_many_requests_together_as_it_wants_unless_replies_leave_early() {
+    for seed in 0..5 {
+        let (few, _, longest) = simulate(seed, REQUESTS, false, BATCH_REQUESTS);
+        assert!(longest <= BATCH_REQUESTS, "seed {seed}: {longest}");
+        let (many, _, longest) = simulate(seed, REQUESTS, false, 4 * BATCH_REQUESTS);
+        assert!(longest > BATCH_REQUESTS, "seed {seed}: {longest}");
+        assert!(few == many, "seed {seed}: other replies");
+        let (_, _, longest) = simulate(seed, REQUESTS, true, 4 * BATCH_REQUESTS);
+        assert!(longest <= BATCH_REQUESTS, "seed {seed}: {longest}");
     }
 }

@@ -1,9 +1,13 @@
 //! The contract of a processing engine: waits for each answer.
 
 use super::RemoteEngine;
+use crate::engine;
 use crate::{
     Answer, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics, Transaction,
 };
+
+/// Requests of a batch: many messages.
+const BATCH_REQUESTS: usize = 1024;
 
 impl RemoteEngine {
     /// Polls until there is an answer.
@@ -64,6 +68,15 @@ impl ProcessingEngine for RemoteEngine {
 
     fn statistics(&self) -> Statistics {
         self.statistics
+    }
+
+    /// The other side executes a message while the answers to those before are looked at, and sleeps between batches,
+    /// which costs it as much as two messages do.
+    fn batch_requests(&self) -> usize {
+        match self.overlaps {
+            true => BATCH_REQUESTS,
+            false => engine::BATCH_REQUESTS,
+        }
     }
 
     fn refresh(&mut self) {
