@@ -110,7 +110,10 @@ impl Delivery<'_> {
             };
             cursor = queued.position + 1;
             let batch = &queued.batch;
-            if wanted.partition.is_some_and(|one| batch.partition != Some(one)) {
+            if wanted
+                .partition
+                .is_some_and(|one| batch.partition != Some(one))
+            {
                 self.in_flight.left_out(&queued);
                 self.release(Vec::new());
                 continue;
