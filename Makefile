@@ -96,7 +96,7 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(BIN)/python benches/harness.py
 	$(BIN)/pip install --quiet --disable-pip-version-check -r benches/requirements.txt
 	$(CARGO) bench --locked -p overside-flow --bench partition --bench pipeline
-	$(CARGO) bench --locked -p overside-flow-service --bench slowed
+	$(CARGO) bench --locked -p overside-flow-service --bench slowed --bench ingest
 	$(BIN)/python benches/partition.py
 	$(CARGO) run --locked --release --manifest-path benches/peers/Cargo.toml # DataFusion takes 18 CPU minutes to build
 	$(BIN)/python benches/compression.py

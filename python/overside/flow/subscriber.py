@@ -72,14 +72,14 @@ def subscribe(
         uri: `grpc://HOST:PORT/OUTPUT`, or `grpc+tls://...`.
         partition: The only partition that is wanted.
         follow: Wait for more once everything has come.
-        reconnect_s: How long a lost connection is tried again, in seconds.
+        reconnect_s: How long a service that was lost, or ended, is tried again, in seconds.
         password: The service's password, if it has one.
         tls_keys: A directory with `ca.pem`, and with `host.pem` and `host.key` if the service
             requires a certificate.
         tls_name: The name in the service's certificate.
 
     Returns:
-        Batches, until the service ends or, without `follow`, everything has been acknowledged.
+        Batches; without `follow` they end when all are acknowledged.
 
     Raises:
         ImportError: pyarrow is missing.
@@ -93,18 +93,19 @@ def subscribe(
         wanted["partition"] = partition
     command = fl.FlightDescriptor.for_command(json.dumps(wanted).encode())
     connection.check()
-    return _reconnecting(connection, command, reconnect_s)
+    return _reconnecting(connection, command, reconnect_s, follow=follow)
 
 
 def _reconnecting(
-    connection: Connection, command: fl.FlightDescriptor, reconnect_s: float
+    connection: Connection, command: fl.FlightDescriptor, reconnect_s: float, *, follow: bool
 ) -> Iterator[SubscribedBatch]:
-    """The batches of one stream after the other, until one ends in order."""
+    """The batches of one stream after the other. A service that ends may be started again."""
     done = _Done()
     while True:
         try:
             yield from _stream(connection, command, done)
-            return
+            if not follow:
+                return
         except _LOST as error:
             _LOG.info("the connection was lost, and is tried again: %s", error)
         _wait(connection, reconnect_s)

@@ -7,6 +7,8 @@
 //!    with nothing that would keep it busy for longer than the host needs for all that waits (list
 //!    scheduling, as between the CPU and a device). So the node never rests while it is of use. One
 //!    that is too slow for that gets a batch now and then all the same, so how fast it is stays known.
+//!    It gets the batch that the host would come to when the node is done with it, not the oldest one: results leave in
+//!    order, and behind a batch that is late everything waits.
 //! 3. When the node's rate exceeds what comes by a margin, for the hold time, the stage goes down to the
 //!    node again. Each time that this turns out wrong within a few hold times, the next one comes
 //!    after twice the time.
@@ -146,6 +148,20 @@ impl AdaptivePlacement {
         !self.is_shared() || self.is_worth(backlog) || self.is_probe_due(backlog, now)
     }
 
+    /// The bytes that wait before the batch that the node should take: what the host does until the node is done
+    /// with it.
+    pub(super) fn bytes_before(&self, backlog: &Backlog) -> u64 {
+        let Some((node, host)) = self
+            .node_rate
+            .zip(self.host_rate)
+            .filter(|_| self.is_shared())
+        else {
+            return 0;
+        };
+        let until_s = (backlog.node_bytes + backlog.next_bytes) as f64 / node;
+        (until_s * host) as u64
+    }
+
     /// The node took a batch.
     pub(super) fn node_took(&mut self, now: Instant) {
         self.last_node = now;
@@ -208,6 +224,7 @@ mod tests {
     fn pushed_back(begin: Instant) -> AdaptivePlacement {
         let mut adaptive = AdaptivePlacement::new(50 * MS, begin);
         assert_eq!(adaptive.waited(50 * MS, begin), None);
+        assert_eq!(adaptive.bytes_before(&backlog(9, 1)), 0);
         assert_eq!(adaptive.waited(51 * MS, begin), Some(Move::Back(51 * MS)));
         assert!(adaptive.is_shared());
         adaptive
@@ -271,6 +288,9 @@ mod tests {
         let takes = |waiting, has| adaptive.node_may_take(&backlog(waiting, has), begin);
         // One batch takes it as long as the host needs for four.
         assert!(!takes(3, 0) && takes(5, 0) && !takes(5, 1) && takes(9, 1));
+        // The host has done four by then, and eight if the node has one already.
+        let before = |has| adaptive.bytes_before(&backlog(9, has)) / BATCH;
+        assert_eq!((before(0), before(1)), (4, 8));
         // Not beyond the bound, however much waits.
         assert!(!takes(1000, 2));
         // Now and then one, to see how fast it is.

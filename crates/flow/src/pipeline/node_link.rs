@@ -91,6 +91,12 @@ impl NodeLink {
         has_room && adaptive.is_none_or(|adaptive| adaptive.node_may_take(backlog, now))
     }
 
+    /// The bytes that wait before the batch that the node should take.
+    pub(super) fn bytes_before(&self, backlog: &Backlog) -> u64 {
+        let adaptive = self.adaptive.as_ref();
+        adaptive.map_or(0, |adaptive| adaptive.bytes_before(backlog))
+    }
+
     /// Whether it is time to open the stage on the node.
     pub(super) fn wants_to_open(&mut self, now: Instant) -> bool {
         if self.session.is_some() || self.is_opening {

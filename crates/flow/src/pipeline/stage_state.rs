@@ -176,7 +176,7 @@ impl StageState {
         if self.host_queue.front() == Some(&number) {
             self.host_queue.pop_front();
         } else if self.node_queue.front() == Some(&number) {
-            self.pop_node_queue();
+            self.remove_from_node_queue(0);
         }
         let slot = self.slot(number)?;
         slot.is_on_host = true;
@@ -224,9 +224,13 @@ impl StageState {
         Some((number, slot.entered, slot.bytes))
     }
 
-    /// Hands the batch that [`StageState::next_for_node`] named to the node.
+    /// Hands a batch that waits to the node: the first, or a later one if the host shares the work.
     pub(super) fn begin_on_node(&mut self, now: Instant) -> Option<(u64, Vec<Piece>)> {
-        let number = self.pop_node_queue()?;
+        let before = self.link.as_ref()?.bytes_before(&self.backlog());
+        let last = self.node_queue.len().checked_sub(1)?;
+        let mean = self.node_queue_bytes / self.node_queue.len() as u64;
+        let index = usize::try_from(before / mean.max(1)).unwrap_or(last);
+        let number = self.remove_from_node_queue(index.min(last))?;
         let slot = self.slot(number)?;
         slot.is_on_node = true;
         let (pieces, bytes, entered) = (slot.pieces.clone(), slot.bytes, slot.entered);
@@ -235,8 +239,8 @@ impl StageState {
         Some((number, pieces))
     }
 
-    fn pop_node_queue(&mut self) -> Option<u64> {
-        let number = self.node_queue.pop_front()?;
+    fn remove_from_node_queue(&mut self, index: usize) -> Option<u64> {
+        let number = self.node_queue.remove(index)?;
         let bytes = self.slot(number).map_or(0, |slot| slot.bytes);
         self.node_queue_bytes -= bytes;
         Some(number)
