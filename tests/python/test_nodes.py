@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command import Json, agents, manifest, overside, planned, ran, samples, short_box, tiny_box
 from overside.bench import statistics
+from overside.fleet import merge
+from overside.fleet.merge import NodeResult
 
 
 @pytest.fixture
@@ -149,3 +152,19 @@ def test_a_box_of_dpbento_runs_on_a_node(tmp_path: Path) -> None:
     assert sample["status"] == "ok", sample
     assert sample["node"] == "dpu0"
     assert sample["threads"] == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.usefixtures("dpu0")
+def test_agents_of_machines_of_a_cluster_are_told_apart(tmp_path: Path) -> None:
+    run = ran(tiny_box(tmp_path, rounds=1), "--node", "local,dpu0")
+    about = manifest(run)
+    results = [NodeResult(name, {}, 0) for name in ("a", "b")]
+    keys = ("version", "command", "box", "box_path", "box_digest", "seed")
+    with merge.begin(tmp_path, "two", {key: about[key] for key in keys}) as begun:
+        for result in results:
+            shutil.copytree(run, begun.path / merge.RUNS / result.node)
+        merge.merge(begun, about["box"], results)
+    view = statistics.load_run(begun.path)
+    assert {test.node for test in view.tests} == {"a", "b", "a.dpu0", "b.dpu0"}
+    assert {sample["node"] for sample in samples(begun.path)} == view.nodes.keys()
+    assert len({test.id for test in view.tests}) == len(view.tests)
