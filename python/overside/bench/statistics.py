@@ -156,7 +156,9 @@ class RunView:
         return "fleet" in self.manifest
 
     def here(self) -> RunView:
-        """The same without what other nodes measured."""
+        """The same without what other nodes measured; of a merged run all."""
+        if self.is_merged:
+            return self
         own = [test for test in self.tests if test.node == LOCAL]
         return replace(self, tests=own, nodes={})
 

@@ -16,7 +16,7 @@ from overside.bench import statistics, store
 from overside.bench.plan import test_id
 from overside.bench.store import RunStore
 from overside.errors import Exit, UserError
-from overside.tasks.common import Json
+from overside.tasks.common import LOCAL, Json
 
 #: Of a merged run: where those of the machines are.
 RUNS = "runs"
@@ -100,17 +100,23 @@ def _add(into: RunStore, path: Path, node: str) -> Json:
     """Adds a machine's run to the merged one; its manifest. Raises `UserError` if it is damaged."""
     one = store.read_manifest(path)
     store.check_manifest(path, one, needed=True)
-    ids = {}
+    ids, nodes = {}, {}
     tests = []
     block = 1 + max((test["block"] for test in into.manifest["tests"]), default=-1)
     for test in one["tests"]:
-        parameters = {"node": node} | test["parameters"]
-        ids[test["id"]] = test_id(test["task"], parameters)
-        changed = {"id": ids[test["id"]], "parameters": parameters, "node": node}
+        # An agent that measured for a machine is another one than that of another machine.
+        agent = test.get("node", LOCAL)
+        where = node if agent == LOCAL else f"{node}.{agent}"
+        parameters = {"node": where} | test["parameters"]
+        if agent != LOCAL:
+            parameters["node"] = where
+        ids[test["id"]], nodes[test["id"]] = test_id(test["task"], parameters), where
+        changed = {"id": ids[test["id"]], "parameters": parameters, "node": where}
         tests.append(test | changed | {"block": block + test["block"]})
     for sample in store.read_samples(path):
         if sample["test"] in ids:
-            into.append(sample | {"test": ids[sample["test"]], "node": node})
+            own = {"test": ids[sample["test"]], "node": nodes[sample["test"]]}
+            into.append(sample | own)
     into.manifest["tests"] += tests
     for name, metric in one["metrics"].items():
         into.manifest["metrics"].setdefault(name, metric)
@@ -122,6 +128,8 @@ def _add(into: RunStore, path: Path, node: str) -> Json:
         message = f"{node}: {warning.get('message', '')}"
         into.manifest["warnings"].append(warning | {"message": message})
     into.write_node(node, store.read_environment(path) | {"name": node})
+    for agent, about in store.read_nodes(path).items():
+        into.write_node(f"{node}.{agent}", about)
     if (path / "logs").is_dir():
         shutil.copytree(path / "logs", into.path / "logs" / node, dirs_exist_ok=True)
     return one

@@ -97,9 +97,9 @@ class Advice:
 
 
 def advise(view: RunView) -> list[Advice]:
-    """The advice of a run, in the order of its tests."""
+    """The advice of a run on this machine, in the order of its tests."""
     out = []
-    for group in groups.groups(view):
+    for group in groups.groups(view.here()):
         if not presentation(group.task)["advised"]:
             continue
         tests = [

@@ -63,7 +63,10 @@ def _row(view: RunView, nodes: Sequence[str], tests: dict[str, TestSummary], sam
         formatting.size(size) if size else "",
         view_model.parameters(rest),
     )
-    metric = one.asked[0] if one.asked else ""
+    # The one that decides, unless tests of that kind have none of it.
+    there = [name for test in tests.values() for name in (*test.asked, *test.metrics)]
+    known = (name for name in there if any(name in test.metrics for test in tests.values()))
+    metric = next(known, one.asked[0] if one.asked else "")
     unit = view_model.metric_unit(view, metric).strip()
     name = formatting.clean(metric.replace("_", " "), 60)
     return NodeRow(

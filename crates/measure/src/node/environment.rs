@@ -39,6 +39,26 @@ const FLAGS: &[&str] = &[
     "sve2",
 ];
 
+/// Options of the kernel's command line that change timing; the others are nobody's business.
+const BOOT_OPTIONS: &[&str] = &[
+    "isolcpus",
+    "nohz_full",
+    "rcu_nocbs",
+    "mitigations",
+    "intel_pstate",
+    "amd_pstate",
+    "processor.max_cstate",
+    "intel_idle.max_cstate",
+    "idle",
+    "nosmt",
+    "hugepages",
+    "hugepagesz",
+    "default_hugepagesz",
+    "iommu",
+    "intel_iommu",
+    "amd_iommu",
+];
+
 type Found = Result<Value, String>;
 
 /// The machine that this process runs on, as `nodes/NAME.json` of a run has it.
@@ -49,6 +69,7 @@ pub fn environment() -> Map<String, Value> {
         "cpu": cpu(),
         "memory": memory(),
         "kernel": kernel(),
+        "limits": limits(),
         "software": software(),
         "load_before": load(),
     });
@@ -123,6 +144,8 @@ fn cpu() -> Value {
             "frequency_max_khz",
             number(frequency.join("scaling_max_freq")),
         ),
+        ("turbo", turbo()),
+        ("mitigations", mitigations()),
         (
             "isolated",
             text(cpu.join("isolated")).map(|text| list(&text).into()),
@@ -188,8 +211,78 @@ fn kernel() -> Value {
                 .map(Into::into),
         ),
         ("aslr", number("/proc/sys/kernel/randomize_va_space")),
+        (
+            "boot_options",
+            text("/proc/cmdline").map(|text| boot_options(&text).into()),
+        ),
         ("distribution", distribution),
     ])
+}
+
+/// Of control groups.
+fn limits() -> Value {
+    topic([
+        (
+            "cpu_quota_cores",
+            least("cpu", cpu_quota).map(|limit| limit.map_or("none".into(), Into::into)),
+        ),
+        (
+            "memory_limit_bytes",
+            least("memory", memory_limit)
+                .map(|limit| limit.map_or("none".into(), |bytes| (bytes as u64).into())),
+        ),
+    ])
+}
+
+fn cpu_quota(group: &Path) -> Option<f64> {
+    let (limit, period) = match text(group.join("cpu.max")) {
+        Ok(both) => {
+            let (limit, period) = both.split_once(' ')?;
+            (limit.parse::<f64>().ok()?, period.parse::<f64>().ok()?)
+        }
+        Err(_) => {
+            let figure = |name: &str| text(group.join(name)).ok()?.parse::<f64>().ok();
+            (figure("cpu.cfs_quota_us")?, figure("cpu.cfs_period_us")?)
+        }
+    };
+    (limit > 0.0 && period > 0.0).then(|| limit / period)
+}
+
+fn memory_limit(group: &Path) -> Option<f64> {
+    let limit = text(group.join("memory.max"))
+        .or_else(|_| text(group.join("memory.limit_in_bytes")))
+        .ok()?;
+    // Close to 2^63 is how the older interface says that there is none.
+    limit
+        .parse::<f64>()
+        .ok()
+        .filter(|bytes| *bytes < 2_f64.powi(60))
+}
+
+/// The least limit from this process's group in a controller's tree, or in the unified one, up to
+/// the root; a group that does not say has none.
+fn least(controller: &str, read: impl Fn(&Path) -> Option<f64>) -> Result<Option<f64>, String> {
+    let groups = text("/proc/self/cgroup")?;
+    let of_tree = |line: &str| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (names, path) = (parts.next()?, parts.next()?);
+        let path = path.trim_start_matches('/');
+        let root = Path::new("/sys/fs/cgroup");
+        let is_own = names.split(',').any(|name| name == controller);
+        match is_own {
+            true => Some((0, root.join(controller).join(path))),
+            false => names.is_empty().then(|| (1, root.join(path))),
+        }
+    };
+    let own = groups
+        .lines()
+        .filter_map(of_tree)
+        .min()
+        .ok_or_else(unsaid)?
+        .1;
+    let groups = own.ancestors();
+    let groups = groups.take_while(|group| group.starts_with("/sys/fs/cgroup"));
+    Ok(groups.filter_map(read).reduce(f64::min))
 }
 
 /// The release, and the libraries that can be measured.
@@ -339,6 +432,35 @@ fn caches(directory: &Path) -> Found {
         }));
     }
     Ok(found.into())
+}
+
+fn turbo() -> Found {
+    let cpu = Path::new(CPU);
+    let no_turbo = text(cpu.join("intel_pstate/no_turbo")).map(|text| (text == "0").into());
+    no_turbo.or_else(|_| text(cpu.join("cpufreq/boost")).map(|text| (text == "1").into()))
+}
+
+/// What is mitigated or vulnerable; what does not affect this machine is left out.
+fn mitigations() -> Found {
+    let directory = Path::new(CPU).join("vulnerabilities");
+    let entries =
+        fs::read_dir(&directory).map_err(|_| format!("{} does not exist", directory.display()))?;
+    let mut found = BTreeMap::new();
+    for entry in entries.flatten() {
+        let state = text(entry.path())?;
+        if state != "Not affected" {
+            found.insert(entry.file_name().to_string_lossy().into_owned(), state);
+        }
+    }
+    Ok(json!(found))
+}
+
+fn boot_options(line: &str) -> Vec<&str> {
+    let name = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
+    let options = line.split(' ');
+    options
+        .filter(|option| BOOT_OPTIONS.contains(&name(option).as_str()))
+        .collect()
 }
 
 fn chosen(text: &str) -> String {

@@ -81,6 +81,7 @@ impl Relay {
                 Ok(sample)
             }
             NodeReply::Failed(failure) => {
+                let failure = node.refused(failure);
                 // It has refused this test, and will take the next.
                 self.keep(node.agent);
                 Err(failure)
@@ -127,7 +128,7 @@ impl Node {
         let contents = files.iter().map(|(content, _)| content.clone()).collect();
         let lacking = match self.ask(&NodeQuestion::Lacks(contents))? {
             NodeReply::Lacks(places) => places,
-            NodeReply::Failed(failure) => return Err(failure),
+            NodeReply::Failed(failure) => return Err(self.refused(failure)),
             _ => return Err(self.strange("something else")),
         };
         for place in lacking {
@@ -167,7 +168,7 @@ impl Node {
     fn taken(&mut self, question: &[u8]) -> Result<(), Failure> {
         match self.ask_bytes(question)? {
             NodeReply::Taken => Ok(()),
-            NodeReply::Failed(failure) => Err(failure),
+            NodeReply::Failed(failure) => Err(self.refused(failure)),
             _ => Err(self.strange("something else")),
         }
     }
@@ -183,6 +184,12 @@ impl Node {
         }
         let answer = self.agent.ask(question, self.deadline).map_err(no_sample)?;
         NodeReply::decode(&answer).map_err(|error| self.strange(&error.to_string()))
+    }
+
+    /// What the agent says went wrong, with its name.
+    fn refused(&self, failure: Failure) -> Failure {
+        let message = format!("{}: {}", self.agent.node(), failure.message);
+        Failure { message, ..failure }
     }
 
     fn strange(&self, what: &str) -> Failure {

@@ -447,7 +447,7 @@ fn a_disk_that_is_full_is_a_failed_sample_and_the_agent_goes_on() {
     let large = data(&user, "large", 2 << 20);
     let (kind, message) = worker.failed(&compress("dpu0", &large));
     assert_eq!(kind, FailureKind::Data);
-    assert_contains(message, "cannot be written");
+    assert_contains(message, "dpu0: data cannot be written");
     assert_eq!(kept(&user).len(), 0);
     let small = data(&user, "small", 512 << 10);
     let sample = worker.measure(&compress("dpu0", &small));

@@ -28,5 +28,6 @@ def core() -> list[Json]:
 
 
 def comparisons(view: RunView, facts: Sequence[Json]) -> list[Comparison]:
-    """Whatever of a run others have published figures of."""
+    """Whatever of a run on this machine others have published figures of."""
+    view = view.here()
     return jobs.comparisons(view, facts) + loops.comparisons(view, facts)
