@@ -10,7 +10,8 @@
 //!    It gets the batch that the host would come to when the node is done with it, not the oldest one: results leave in
 //!    order, and behind a batch that is late everything waits.
 //! 3. When the node's rate exceeds what comes by a margin, for the hold time, the stage goes down to the
-//!    node again. Each time that this turns out wrong within a few hold times, the next one comes
+//!    node again. Not to one that is slower than the host while this stage is what holds the stream up:
+//!    then little comes because of that. Each time that this turns out wrong within a few hold times, the next one comes
 //!    after twice the time.
 
 use std::time::{Duration, Instant};
@@ -43,6 +44,9 @@ pub(super) struct AdaptivePlacement {
     host_rate: Option<f64>,
     /// Bytes that came since then.
     arrived: (Instant, u64),
+    /// How often it was looked since then, and how often the stream waited for this stage.
+    looked: u32,
+    holding_up: u32,
     last_node: Instant,
 }
 
@@ -59,6 +63,13 @@ pub(super) struct Backlog {
     pub node_batches: usize,
     /// Bytes that the host works on.
     pub host_bytes: u64,
+}
+
+impl Backlog {
+    /// Whether there is anything that is not done.
+    fn is_busy(&self) -> bool {
+        self.waiting_bytes + self.node_bytes + self.host_bytes > 0
+    }
 }
 
 /// That a stage moved, and why.
@@ -80,6 +91,8 @@ impl AdaptivePlacement {
             node_rate: None,
             host_rate: None,
             arrived: (now, 0),
+            looked: 0,
+            holding_up: 0,
             last_node: now,
         }
     }
@@ -120,20 +133,28 @@ impl AdaptivePlacement {
         };
         self.shared_since = Some(now);
         self.arrived = (now, 0);
+        (self.looked, self.holding_up) = (0, 0);
         Some(Move::Back(delay))
     }
 
-    /// Looks whether the node would keep up alone.
-    pub(super) fn tick(&mut self, backlog: &Backlog, now: Instant) -> Option<Move> {
+    /// Looks whether the node would keep up alone. `is_full`: the stream takes no more batches now.
+    pub(super) fn tick(&mut self, backlog: &Backlog, is_full: bool, now: Instant) -> Option<Move> {
         let since = self.shared_since?;
+        self.looked += 1;
+        self.holding_up += u32::from(is_full && backlog.is_busy());
         let (begun, bytes) = self.arrived;
         let passed = now.saturating_duration_since(begun);
         if now.saturating_duration_since(since) < self.hold || passed < HOLD {
             return None;
         }
         self.arrived = (now, 0);
+        let is_holding_up = 2 * self.holding_up >= self.looked;
+        (self.looked, self.holding_up) = (0, 0);
         let arriving = bytes as f64 / passed.as_secs_f64();
         let node = self.node_rate?;
+        if is_holding_up && self.host_rate.is_none_or(|host| node < host) {
+            return None;
+        }
         let backlog_s = (backlog.waiting_bytes + backlog.node_bytes) as f64 / node;
         if node < MARGIN * arriving || backlog_s > self.delay_max.as_secs_f64() / 2.0 {
             return None;
@@ -238,10 +259,10 @@ mod tests {
         adaptive.node_did(BATCH, 10 * MS);
         (0..10).for_each(|_| adaptive.arrived(BATCH));
         let at = |ms: u32| begin + ms * MS;
-        assert_eq!(adaptive.tick(&backlog(0, 0), at(500)), None);
+        assert_eq!(adaptive.tick(&backlog(0, 0), false, at(500)), None);
         // It went back at once after it began, so twice as long as usual has to pass.
-        assert_eq!(adaptive.tick(&backlog(0, 0), at(1500)), None);
-        let moved = adaptive.tick(&backlog(0, 0), at(2000));
+        assert_eq!(adaptive.tick(&backlog(0, 0), false, at(1500)), None);
+        let moved = adaptive.tick(&backlog(0, 0), false, at(2000));
         assert!(matches!(moved, Some(Move::Down { .. })), "{moved:?}");
         assert!(!adaptive.is_shared());
     }
@@ -254,10 +275,27 @@ mod tests {
         for second in 1..100 {
             (0..10).for_each(|_| adaptive.arrived(BATCH));
             assert_eq!(
-                adaptive.tick(&backlog(0, 0), begin + second * 1000 * MS),
+                adaptive.tick(&backlog(0, 0), false, begin + second * 1000 * MS),
                 None
             );
         }
+    }
+
+    #[test]
+    fn a_node_that_is_slower_than_the_host_does_not_while_the_stream_waits_for_the_stage() {
+        let begin = Instant::now();
+        let mut adaptive = pushed_back(begin);
+        // Little comes, but only because the stream is full.
+        adaptive.host_did(BATCH, MS, 1);
+        adaptive.node_did(BATCH, 10 * MS);
+        for second in 1..100 {
+            let now = begin + second * 1000 * MS;
+            assert_eq!(adaptive.tick(&backlog(0, 1), true, now), None);
+        }
+        // Another stage is what it waits for.
+        let now = begin + 101_000 * MS;
+        let moved = adaptive.tick(&backlog(0, 0), true, now);
+        assert!(matches!(moved, Some(Move::Down { .. })), "{moved:?}");
     }
 
     #[test]
@@ -270,7 +308,7 @@ mod tests {
             adaptive.node_did(BATCH, MS);
             while adaptive.is_shared() {
                 now += 100 * MS;
-                adaptive.tick(&backlog(0, 0), now);
+                adaptive.tick(&backlog(0, 0), false, now);
             }
             holds.push((now - since).as_secs());
             assert!(adaptive.waited(60 * MS, now + 100 * MS).is_some());

@@ -318,6 +318,7 @@ impl StreamState {
         if self.is_failed {
             return watched;
         }
+        let is_full = !self.has_room(self.bytes_in / self.batches.max(1));
         let Some(stage) = self.stages.get_mut(index) else {
             return watched;
         };
@@ -329,7 +330,7 @@ impl StreamState {
         let moved = link.adaptive().and_then(|adaptive| {
             let delay = waiting.map(|(_, since, _)| now.saturating_duration_since(since));
             let back = delay.and_then(|delay| adaptive.waited(delay, now));
-            back.or_else(|| adaptive.tick(&backlog, now))
+            back.or_else(|| adaptive.tick(&backlog, is_full, now))
         });
         let opening = link.opening;
         let timeout = link.is_silent(now).then(|| link.timeout());
