@@ -88,7 +88,8 @@ impl<'a> Case<'a> {
             Operation::Decompress(_) | Operation::Copy => plain.len(),
             Operation::Match(MatchKind::Bitmap) => records(&plain).div_ceil(8),
             Operation::Match(MatchKind::Groups) => {
-                match_groups_bytes_max(&config.patterns, plain.len() as u64) as usize
+                let most = match_groups_bytes_max(&config.patterns, plain.len() as u64);
+                run(config.clone(), &plain, most as usize).0.len()
             }
             Operation::Match(MatchKind::Search | MatchKind::Count) => 0,
             Operation::Hash(algorithm) => algorithm.digest_len(),
