@@ -60,14 +60,14 @@ SIZES_MAX = 16
 CAUTIONS_MAX = 3
 
 ABOUT = {
-    "measured": "On this machine’s devices, with a real clock.",
+    "measured": "On the machine’s devices, with a real clock.",
     "emulated": "Real bytes, released at modelled times. Not a measurement of a card; not to be "
     "compared with the charts above.",
 }
 
 
 SWEEP_ABOUT = {
-    "measured": "Both sides on this machine’s devices, with a real clock.",
+    "measured": "Both sides on the machine’s devices, with a real clock.",
     "emulated": "The CPU’s chunks were really computed here; the device’s are real bytes, "
     "released at modelled times. Not a measurement of a card, and not to be compared with "
     "measured figures.",
