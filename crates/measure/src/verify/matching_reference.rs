@@ -19,13 +19,13 @@ pub(super) fn results(
     patterns: &[String],
     sources: &Buffers,
 ) -> Result<ReferenceResults, Failure> {
-    let reference = Reference::new(patterns).map_err(|error| {
+    let reference = Reference::new(kind, patterns).map_err(|error| {
         Failure::new(
             FailureKind::Internal,
             format!("nothing to compare with: {error}"),
         )
     })?;
-    let all = sources.iter().map(|source| reference.answer(kind, source));
+    let all = sources.iter().map(|source| reference.answer(source));
     Ok(ReferenceResults {
         method: "compared with the answer of Rust's regex, record by record, for the patterns as \
                  they were written"
@@ -36,12 +36,14 @@ pub(super) fn results(
 
 /// Patterns as they were written.
 struct Reference {
+    kind: MatchKind,
     any: RegexSet,
+    /// Only where groups are asked for.
     each: Vec<Regex>,
 }
 
 impl Reference {
-    fn new(patterns: &[String]) -> Result<Self, regex::Error> {
+    fn new(kind: MatchKind, patterns: &[String]) -> Result<Self, regex::Error> {
         let any = RegexSetBuilder::new(patterns)
             .unicode(false)
             .size_limit(REGEX_BYTES_MAX)
@@ -54,17 +56,20 @@ impl Reference {
                 .dfa_size_limit(REGEX_BYTES_MAX)
                 .build()
         };
-        let each = patterns.iter().map(one).collect::<Result<_, _>>()?;
-        Ok(Self { any, each })
+        let each = match kind {
+            MatchKind::Groups => patterns.iter().map(one).collect::<Result<_, _>>()?,
+            _ => Vec::new(),
+        };
+        Ok(Self { kind, any, each })
     }
 
     /// What the patterns find in one source.
-    fn answer(&self, kind: MatchKind, source: &[u8]) -> (Output, Vec<u8>) {
+    fn answer(&self, source: &[u8]) -> (Output, Vec<u8>) {
         let (mut begin, mut count, mut bytes) = (0, 0, Vec::new());
         for (number, line) in source.split_inclusive(|byte| *byte == b'\n').enumerate() {
             let record = line.strip_suffix(b"\n").unwrap_or(line);
             let matches = self.any.is_match(record);
-            match kind {
+            match self.kind {
                 MatchKind::Search if matches => {
                     let value = Some(begin as u64);
                     return (Output { written: 0, value }, Vec::new());
@@ -74,12 +79,12 @@ impl Reference {
                 MatchKind::Groups if matches => count += self.groups(record, begin, &mut bytes),
                 MatchKind::Search | MatchKind::Count | MatchKind::Groups => {}
             }
-            count += u64::from(matches && kind != MatchKind::Groups);
+            count += u64::from(matches && self.kind != MatchKind::Groups);
             begin += line.len();
         }
         let output = Output {
             written: bytes.len(),
-            value: Some(count).filter(|_| kind != MatchKind::Search),
+            value: Some(count).filter(|_| self.kind != MatchKind::Search),
         };
         (output, bytes)
     }
@@ -120,7 +125,7 @@ mod tests {
 
     fn said(kind: MatchKind, patterns: &[&str], source: &[u8]) -> (Option<u64>, Vec<u8>) {
         let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
-        let (output, bytes) = Reference::new(&patterns).unwrap().answer(kind, source);
+        let (output, bytes) = Reference::new(kind, &patterns).unwrap().answer(source);
         assert_eq!(output.written, bytes.len());
         (output.value, bytes)
     }
