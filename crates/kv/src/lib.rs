@@ -10,6 +10,7 @@
 //! The split and its names are those of MICA (Lim et al., NSDI 2014) and of the DPU offload studies
 //! that took it up.
 
+mod alert;
 pub mod answer;
 pub mod bench;
 pub mod client;

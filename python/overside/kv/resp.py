@@ -79,7 +79,13 @@ class Connection:
 
     def send(self, data: bytes) -> None:
         """Sends requests."""
-        self._socket.sendall(data)
+        try:
+            self._socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            # A server refuses a certificate after the handshake (TLS 1.3): it says so, then hangs up.
+            if isinstance(self._socket, ssl.SSLSocket):
+                self._socket.recv(1)
+            raise
 
     def receive(self) -> Reply:
         """The next reply."""

@@ -9,6 +9,8 @@ use std::time::Duration;
 use rustls::pki_types::{InvalidDnsNameError, ServerName};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
+use crate::alert::explained;
+
 /// Which servers are trusted by TLS, and what they are shown.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
@@ -109,7 +111,8 @@ impl Read for ServerStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(into),
-            Self::Tls(stream) => stream.read(into),
+            Self::Tls(stream) => (stream.read(into))
+                .map_err(|error| explained(error, &mut stream.conn, &mut stream.sock)),
         }
     }
 }
@@ -118,14 +121,16 @@ impl Write for ServerStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.write(bytes),
-            Self::Tls(stream) => stream.write(bytes),
+            Self::Tls(stream) => (stream.write(bytes))
+                .map_err(|error| explained(error, &mut stream.conn, &mut stream.sock)),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(socket) => socket.flush(),
-            Self::Tls(stream) => stream.flush(),
+            Self::Tls(stream) => (stream.flush())
+                .map_err(|error| explained(error, &mut stream.conn, &mut stream.sock)),
         }
     }
 }

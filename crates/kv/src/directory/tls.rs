@@ -11,6 +11,8 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport, TransportAdapter,
 };
 
+use crate::alert::explained;
+
 /// Whom a client of etcd trusts, and what it shows.
 #[derive(Clone, Debug)]
 pub struct TlsConnector(Arc<ClientConfig>);
@@ -42,7 +44,7 @@ impl<In: Transport> Connector<In> for TlsConnector {
         let mut connection = ClientConnection::new(Arc::clone(&self.0), name)
             .map_err(|error| Error::Io(std::io::Error::other(error)))?;
         if let Err(error) = connection.complete_io(&mut socket) {
-            return Err(explained(error, &mut connection, &mut socket));
+            return Err(explained(error, &mut connection, &mut socket).into());
         }
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
@@ -65,25 +67,8 @@ impl fmt::Debug for TlsTransport {
 
 impl TlsTransport {
     fn explained(&mut self, error: std::io::Error) -> Error {
-        explained(error, &mut self.stream.conn, &mut self.stream.sock)
+        explained(error, &mut self.stream.conn, &mut self.stream.sock).into()
     }
-}
-
-/// Why the other end ended the connection, where it said so. By TLS 1.3 it refuses a certificate after
-/// the client's handshake is over: then writing fails before the alert is read (RFC 8446, 4.4.2.4).
-fn explained(
-    error: std::io::Error,
-    connection: &mut ClientConnection,
-    socket: &mut TransportAdapter,
-) -> Error {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
-    if matches!(error.kind(), BrokenPipe | ConnectionReset)
-        && matches!(connection.read_tls(socket), Ok(amount) if amount > 0)
-        && let Err(alert) = connection.process_new_packets()
-    {
-        return Error::Io(std::io::Error::other(alert));
-    }
-    error.into()
 }
 
 impl Transport for TlsTransport {
