@@ -82,7 +82,7 @@ class Connection:
         try:
             self._socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
-            # A server refuses a certificate after the handshake (TLS 1.3): it says so, then hangs up.
+            # A server refuses a certificate after the handshake (TLS 1.3), then hangs up.
             if isinstance(self._socket, ssl.SSLSocket):
                 self._socket.recv(1)
             raise
