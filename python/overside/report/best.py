@@ -350,15 +350,23 @@ def _tied(part: Segment, top: Best) -> str:
     return text
 
 
-def short_line(advice: Advice) -> str:
-    """The fastest of all sizes on one line: `Copy: memcpy, 1 thread, 20.4 GB/s (...) at 64 KiB`."""
+def short_lines(advice: Sequence[Advice]) -> list[str]:
+    """The fastest of all sizes, a line each: `Copy: memcpy, 1 thread, 20.4 GB/s (...) at 64 KiB`.
+
+    What else tells them apart stands there where a title is not of one alone.
+    """
+    titles = Counter(one.group.title for one in advice)
+    return [_short_line(one, detailed=titles[one.group.title] > 1) for one in advice]
+
+
+def _short_line(advice: Advice, *, detailed: bool) -> str:
     at, lead = max(
         (part.top for part in segments(advice)), key=lambda pair: pair[1].throughput.median
     )
     size = f" at {formatting.size(at.size_bytes)}" if at.size_bytes is not None else ""
     figure = f"{formatting.number(lead.throughput.median)} MB/s ({interval(lead.throughput)})"
     group = advice.group
-    work = f"{group.title} ({group.detail})" if group.detail else group.title
+    work = f"{group.title} ({group.detail})" if detailed and group.detail else group.title
     return f"{work}: {lead.label}, {figure}{size}"
 
 

@@ -97,11 +97,11 @@ def _sections(view: RunView, page: Page) -> Iterator[_Section]:
     yield _Section(heading, kinds, YELLOW, items, 14, len(shared) - SWEEPS_MAX)
     fastest = best.advise(view)
     items = []
-    for one in fastest[:FASTEST_MAX]:
+    for line in best.short_lines(fastest)[:FASTEST_MAX]:
         part = page.like()
         if not items:
             part.line(best.interval_words(view), FAINT)
-        part.line(best.short_line(one), indent="  ")
+        part.line(line, indent="  ")
         items.append(part)
     yield _Section("Fastest here", "measured", GREEN, items, 7, len(fastest) - FASTEST_MAX)
     warnings = view_model.warnings(view)
