@@ -164,6 +164,10 @@ def test_different_work_is_never_compared() -> None:
     assert len(advice) == len(tests)
     assert all(one.among == 1 for item in advice for one in item.best)
     assert len({(item.group.title, item.group.detail) for item in advice}) == len(tests)
+    # The summary says what tells apart those of one title, and nothing of the only one.
+    lines = best.short_lines(advice)
+    assert lines[1].startswith("Compress to DEFLATE (") and "level 9" in lines[1]
+    assert lines[2].startswith("Compress to LZ4 blocks: ")
 
 
 def test_compression_says_what_it_leaves(snapshot: SnapshotAssertion) -> None:
