@@ -166,7 +166,8 @@ def test_different_work_is_never_compared() -> None:
     assert len({(item.group.title, item.group.detail) for item in advice}) == len(tests)
     # The summary says what tells apart those of one title, and nothing of the only one.
     lines = best.short_lines(advice)
-    assert lines[1].startswith("Compress to DEFLATE (") and "level 9" in lines[1]
+    assert lines[1].startswith("Compress to DEFLATE (")
+    assert "level 9" in lines[1]
     assert lines[2].startswith("Compress to LZ4 blocks: ")
 
 
