@@ -4,4 +4,5 @@ mod closed_loop;
 mod dma;
 mod network;
 mod network_remote;
+mod perftest;
 mod wire;
