@@ -268,6 +268,60 @@ fn what_is_done_is_written_while_the_input_is_slow() {
 }
 
 #[test]
+fn host_cores_a_cards_cores_and_its_engine_share_a_file_and_outlive_the_card() {
+    const CHUNK: usize = 64 << 10;
+    let user = User::new();
+    let devices = ["--device", "cpu", "--device", "emulated:bf2"];
+    let agent = Running::start(&user, &[&["--insecure"], &devices[..]].concat());
+    user.done(&["agents", "add", "dpu0", &agent.address]);
+    let words = ["three times is true\n", "said once\n", "never\n"];
+    let mut random = Random::new(1);
+    let text: String = std::iter::repeat_with(|| words[random.below(3) as usize])
+        .take(400_000)
+        .collect();
+    let options = "compress -c --chunk 64KiB --device dpu0/cpu+dpu0/emulated:bf2 --stats json";
+    let compress = |placement: &str, killed: Option<Running>| {
+        let mut host = user
+            .command(&options.split(' ').collect::<Vec<_>>())
+            .args(["--placement", placement])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = host.stdin.take().unwrap();
+        let (half, rest) = text.as_bytes().split_at(text.len() / 2);
+        let (half, rest) = (half.to_vec(), rest.to_vec());
+        let feeding = std::thread::spawn(move || {
+            input.write_all(&half).unwrap();
+            drop(killed);
+            input.write_all(&rest).unwrap();
+        });
+        let output = host.wait_with_output().unwrap();
+        feeding.join().unwrap();
+        let said = err(&output);
+        let stats = said.lines().find(|line| line.starts_with('{')).unwrap();
+        let stats: serde_json::Value = serde_json::from_str(stats).unwrap();
+        std::fs::write(user.path("out.gz"), &output.stdout).unwrap();
+        assert!(user.done(&["decompress", "-c", "out.gz"]) == text, "{said}");
+        stats["summary"]["report"].clone()
+    };
+    let chunks = |report: &serde_json::Value| {
+        let of = |target: &serde_json::Value| target["chunks"].as_u64().unwrap();
+        let [own, engine] = [&report["devices"][0], &report["devices"][1]];
+        [of(&report["cpu"]), of(own), of(engine)]
+    };
+    let all = text.len().div_ceil(CHUNK) as u64;
+    let whole = chunks(&compress("split:30+40", None));
+    assert_eq!(whole.iter().sum::<u64>(), all, "{whole:?}");
+    assert!(whole.iter().all(|count| count * 5 > all), "{whole:?}");
+    // A card that is lost takes both of its targets with it.
+    let rest = chunks(&compress("split:30+40", Some(agent)));
+    assert!(rest[0] > whole[0], "{rest:?}");
+    assert_eq!(rest.iter().sum::<u64>(), all, "{rest:?}");
+}
+
+#[test]
 fn names_that_lead_nowhere_say_where_to_go() {
     let user = User::new();
     let agent = Running::start(&user, &["--insecure", "--device", "cpu"]);
