@@ -17,6 +17,7 @@ use overside_probe::{Failure, FailureKind};
 
 pub(super) fn test(operation: DmaOperation) -> DmaTest {
     DmaTest {
+        begin: None,
         timing: None,
         completion: CompletionMode::Poll,
         buffer_size: 100,

@@ -3,5 +3,6 @@
 mod closed_loop;
 mod dma;
 mod network;
+mod network_paced;
 mod network_remote;
 mod wire;

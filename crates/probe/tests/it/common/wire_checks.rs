@@ -7,7 +7,7 @@ use overside_link::codec::Message;
 use overside_probe::closed_loop::CompletionMode;
 use overside_probe::dma::remote::{BYTES_MAX, DmaQuestion, DmaReply};
 use overside_probe::network::remote::{NetworkQuestion, NetworkReply};
-use overside_probe::network::{Load, Plan, Traffic};
+use overside_probe::network::{Load, Plan, Protocol, Traffic};
 
 /// The first byte says what the rest is: a question to an agent about a link or a network, or its
 /// answer. It is one, which is then written so that it is read as the same, or it is refused; and what
@@ -63,6 +63,8 @@ fn plan() -> Plan {
             waiting: CompletionMode::Poll,
             socket_buffer: None,
             seed: 0,
+            protocol: Protocol::Tcp,
+            paced_messages: None,
         },
         depth: 1,
         batch: 1,
