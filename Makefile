@@ -20,7 +20,7 @@ SOURCES := $(shell find crates python profiles boxes facts scenarios -type f -no
 	Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-miri test-aarch64 test-glibc lint bench clean
+.PHONY: help setup demo test test-long test-miri test-aarch64 test-glibc test-rdma lint bench clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,6 +73,10 @@ test-aarch64: ## build for 64-bit Arm and run its tests under emulation, where t
 
 test-glibc: ## build with glibc 2.31, without DPDK and UCX, and let an agent work there
 	@tools/glibc-check
+
+test-rdma: setup-test ## perftest and UCX over RDMA in software, in a virtual machine, where that can be had
+	@tools/with-debian-kernel $(abspath $(BIN)/python) -m pytest -q -rs tests/python/test_rdma.py || \
+		{ code=$$?; [ $$code -eq 77 ] || exit $$code; echo 'RDMA: not checked'; }
 
 .PHONY: setup-test
 setup-test: $(BIN)/.installed-test

@@ -374,6 +374,23 @@ class BoxError(ValueError):
     suggestion}."""
 
 @final
+class AgentProbe:
+    """An agent that plays one end of a test. It ends there when this is closed or goes."""
+
+    def __new__(cls, node: str, address: str, keys: Path | None, kind: str) -> AgentProbe:
+        """Has the agent `node` at that address, with the keys of that directory, play an end of
+        that kind of test. Raises `ConnectionError`."""
+
+    def ask(self, question: str, timeout_s: float) -> str:
+        """Asks and waits for the answer, so many seconds at most; both are JSON. Raises
+        `ConnectionError`. Other threads run meanwhile."""
+
+    def address(self) -> str:
+        """The address that the agent was reached at."""
+
+    def close(self) -> None:
+        """Ends the agent's end."""
+
 class Worker:
     """Measures tests and keeps what the next one can use again. One process, one worker."""
 
@@ -445,6 +462,15 @@ def backends() -> str:
 def doctor() -> str:
     """What the backends find on this machine, as a JSON list of {level, message}; the level is
     `ok`, `note` or `lack`."""
+
+def perftest_command(test: str, port: int) -> list[str]:
+    """The command that both ends of a test of perftest's are started by; the client's has the
+    server's address behind it. `test` is JSON: {operation, metric, transport, device,
+    message_size, iterations, depth, queue_pairs, event, inline}. Raises `ValueError`."""
+
+def rdma_devices() -> str:
+    """The RDMA devices of this machine, as a JSON list of {name, software_over}: the network
+    interface that one sends over in software, or null."""
 
 def devices(backend: str) -> str:
     """The devices of the backend with that prefix, as a JSON list of {name, unavailable, driver,

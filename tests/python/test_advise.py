@@ -88,7 +88,7 @@ def test_the_page_shows_it_with_the_workload_asked_last(run: Path) -> None:
     text = page.page(load_run(run))
     assert 'id="where"' in text
     assert "LZ4 pages, filtered and sent on" in text
-    assert "With BlueField-3" in text
+    assert "BlueField-3 [MODELLED]: " in text
     assert "With BlueField-2" not in text
 
 
@@ -256,7 +256,9 @@ def test_a_rate_asks_for_cores_and_cards(
     assert command("--out", str(tmp_path / "none"), *line) == Exit.OK
     text = " ".join(capsys.readouterr().out.split())
     assert text.startswith("Compress to DEFLATE, 40.0 Gb/s: ")
-    assert "the CPU alone takes" in text
+    assert "The CPU alone: " in text
+    assert "BlueField-2 [MODELLED]: cannot tell yet; 2 to " in text
+    assert "Gb/s, perhaps too little." in text
 
 
 def test_a_workload_gets_its_own_answer_alone(
@@ -267,10 +269,44 @@ def test_a_workload_gets_its_own_answer_alone(
     text = " ".join(capsys.readouterr().out.split())
     assert text.startswith("LZ4 pages, filtered and sent on, 40.0 Gb/s: ")
     assert "Compress to DEFLATE" not in text
-    assert "With BlueField-3" in text
+    assert "BlueField-3 [MODELLED]: " in text
 
 
 def test_a_verdict_says_which_library_it_compares_with(run: Path) -> None:
     asked = advise.Query(advise.default_profiles())
     found = [str(one.line) for one in verdict.of_run(load_run(run), asked).verdicts]
     assert any("ISA-L level 1, " in line and "data, on all 2 cores" in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "verdicts", "says"),
+    [
+        # A stage that nobody measured leaves all of it open.
+        ("restore", {"cannot-tell"}, "Next: run a box with hash-crc32"),
+        # The card's rate by these patterns was not published: that is not "no stage is better".
+        ("parquet-pages", {"cannot-tell", "no"}, "Next: `overside calibrate` with a "),
+        ("log-archive", {"yes", "cannot-tell"}, " EUR an hour"),
+    ],
+)
+def test_a_workload_opens_with_a_verdict_a_card_what_it_takes_and_the_next_measurement(
+    *,
+    name: str,
+    verdicts: set[str],
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    line = ("--workload", str(WORKLOADS / f"{name}.toml"))
+    found = without_run(capsys, tmp_path, *line)
+    cards = found["workload"]["plans"][1:]
+    assert {plan["is_worth_it"] for plan in cards} <= verdicts
+    unknown = [plan for plan in cards if "interval" not in plan["cores"]]
+    assert all(plan["is_worth_it"] == "cannot-tell" for plan in unknown)
+    assert command("--out", str(tmp_path / "none"), *line) == Exit.OK
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) <= 25
+    assert says in " ".join(printed.split())
+    assert command("--out", str(tmp_path / "none"), *line, "--explain") == Exit.OK
+    assert "Bottleneck: " in capsys.readouterr().out

@@ -414,6 +414,7 @@ def test_the_command_lists_makes_and_verifies(
         "logs": "not made",
         "noise": "not made",
         "orders": "not made",
+        "orders-large": "not made",
         "system": "not made",
         "silesia": "not at hand",
     }

@@ -114,6 +114,8 @@ def test_another_collection_is_searched_and_scored(
         (b" " * (5 << 20), "longer than"),
         (b"[" * 100_000, ""),
         (MINE.replace("juggling", r'"\e[31m\u202e"').encode(), None),
+        (MINE.replace("value: 7", "value: .nan").encode(), "is no figure"),
+        (MINE.replace("value: 7", "valeu: 7").encode(), 'did you mean "value"?'),
     ],
 )
 def test_a_hostile_collection_is_refused_or_shown_harmlessly(
@@ -175,6 +177,9 @@ def test_a_file_never_seen_before_is_scored_by_the_questions_in_it(
     assert [one["finding"] for one in check["figures"]] == ["predicted"]
     assert check["figures"][0]["inside"]
     _, out, _ = run(capsys, "check", "--facts", str(file))
+    # Nobody looked at these while formulas were chosen.
+    assert "facts that judge the model: 1 with 1 figures" in out
+    _, out, _ = run(capsys, "check", "network")
     assert "a development score" in out
     file.write_text(mine.replace("sm2", "sm7"))
     code, _, err = run(capsys, "check", "--facts", str(file))

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from command import overside
+from command import overside, tiny_box
 from overside.bench import modes
 from overside.bench.modes import Card, Hardware, Switch
+from overside.commands.arguments import CARD_MODES
 
 #: As the tools print it (their manuals' examples, addresses changed).
 ESWITCH = (
@@ -131,6 +132,27 @@ def test_cards_are_found_by_their_numbers(tmp_path: Path) -> None:
         ("0000:03:00.0", "BlueField-2"),
         ("0000:03:00.1", "BlueField-3"),
     ]
+
+
+def test_samples_have_the_mode_and_modes_are_not_compared(tmp_path: Path) -> None:
+    assert list(modes.BY_NAME) == list(CARD_MODES)
+    cards = (card(), card(firmware=NIC), card())
+    seen = Hardware(cards, Switch({}, ("system",)), on_card=True)
+    assert modes.card_mode(seen) == f"{modes.OVS_KERNEL} and {modes.mode_of(cards[1], seen)[0]}"
+    assert modes.card_mode(Hardware()) is None
+    tiny_box(tmp_path, rounds=1)
+    for name, words in (("a", ()), ("b", ("--card-mode", "off-path"))):
+        overside("run", "tiny.json", "--name", name, *words, cwd=tmp_path, code=0)
+    lines = (tmp_path / "results/b/samples.jsonl").read_text().splitlines()
+    assert {json.loads(line)["card_mode"] for line in lines} == {modes.OFF_PATH}
+    done = overside("compare", "a", "b", "--json", cwd=tmp_path)
+    compared = json.loads(done.stdout)
+    assert not compared["compared"]
+    reasons = {entry["reason"] for entry in compared["not_compared"]}
+    assert reasons == {"card mode no card against off-path; --across compares it nevertheless"}
+    done = overside("compare", "a", "b", "--across", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["compared"]
+    assert "invalid choice" in overside("run", "tiny.json", "--card-mode", "x", code=2).stderr
 
 
 def test_doctor_says_which_mode(tmp_path: Path) -> None:

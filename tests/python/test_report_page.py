@@ -12,10 +12,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from make_run import Scenario, make
+from make_run import Scenario, around, make, summary_of, view
 from overside import report
 from overside.bench.statistics import load_run
-from overside.report import test_table, view_model
+from overside.report import charts, groups, test_table, view_model
 
 PAGE = Path(report.__file__).parent / "page"
 #: Elements without an end.
@@ -305,3 +305,22 @@ def test_nothing_is_found_in_the_waiting_of_a_full_queue(text: str) -> None:
     }
     assert "Queueing" not in stages
     assert "Latency at depth 16, 64 KiB buffers" in text
+
+
+@pytest.mark.parametrize(("setting", "counts"), [("reconfiguration", True), ("static", False)])
+def test_what_a_context_takes_is_a_part_of_a_jobs_time_if_each_has_its_own(
+    setting: str, *, counts: bool
+) -> None:
+    figures = {
+        "stage_engine": around(20.0),
+        "stage_transfer": around(5.0),
+        "stage_init": around(75.0),
+        "latency_p50": around(100.0),
+    }
+    parameters = {"device": "cpu", "format": "deflate", "depth": 1, "setting": setting}
+    tests = view(summary_of("compress", {**parameters, "buffer_size": 65536}, figures))
+    (group,) = groups.groups(tests)
+    (chart,) = [c for c in charts.charts(group, "measured") if c.id.startswith("stages-")]
+    titles = ["Transfer, µs", "Engine, µs"]
+    assert list(chart.columns[2:]) == (["Setting up the context, µs"] if counts else []) + titles
+    assert len(chart.rows[0]) == len(chart.columns)

@@ -73,7 +73,23 @@ def test_lists(tmp_path: Path) -> None:
     assert "slowdown" in done.stdout
     assert "from 1 to 1000" in done.stdout
     known = json.loads(overside("simulate", "--list", "--json", cwd=tmp_path, code=0).stdout)
-    assert {"name", "about", "keys"} == set(known["scenarios"][0])
+    assert {"name", "about", "keys", "figures"} == set(known["scenarios"][0])
+    codec = overside("simulate", "--list", "codec", cwd=tmp_path, code=0).stdout
+    assert "Figures: throughput (MiB/s), time (ms), " in " ".join(codec.split())
+
+
+def test_what_cannot_be_told_names_the_measurement_that_would_tell(tmp_path: Path) -> None:
+    lines = overside("simulate", "network", cwd=tmp_path, code=0).stdout.splitlines()
+    assert lines[0].startswith("Cannot tell yet: path ")
+    assert lines[1].startswith("Next: ")
+    assert "iperf3" in " ".join(lines[1 : lines.index("")])
+
+
+def test_rows_that_share_no_figure_show_each_its_own(tmp_path: Path) -> None:
+    done = overside("simulate", "machine", cwd=tmp_path, code=0).stdout
+    head = next(line for line in done.splitlines() if line.startswith("work"))
+    assert "operations, Gops/s" in head
+    assert "accesses, Mops/s" in head
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ impl ContextBench<'_> {
             // More than half the depth at once would leave the device idle while a batch gathers.
             batch: test.batch.min(plan.depth.div_ceil(2)),
             event: plan.completion == CompletionMode::Event,
+            deferred: false,
             operations_a_look: 1,
             latencies: true,
             timeouts: Timeouts::until(self.deadline),

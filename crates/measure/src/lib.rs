@@ -37,7 +37,7 @@ pub use sample::{
     Check, Cpu, Model, PlacementRecord, Sample, Series, SeriesPhase, Status, TargetRecord, Warning,
     Work,
 };
-pub use tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
+pub use tasks::{DmaBuffers, DmaCompletion, DmaMeasure, DmaOperation, DmaTest};
 pub use tasks::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkTest};
 pub use test::{
     BUFFER_SIZE_MAX, CompletionMode, DEPTH_MAX, Data, FILES_MAX, Input, PATTERN_BYTES_MAX,

@@ -260,6 +260,7 @@ impl PlacementBench<'_> {
         LoopParams {
             batch: 1,
             event: true,
+            deferred: false,
             operations_a_look: 1,
             // Results come in order, so a chunk's latency is mostly that of others.
             latencies: false,

@@ -272,7 +272,7 @@ fn ends(value: &FigureValue, unit: f64) -> Option<(f64, f64)> {
     };
     let (low, high) = (a.min(b), a.max(b));
     // A reduction that starts at zero, as `-5 to 0 %`, has one end that no factor reaches.
-    (low >= 0.0 && high > 0.0 && !low.is_nan()).then_some((low, high))
+    (low >= 0.0 && (high > 0.0 || low == high) && !low.is_nan()).then_some((low, high))
 }
 
 /// What of a published range a prediction has to reach: its geometric mean, unless the prediction
@@ -316,8 +316,10 @@ fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<FigureCompa
     if modelled.low * TELLING_MAX < modelled.high {
         return Err(Unmet::Vague(modelled.scale(1.0 / unit)));
     }
+    // None of what was counted is met by none.
+    let over = |a: f64, b: f64| if a == b { 1.0 } else { a / b };
     let nearest = modelled.typ.clamp(low, high);
-    let error = modelled.typ / nearest - 1.0;
+    let error = over(modelled.typ, nearest) - 1.0;
     if !error.is_finite() {
         return Err(Unmet::Sign);
     }
@@ -328,14 +330,14 @@ fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<FigureCompa
         scenario: String::new(),
         modelled: modelled.scale(1.0 / unit),
         error,
-        error_of_middle: modelled.typ / center(low, high, modelled.typ) - 1.0,
+        error_of_middle: over(modelled.typ, center(low, high, modelled.typ)) - 1.0,
         group: match prediction.closeness {
             _ if fitted => Group::Itself,
             EvidenceLevel::Same => Group::Restated,
             _ => Group::Predicted,
         },
         inside,
-        width: modelled.high / modelled.low,
+        width: over(modelled.high, modelled.low),
         closeness: prediction.closeness,
         fitted,
         facts: prediction.facts,

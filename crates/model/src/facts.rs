@@ -5,6 +5,7 @@
 //! a suspect one without correction counts for orderings only.
 
 mod basis;
+mod keys;
 mod search;
 mod value;
 
@@ -199,17 +200,21 @@ impl Facts {
     /// Reads a collection; `file` is for messages.
     ///
     /// # Errors
-    /// [`Error`]: not YAML, a key that is missing, a name twice or not of letters, digits, `.`, `_`
-    /// and `-`, a question that no scenario answers, or more than there may be.
+    /// [`Error`], with the line: not YAML, a key that is missing or misspelt, a name twice or not of
+    /// letters, digits, `.`, `_` and `-`, a figure that is not finite, a question that no scenario
+    /// answers or that stands beside no number, or more than there may be.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let facts: Self = parse_yaml(file, text, BYTES_MAX)?;
-        let facts_at = facts.facts.iter().map(|fact| ("facts", &fact.id));
-        let orderings_at = (facts.orderings.iter()).map(|ordering| ("orderings", &ordering.id));
+        let place = |id: &str, error: Error| {
+            questions::at_line(error.within(file), text, &format!("id: {id}"))
+        };
+        let facts_at = facts.facts.iter().map(|fact| &fact.id);
+        let orderings_at = facts.orderings.iter().map(|ordering| &ordering.id);
         let mut seen = BTreeSet::new();
-        for (list, id) in facts_at.chain(orderings_at) {
+        for id in facts_at.chain(orderings_at) {
             let wrong = |problem: &str, remedy: String| {
-                let error = Error::of_key(list, format!("id {} {problem}", quoted(id)), remedy);
-                Err(error.within(file))
+                let error = Error::of_key("id", format!("{} {problem}", quoted(id)), remedy);
+                Err(place(id, error))
             };
             let is_name = (1..=NAME_BYTES_MAX).contains(&id.len())
                 && (id.chars()).all(|at| at.is_ascii_alphanumeric() || "._-".contains(at));
@@ -221,10 +226,9 @@ impl Facts {
                 return wrong("is there twice", "keep one of them".into());
             }
         }
-        let place = |id: &str, error: Error| {
-            questions::at_line(error.within(file), text, &format!("id: {id}"))
-        };
+        keys::check(file, text, &facts).map_err(|(id, error)| place(&id, error))?;
         for fact in &facts.facts {
+            (fact.check_figures()).map_err(|error| place(&fact.id, error))?;
             let Some(ask) = &fact.ask else { continue };
             let mut figures = fact.figures().into_iter();
             figures

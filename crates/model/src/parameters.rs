@@ -136,7 +136,7 @@ impl Parameter {
         }
         let kinds: Vec<&str> = known.dimensions.iter().map(|one| units(*one)).collect();
         format!(
-            "get it by {}, and give {key} in a profile of such a machine, in {}",
+            "get {key} by {}, and give it in a profile of such a machine, in {}",
             known.otherwise,
             kinds.join(", or ")
         )

@@ -68,6 +68,9 @@ pub struct Question {
     /// A constant in base units in place of an answer; for orderings.
     #[serde(default)]
     value: Option<f64>,
+    /// Why nothing is asked.
+    #[serde(default)]
+    not_modelled: Option<String>,
     /// The answer is divided by that to this, which is the same question but for what it sets.
     #[serde(default)]
     relative_to: Option<Box<Question>>,
@@ -128,13 +131,23 @@ enum Change {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(
     untagged,
-    expecting = "values by key, or a list of what each case sets"
+    expecting = "not values by key, nor a list of what each case sets, nor `corpus` for a mean"
 )]
 enum Cases {
+    /// A corpus of files, of which the scenario has the mean.
+    Named(NamedCases),
     /// All combinations of these values.
     Product(BTreeMap<String, Vec<Scalar>>),
     /// One after the other.
     List(Vec<BTreeMap<String, Scalar>>),
+}
+
+/// Cases that a scenario knows by name.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum NamedCases {
+    /// The files of the Silesia corpus.
+    Corpus,
 }
 
 impl Default for Cases {
@@ -267,7 +280,13 @@ pub(crate) fn at_line(error: Error, text: &str, name: &str) -> Error {
     let own = error.key.rsplit('.').next().unwrap_or_default().to_owned();
     let mut found = None;
     for (number, line) in text.lines().enumerate() {
-        let is_name = (line.trim_start_matches([' ', '-', '{'])).starts_with(name);
+        let plain = line.replace(['"', '\''], "");
+        let is_name = (plain.trim_start_matches([' ', '-', '{']))
+            .strip_prefix(name)
+            // `id: a` is not `id: a.b`.
+            .is_some_and(|rest| {
+                !rest.starts_with(|at: char| at.is_alphanumeric() || "._-".contains(at))
+            });
         match found {
             None if is_name => found = Some((number, line)),
             // The next name ends the question.
@@ -347,6 +366,7 @@ impl Question {
             scenario,
             figure: self.figure.clone().or_else(|| base.figure.clone()),
             value: self.value,
+            not_modelled: self.not_modelled.clone(),
             relative_to,
             change: self.change.or(base.change),
             one_of: self.one_of.clone().or_else(|| base.one_of.clone()),
@@ -402,8 +422,14 @@ impl Question {
         self.scenario.as_deref().unwrap_or_default()
     }
 
+    /// Whether it asks something about the figure at that path.
+    pub(crate) fn speaks_of(&self, path: &[String]) -> bool {
+        self.of_figure(path).is_some()
+    }
+
     pub(crate) fn check_figure(&self, figure: &Figure<'_>) -> Result<(), Error> {
         match self.of_figure(&figure.path) {
+            Some(question) if question.not_modelled.is_some() => Ok(()),
             Some(question) => question
                 .check(0)
                 .and(question.unit_in_base(figure).map(|_| ())),
@@ -436,6 +462,17 @@ impl Question {
         }
         let named = self.named_scenario()?;
         self.metric(named)?;
+        if [&self.one_of, &self.max_over, &self.min_over]
+            .into_iter()
+            .any(|cases| matches!(cases, Some(Cases::Named(_))))
+        {
+            let problem = "of the corpus only the mean is known";
+            return Err(Error::of_key(
+                "mean_over",
+                problem,
+                "write mean_over: corpus",
+            ));
+        }
         let (_, cases) = self.cases()?;
         for case in &cases {
             let case = self.with(case);
@@ -524,9 +561,17 @@ impl Question {
             .keys
             .iter()
             .find(|key| key.default.contains(',') && !self.settings.contains_key(&key.name));
-        let key = several.map_or("figure", |key| &key.name);
-        let problem = "a question has one answer, by a formula";
-        Err(Error::of_key(key, problem, "set one value"))
+        let Some(key) = several else {
+            let problem = "a question is answered by a formula, once";
+            let remedy = "give each key one value, and ask for no simulation";
+            return Err(Error::of_key("figure", problem, remedy));
+        };
+        let problem = format!("it is not said which of {}", key.default);
+        Err(Error::of_key(
+            &key.name,
+            problem,
+            "set one, or list them under one_of",
+        ))
     }
 
     /// One of a figure's units in base units; negative where the fact prints a reduction as a
@@ -535,6 +580,9 @@ impl Question {
     /// # Errors
     /// [`Error`]: it is counted in something else than the answer.
     pub(crate) fn unit_in_base(&self, figure: &Figure<'_>) -> Result<f64, Error> {
+        if self.not_modelled.is_some() {
+            return Ok(1.0);
+        }
         let metric = self.metric(self.named_scenario()?)?;
         let is_ratio = self.relative_to.is_some();
         let dimension = if is_ratio {
@@ -573,6 +621,10 @@ impl Cases {
         };
         let product = match self {
             Self::Product(product) => product,
+            Self::Named(NamedCases::Corpus) => {
+                let (key, value) = ("inputs".to_owned(), Scalar("corpus".into()));
+                return Ok(vec![BTreeMap::from([(key, value)])]);
+            }
             Self::List(list) if (1..=CASES_MAX).contains(&list.len()) => return Ok(list.clone()),
             Self::List(list) => return Err(refused(list.len())),
         };

@@ -15,7 +15,7 @@ use overside_link::agent::{PORT, Probe};
 use overside_log::LevelFilter;
 use overside_measure::node::{self, DataCache, MeasureProbe, WORKER_VERB, WorkerCommand};
 use overside_probe::network::Role;
-use overside_probe::{dma, network};
+use overside_probe::{dma, network, perftest};
 use serde_json::json;
 
 use crate::logging::Verbosity;
@@ -228,6 +228,7 @@ fn probes(all: &Arguments, kept: Option<PathBuf>) -> Vec<Arc<dyn Probe>> {
     let mut probes: Vec<Arc<dyn Probe>> = vec![
         Arc::new(network::remote::NetworkProbe { role }),
         Arc::new(dma::remote::DmaProbe),
+        Arc::new(perftest::PerftestProbe),
         Arc::new(EngineProbe { kept }),
         Arc::new(overside_kv::bench::remote::LoadProbe),
     ];

@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use overside_compress::{Container, Error, Options};
+use overside_device::OpenError;
 use overside_log::LevelFilter;
 
 use crate::messages::shown;
@@ -327,6 +328,17 @@ fn failed(error: Error, input: &Input, destination: &Destination) -> FileError {
             FileError::Error(format!("{name}: {error}"))
         }
         Error::Read(error) => FileError::Error(format!("{}: {error}", input.name)),
+        Error::Executor(overside_placement::Error::Open(
+            ref error @ OpenError::Unsupported { ref operation, .. },
+        )) => {
+            let remedy = match *operation == Container::Zlib.compress() {
+                true => {
+                    "it ends a stream with each chunk, and zlib files are one stream: take --format gzip"
+                }
+                false => "`overside devices` lists what can; --placement adaptive takes the CPU",
+            };
+            FileError::Error(format!("{}: {error}; {remedy}", input.name))
+        }
         error => FileError::Error(format!("{}: {error}", input.name)),
     }
 }

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, FailureKind};
 use crate::latency::Latencies;
+use crate::post_then_drain;
 
 /// How long one wait for an event may last before the clock is looked at again.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -97,6 +98,8 @@ pub struct LoopParams {
     pub batch: usize,
     /// Completions are slept for; else polled for.
     pub event: bool,
+    /// Completions are not looked at before no slot is free; then all of them are collected.
+    pub deferred: bool,
     /// Operations after which the clock is looked at; at least 1. With 1 each collection is timed.
     pub operations_a_look: u64,
     /// Each operation is timed. The clock is looked at whenever something was collected.
@@ -173,9 +176,34 @@ pub struct Pass {
     pub late: u64,
     /// Of each operation; if they were timed.
     pub latencies: Option<Latencies>,
+    /// Time spent on handing operations over; if their completions were deferred.
+    pub posting: Option<Duration>,
+}
+
+impl LoopParams {
+    /// How many operations are filled at most.
+    pub(crate) fn count_max(&self, until: Until) -> u64 {
+        match until {
+            Until::Count(count) => count,
+            Until::Passed(_) => self.operations_max,
+        }
+    }
 }
 
 impl Pass {
+    /// One in which nothing has happened yet.
+    pub(crate) fn begun(start: Instant) -> Self {
+        Self {
+            start,
+            end: start,
+            operations: 0,
+            doorbells: 0,
+            late: 0,
+            latencies: None,
+            posting: None,
+        }
+    }
+
     /// From before the first doorbell until the last completion was collected.
     pub fn elapsed(&self) -> Duration {
         self.end - self.start
@@ -191,10 +219,10 @@ pub fn run<Q: OperationQueue + ?Sized>(
     params: &LoopParams,
     until: Until,
 ) -> Result<Pass, Failure> {
-    let mut left = match until {
-        Until::Count(count) => count,
-        Until::Passed(_) => params.operations_max,
-    };
+    if params.deferred {
+        return post_then_drain::run(queue, params, until);
+    }
+    let mut left = params.count_max(until);
     let mut filled = VecDeque::with_capacity(params.batch);
     let mut done = Vec::new();
     let (mut in_flight, mut looked, mut idle) = (0_usize, 0_u64, 0_u32);
@@ -202,14 +230,8 @@ pub fn run<Q: OperationQueue + ?Sized>(
     let start = clock.now();
     // By slot: when its doorbell was rung.
     let mut rung: Vec<Instant> = Vec::new();
-    let mut pass = Pass {
-        start,
-        end: start,
-        operations: 0,
-        doorbells: 0,
-        late: 0,
-        latencies: params.latencies.then(Latencies::new),
-    };
+    let mut pass = Pass::begun(start);
+    pass.latencies = params.latencies.then(Latencies::new);
     loop {
         let wanted = (params.batch.saturating_sub(filled.len()) as u64).min(left) as usize;
         if wanted > 0 && queue.has_room() {
@@ -289,7 +311,7 @@ pub fn run<Q: OperationQueue + ?Sized>(
 
 /// Collects what is over; where there is nothing else to do, waits for something of so many
 /// operations in flight. Returns how many.
-fn collect<Q: OperationQueue + ?Sized>(
+pub(crate) fn collect<Q: OperationQueue + ?Sized>(
     queue: &mut Q,
     params: &LoopParams,
     waits_for: usize,

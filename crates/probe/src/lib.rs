@@ -1,5 +1,5 @@
 //! Loops that measure a machine: its memory ([`memory`]), its network ([`network`]) and its links
-//! ([`dma`]); the loop that keeps operations in flight ([`closed_loop`]), and what latencies are taken
+//! ([`dma`], [`perftest`]); the loop that keeps operations in flight ([`closed_loop`]), and what latencies are taken
 //! down in ([`latency`]).
 
 mod bounds;
@@ -9,6 +9,8 @@ mod failure;
 pub mod latency;
 pub mod memory;
 pub mod network;
+pub mod perftest;
+mod post_then_drain;
 
 pub use bounds::{OutOfRange, cores_within, within};
 pub use failure::{Failure, FailureKind};

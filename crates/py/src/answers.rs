@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use overside_backends::{BACKENDS, Backend};
 use overside_measure::boxes;
 use overside_ops::{Config, MatchKind, Operation, prepare, variants as variants_of};
+use overside_probe::perftest::{self, Perftest};
 use pyo3::prelude::*;
 use serde::Serialize;
 use serde::de::value::Error as ValueError;
@@ -35,6 +36,23 @@ pub(crate) fn parse_box(text: &str) -> PyResult<String> {
 #[pyfunction]
 pub(crate) fn audit(py: Python<'_>, scratch: PathBuf) -> PyResult<String> {
     guarded(|| text(&py.detach(|| overside_measure::audit::audit(&scratch))?))
+}
+
+/// The command that both ends of a test of perftest's are started by; the client's has the server's
+/// address behind it. The test is JSON. Raises `ValueError` where there is no such test.
+#[pyfunction]
+pub(crate) fn perftest_command(test: &str, port: u16) -> PyResult<Vec<String>> {
+    guarded(|| {
+        let test: Perftest = serde_json::from_str(test).map_err(refused)?;
+        test.check().map_err(refused)?;
+        Ok(test.command(port))
+    })
+}
+
+/// The RDMA devices of this machine.
+#[pyfunction]
+pub(crate) fn rdma_devices() -> PyResult<String> {
+    guarded(|| text(&perftest::devices()))
 }
 
 /// The JSON Schema of boxes.

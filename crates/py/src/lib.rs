@@ -14,6 +14,7 @@ mod log;
 mod matching;
 mod memory;
 mod output;
+mod probe;
 mod profiles;
 mod result;
 mod simulate;
@@ -44,7 +45,8 @@ mod core {
     #[pymodule_export]
     use crate::answers::{
         audit, backends, box_schema, commit, devices, doctor, merge_histograms, node_environment,
-        parse_box, pattern_problem, profiles, suggest, tasks, test_problem, variants, version,
+        parse_box, pattern_problem, perftest_command, profiles, rdma_devices, suggest, tasks,
+        test_problem, variants, version,
     };
     #[pymodule_export]
     const MAX_SIZE: u64 = crate::codec::MAX_SIZE;
@@ -58,6 +60,8 @@ mod core {
     use crate::log::{log_event, start_log};
     #[pymodule_export]
     use crate::matching::{Matches, find};
+    #[pymodule_export]
+    use crate::probe::AgentProbe;
     #[pymodule_export]
     use crate::profiles::{
         memory_latency, memory_stream, parameters, profile_check, profile_show, profile_toml,

@@ -32,7 +32,14 @@ pub(crate) fn scenarios() -> PyResult<String> {
                     })
                 });
                 let keys: Vec<_> = keys.collect();
-                json!({ "name": one.name, "about": one.about, "keys": keys })
+                let figures = one
+                    .metrics
+                    .iter()
+                    .map(|metric| json!({ "name": metric.name, "unit": metric.unit.symbol() }));
+                let figures: Vec<_> = figures.collect();
+                json!({
+                    "name": one.name, "about": one.about, "keys": keys, "figures": figures,
+                })
             })
             .collect();
         let presets: Vec<Value> = scenario::presets()

@@ -117,7 +117,8 @@ def compare(
     """Compares every test that both runs have.
 
     `metrics` are those to compare; without any, those that the box asked for. `across` also
-    compares figures of different provenance, which is otherwise refused.
+    compares figures of different provenance, timing or mode of the card, which is otherwise
+    refused.
     """
     result = RunComparison(
         conditions=changed_conditions(before, after), notes=differences(before, after)
@@ -168,6 +169,9 @@ def _incomparable(test: TestSummary, other: TestSummary | None, across: bool) ->
         return f"{test.provenance} against {other.provenance}; --across compares it nevertheless"
     if test.timing != other.timing:
         return f"timing {test.timing} against {other.timing}; --across compares it nevertheless"
+    if test.card_mode != other.card_mode:
+        modes = f"{test.card_mode or 'no card'} against {other.card_mode or 'no card'}"
+        return f"card mode {modes}; --across compares it nevertheless"
     return None
 
 

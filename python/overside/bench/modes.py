@@ -36,6 +36,15 @@ OVS_DPDK = "on-path 2: Open vSwitch, DPDK datapath on the Arm cores"
 DPDK = "on-path 3: a DPDK program on the Arm cores"
 OVS_KERNEL_OFFLOAD = "on-path 4: Open vSwitch, kernel datapath offloaded to the embedded switch"
 OVS_DPDK_OFFLOAD = "on-path 5: Open vSwitch, DPDK datapath offloaded to the embedded switch"
+#: By what `overside run --card-mode` takes.
+BY_NAME = {
+    "off-path": OFF_PATH,
+    "on-path-1": OVS_KERNEL,
+    "on-path-2": OVS_DPDK,
+    "on-path-3": DPDK,
+    "on-path-4": OVS_KERNEL_OFFLOAD,
+    "on-path-5": OVS_DPDK_OFFLOAD,
+}
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,12 @@ class Hardware:
 def of_modes() -> list[Finding]:
     """What `overside doctor` says of this machine."""
     return list(findings(look()))
+
+
+def card_mode(seen: Hardware) -> str | None:
+    """The modes of the cards, each once, as samples have them; `None` without a card."""
+    found = dict.fromkeys(mode_of(card, seen)[0] for card in seen.cards)
+    return " and ".join(found) or None
 
 
 def findings(seen: Hardware) -> Iterator[Finding]:

@@ -8,6 +8,9 @@ ends, and what lies between them:
     client namespace        the worker's namespace          server namespace
       192.0.2.1  ----veth----  what forwards  ----veth----  192.0.2.2
 
+With virtio-user the ends have the program's own interfaces (tap, by the kernel's vhost) in place of
+veth pairs.
+
 Nothing is put back afterwards because nothing was changed: the kernel takes namespaces away, and
 ends all processes in them, when the worker ends, however that comes about.
 """
@@ -35,14 +38,24 @@ from overside.tasks.common import Json
 MODES = {
     "direct": "a veth pair between two namespaces",
     "bridge": "veth pairs and the kernel's bridge between two namespaces",
+    "ovs-kernel": "veth pairs and Open vSwitch's kernel datapath between two namespaces",
     "ovs-userspace": "veth pairs and Open vSwitch's userspace datapath between two namespaces",
+    "ovs-dpdk": "virtio-user and Open vSwitch with DPDK between two namespaces",
     "dpdk-af_packet": "veth pairs and DPDK's testpmd over af_packet between two namespaces",
+    "dpdk-virtio_user": "virtio-user and DPDK's testpmd between two namespaces",
 }
+#: Modes whose program brings the interfaces of both ends with it.
+_VIRTIO = ("ovs-dpdk", "dpdk-virtio_user")
+#: Modes whose cores poll, as many as are asked for.
+_POLLING = ("dpdk-af_packet", *_VIRTIO)
 
 #: Programs that a mode needs beside `unshare` and `ip`, and the Debian package that has them.
 _PROGRAMS = {
     "direct": ("ip", "iproute2"),
     "bridge": ("ip", "iproute2"),
+    "ovs-kernel": ("ovs-vswitchd", "openvswitch-switch"),
+    "ovs-dpdk": ("ovs-vswitchd-dpdk", "openvswitch-switch-dpdk librte-net-virtio23"),
+    "dpdk-virtio_user": ("dpdk-testpmd", "dpdk-dev librte-net-virtio23"),
     "ovs-userspace": ("ovs-vswitchd", "openvswitch-switch"),
     "dpdk-af_packet": ("dpdk-testpmd", "dpdk-dev librte-net-af-packet23"),
 }
@@ -52,7 +65,9 @@ _OVS_SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 #: In a tmpfs of the worker's own.
 _RUN = Path("/run/overside")
 #: How long a program may take to be ready.
-_READY_S = 15.0
+_READY_S = 30.0
+#: What programs of DPDK are told, so that they need nothing of the machine.
+_NO_HUGE = ("--no-huge", "--no-pci", "--no-telemetry")
 _SIOCETHTOOL, _ETHTOOL_STXCSUM = 0x8946, 0x17
 
 
@@ -73,19 +88,42 @@ def prefix() -> list[str]:
     ]
 
 
-def unavailable(mode: str) -> str | None:
-    """Why a mode cannot be had on this machine, or `None`."""
+def forwarding_cores(mode: str | None, given: int | None) -> int | None:
+    """How many cores forward in a mode; `None` where that cannot be told it."""
+    return (given or 1) if mode in _POLLING else None
+
+
+def unavailable(mode: str, cores: int | None = None) -> str | None:
+    """Why a mode cannot be had on this machine with so many forwarding cores, or `None`."""
     for program, package in (("unshare", "util-linux"), ("ip", "iproute2"), _PROGRAMS[mode]):
         if _find(program) is None:
             return f"{mode} needs {program}: apt-get install {package}"
-    if mode == "ovs-userspace" and not Path("/dev/net/tun").exists():
+    has_taps = mode == "ovs-userspace" or mode in _VIRTIO
+    if has_taps and not Path("/dev/net/tun").exists():
         return f"{mode} needs /dev/net/tun: modprobe tun"
+    if mode in _VIRTIO and not Path("/dev/vhost-net").exists():
+        return f"{mode} needs /dev/vhost-net, which this kernel has not: modprobe vhost_net"
+    if mode == "ovs-kernel" and not _has_module("openvswitch"):
+        return f"{mode} needs the kernel's module openvswitch, which this kernel has not"
+    most = len(os.sched_getaffinity(0))
+    if cores is not None and cores > most:
+        return f"forwarding_cores: {cores}, and this machine has {most}"
     return _namespaces()
+
+
+def _has_module(name: str) -> bool:
+    """Whether the kernel has a module, or can load it."""
+    if Path("/sys/module", name).exists():
+        return True
+    modprobe = _find("modprobe")
+    probe = [modprobe or "false", "--dry-run", "--quiet", name]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
 def _find(program: str) -> str | None:
     path = os.environ.get("PATH", os.defpath)
-    return shutil.which(program, path=f"{path}:/usr/sbin:/sbin")
+    places = f"{path}:/usr/sbin:/sbin:/usr/lib/openvswitch-switch-dpdk"
+    return shutil.which(program, path=places)
 
 
 @functools.cache
@@ -146,8 +184,8 @@ class Hop:
 
     _count = 0
 
-    def __init__(self, mode: str) -> None:
-        """Raises `HopError`."""
+    def __init__(self, mode: str, cores: int | None = None) -> None:
+        """`cores`: how many forward, of the modes that poll. Raises `HopError`."""
         if Hop._count == 0:
             _run(["mount", "-t", "tmpfs", "tmpfs", "/run"])
             _RUN.mkdir()
@@ -155,6 +193,7 @@ class Hop:
         #: Interfaces that go away late must not have the next ones' names.
         self._number = Hop._count
         self.mode = mode
+        self.cores = cores
         self._processes: list[subprocess.Popen[bytes]] = []
         self._forwarding: list[int] = []
         try:
@@ -170,7 +209,7 @@ class Hop:
             "client_namespace": f"/run/netns/{client}",
             "server_namespace": f"/run/netns/{server}",
             "server_address": _SERVER,
-            "description": MODES[self.mode],
+            "description": self._description,
             "processes": self._forwarding,
         }
 
@@ -190,6 +229,14 @@ class Hop:
         _run(["ip", "netns", "exec", self._namespaces[1], *_shaped(f"s{self._number}", gbit_per_s)])
 
     @property
+    def _description(self) -> str:
+        """What lies between the ends, in words."""
+        if self.cores is None:
+            return MODES[self.mode]
+        plural = "" if self.cores == 1 else "s"
+        return f"{MODES[self.mode]}, {self.cores} forwarding core{plural}"
+
+    @property
     def client_interface(self) -> str:
         """The interface of the client's end."""
         return f"c{self._number}"
@@ -203,7 +250,9 @@ class Hop:
         ends, ports = (f"c{number}", f"s{number}"), (f"hc{number}", f"hs{number}")
         _run(["ip", "netns", "add", client])
         _run(["ip", "netns", "add", server])
-        if self.mode == "direct":
+        if self.mode in _VIRTIO:
+            self._forward(ends)
+        elif self.mode == "direct":
             _batch([f"link add name {ends[0]} type veth peer name {ends[1]}"])
         else:
             _batch(
@@ -224,14 +273,20 @@ class Hop:
                 ],
                 namespace,
             )
-        if self.mode != "direct":
+        if self.mode != "direct" and self.mode not in _VIRTIO:
             _batch(f"link set dev {port} up" for port in ports)
-            forward: dict[str, Callable[[tuple[str, str]], None]] = {
-                "bridge": self._bridge,
-                "ovs-userspace": self._ovs,
-                "dpdk-af_packet": self._testpmd,
-            }
-            forward[self.mode](ports)
+            self._forward(ports)
+
+    def _forward(self, ports: tuple[str, str]) -> None:
+        forward: dict[str, Callable[[tuple[str, str]], None]] = {
+            "bridge": self._bridge,
+            "ovs-kernel": self._ovs,
+            "ovs-userspace": self._ovs,
+            "ovs-dpdk": self._ovs,
+            "dpdk-af_packet": self._testpmd,
+            "dpdk-virtio_user": self._testpmd,
+        }
+        forward[self.mode](ports)
 
     def _bridge(self, ports: tuple[str, str]) -> None:
         name = f"br{self._number}"
@@ -256,24 +311,68 @@ class Hop:
             environment,
         )
         _wait_for(folder / "db.sock", self._processes[-1])
+        vsctl = ["ovs-vsctl", f"--db={remote}", f"--timeout={_READY_S:.0f}"]
+        _run([*vsctl, "--no-wait", "init"])
+        in_kernel, by_dpdk = self.mode == "ovs-kernel", self.mode == "ovs-dpdk"
+        if by_dpdk:
+            _run([*vsctl, "--no-wait", "set", "Open_vSwitch", ".", *self._ovs_dpdk_settings()])
         switch = self._start(
-            ["ovs-vswitchd", remote, "--disable-system", f"--unixctl={folder}/switch.ctl"],
+            [
+                "ovs-vswitchd-dpdk" if by_dpdk else "ovs-vswitchd",
+                remote,
+                *(() if in_kernel else ("--disable-system",)),
+                f"--unixctl={folder}/switch.ctl",
+            ],
             folder / "switch.log",
             environment,
         )
+        if by_dpdk:
+            _wait_for_text(folder / "switch.log", "DPDK Enabled - initialized", switch)
         name = f"br{self._number}"
-        add = ["--", "set", "bridge", name, "datapath_type=netdev"]
-        for port in ports:
+        add = ["--", "set", "bridge", name, f"datapath_type={'system' if in_kernel else 'netdev'}"]
+        for place, port in enumerate(ports):
             add += ["--", "add-port", name, port]
-        vsctl = ["ovs-vsctl", f"--db={remote}", f"--timeout={_READY_S:.0f}"]
-        _run([*vsctl, "--no-wait", "init"])
+            if by_dpdk:
+                device = self._virtio_user(place, port)
+                add += ["--", "set", "Interface", port, "type=dpdk"]
+                add += [f'options:dpdk-devargs="{device}"', f"options:n_rxq={self.cores}"]
         _run([*vsctl, "add-br", name, *add])
-        self._forwarding.append(switch.pid)
+        if by_dpdk:
+            failed = [*vsctl, "--bare", "--columns=error", "find", "Interface", "error!=[]"]
+            _said_nothing(failed)
+        # In the kernel, it is asked about the first packet of a flow only.
+        if not in_kernel:
+            self._forwarding.append(switch.pid)
+
+    def _polling_cores(self) -> list[int]:
+        """The cores that forward: the last ones."""
+        return sorted(os.sched_getaffinity(0))[-(self.cores or 1) :]
+
+    def _ovs_dpdk_settings(self) -> list[str]:
+        mask = sum(1 << core for core in self._polling_cores())
+        return [
+            "other_config:dpdk-init=true",
+            f"other_config:pmd-cpu-mask={mask:#x}",
+            # Otherwise it asks for --in-memory, which needs huge pages.
+            f'other_config:dpdk-extra="{" ".join(_NO_HUGE)} --legacy-mem -m 512"',
+        ]
+
+    def _virtio_user(self, place: int, interface: str) -> str:
+        """A device of DPDK's whose other side is an interface of the kernel's, of this name."""
+        queues = f"queues={self.cores},queue_size=1024"
+        return f"net_virtio_user{place},path=/dev/vhost-net,iface={interface},{queues}"
 
     def _testpmd(self, ports: tuple[str, str]) -> None:
-        cores = sorted(os.sched_getaffinity(0))
-        # One thread forwards; the other has nothing to do.
-        lcores = f"0@{cores[0]},1@{cores[-1]}"
+        first, forwarding = min(os.sched_getaffinity(0)), self._polling_cores()
+        # The first thread has nothing to do; each of the others has a queue of both ports.
+        lcores = ",".join(f"{n}@{core}" for n, core in enumerate([first, *forwarding]))
+        count = self.cores or 1
+        if self.mode == "dpdk-virtio_user":
+            devices = [self._virtio_user(n, port) for n, port in enumerate(ports)]
+        else:
+            devices = [
+                f"net_af_packet{n},iface={port},qpairs={count}" for n, port in enumerate(ports)
+            ]
         log = _RUN / f"testpmd{self._number}.log"
         command = [
             # A line at a time, or what it says would come with its end.
@@ -281,16 +380,15 @@ class Hop:
                 "stdbuf",
                 "-oL",
                 "dpdk-testpmd",
-                "--no-huge",
-                "--no-pci",
-                "--no-telemetry",
+                *_NO_HUGE,
                 "-m",
-                "128",
+                "256",
             ),
             *("--lcores", lcores, "--file-prefix", f"overside{self._number}"),
-            *(f"--vdev=net_af_packet{n},iface={port}" for n, port in enumerate(ports)),
-            *("--", "--forward-mode=io", "--auto-start", "--nb-cores=1"),
-            *("--total-num-mbufs=16384", "--no-mlockall", "--disable-link-check"),
+            *(f"--vdev={device}" for device in devices),
+            *("--", "--forward-mode=io", "--auto-start", f"--nb-cores={count}"),
+            *(f"--rxq={count}", f"--txq={count}"),
+            *("--total-num-mbufs=32768", "--no-mlockall", "--disable-link-check"),
         ]
         process = self._start(command, log, dict(os.environ))
         _wait_for_text(log, "Press enter to exit", process)
@@ -329,12 +427,12 @@ class Ends:
         Raises `HopError` if it cannot be built.
         """
         request = json.loads(test)
-        mode = request["hop"]
-        if self._hop is not None and self._hop.mode != mode:
+        mode, cores = request["hop"]["mode"], request["hop"]["cores"]
+        if self._hop is not None and (self._hop.mode, self._hop.cores) != (mode, cores):
             self._hop.close()
             self._hop = None
         if self._hop is None:
-            self._hop = Hop(mode)
+            self._hop = Hop(mode, cores)
         return json.dumps(request | {"hop": self._hop.json()})
 
 
@@ -353,6 +451,14 @@ def _run(command: Sequence[str], text: str | None = None) -> None:
     if done.returncode != 0:
         said = " ".join((done.stderr or done.stdout).split())[-300:]
         raise HopError(f"`{' '.join(command)}` failed: {said}")
+
+
+def _said_nothing(command: Sequence[str]) -> None:
+    """Runs what prints errors and ends well."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_READY_S, check=False)
+    said = " ".join((done.stdout + done.stderr).split())[-300:]
+    if said:
+        raise HopError(f"Open vSwitch cannot have its ports: {said}")
 
 
 def _batch(lines: Iterable[str], namespace: str | None = None) -> None:

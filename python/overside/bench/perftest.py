@@ -53,6 +53,17 @@ def bandwidth(said: str) -> dict[str, float]:
     return _table(said, _BANDWIDTH)
 
 
+def inline_bytes(said: str) -> int:
+    """How long a payload is at most that a program hands over inline, as it says before the table.
+
+    Raises `PerftestError`.
+    """
+    found = re.findall(r"^ Max inline data : (\d{1,9})\[B\]\s*$", said[:_TEXT_MAX], re.MULTILINE)
+    if len(found) != 1:
+        raise PerftestError(f"{len(found)} times how much goes inline")
+    return int(found[0])
+
+
 def _table(said: str, columns: dict[str, str]) -> dict[str, float]:
     lines = [line.strip() for line in said[:_TEXT_MAX].splitlines()]
     head = r"\s+".join(re.escape(name) for name in columns)
@@ -66,6 +77,9 @@ def _table(said: str, columns: dict[str, str]) -> dict[str, float]:
         values = [float(value) for value in row]
     except ValueError as error:
         raise PerftestError(f"in the row: {error}") from None
-    if not all(math.isfinite(value) and value >= 0 for value in values):
+    table = dict(zip(columns.values(), values, strict=True))
+    # A root of what rounding made negative, where there are few iterations.
+    deviation = table.pop("deviation", 0.0)
+    if not all(math.isfinite(value) and value >= 0 for value in table.values()) or deviation < 0:
         raise PerftestError(f"a value below 0 or not finite in {' '.join(row)}")
-    return dict(zip(columns.values(), values, strict=True))
+    return table

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from overside.bench import launch, plan, statistics, store
+from overside.bench import launch, modes, plan, statistics, store
 from overside.bench.guard import RunGuard
 from overside.bench.interrupts import Interrupts
 from overside.bench.launch import Launch
@@ -51,15 +51,20 @@ class Runner:
         max_s: float | None = None,
         consent: Consent = lambda _: False,
         strict: bool = False,
+        card_mode: str | None = None,
     ) -> None:
         """`as_json_lines`: what happens goes to stdout, for programs. `max_s` overrides the box's;
-        `strict`: a test whose emulated timing is invalid decides about the exit code."""
+        `strict`: a test whose emulated timing is invalid decides about the exit code; `card_mode`:
+        the way through the card, where it cannot be seen from here."""
         self._begun = begun
         self._run = begun.run
         self._measure = begun.measure
         self._max_s = max_s or begun.measure.max_s
         self._consent = consent
         self._strict = strict
+        #: What every sample of this process has.
+        mode = card_mode or modes.card_mode(modes.look())
+        self._conditions: Json = {} if mode is None else {"card_mode": mode}
         manifest = begun.run.manifest
         self._seed: int = manifest["seed"]
         self._tests = [Test.from_json(entry) for entry in manifest["tests"]]
@@ -343,7 +348,7 @@ class Runner:
 
     def _store(self, test: Test, sample: Json, begin: float) -> None:
         try:
-            self._run.append(sample)
+            self._run.append(sample | self._conditions)
         except OSError as error:
             raise self._disk(error) from None
         self.schedule.note(sample, time.monotonic() - begin)

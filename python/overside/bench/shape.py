@@ -34,6 +34,7 @@ _SAMPLE = {"test": str, "round": int, "status": str}
 #: Keys of a sample that may be absent or null.
 _SAMPLE_MORE = {
     "applied": dict,
+    "card_mode": str,
     "check": dict,
     "cpu": dict,
     "error": dict,

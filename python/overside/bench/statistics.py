@@ -99,6 +99,9 @@ class TestSummary:
     timing: str | None
     #: Of the last round; a warning says where rounds differ.
     applied: Json | None
+    #: The way through the card (docs/modes.md) in all rounds, joined where they differ; `None`
+    #: without a card.
+    card_mode: str | None
     verified: bool
     #: Of the samples that are ok.
     metrics: dict[str, Estimate]
@@ -314,6 +317,9 @@ def summarise(test: Json, samples: Sequence[Json], late_limit: float = LATE_LIMI
         provenance=_weakest(good, "provenance", _PROVENANCE),
         timing=_weakest(good, "timing", _TIMING),
         applied=last.get("applied"),
+        card_mode=" / ".join(sorted({sample.get("card_mode") or "none" for sample in good}))
+        if any(sample.get("card_mode") for sample in good)
+        else None,
         verified=bool(test.get("verified", True)) and not failed,
         metrics={name: estimate(list(values.values())) for name, values in by_metric.items()},
         values=by_metric,

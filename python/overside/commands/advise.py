@@ -61,7 +61,8 @@ def main(args: argparse.Namespace) -> int:
             about["placement_file"] = str(args.placement_out)
         output.document("advice/1", **{"verdict": found.json()} | advice | about)
     else:
-        _print(_source(view, question), found, advice, explain=args.explain)
+        source, is_measured = _source(view, question), view is not None
+        _print(source, found, advice, is_measured=is_measured, explain=args.explain)
         if path is not None:
             _say(f"`overside report {path}` shows this as a page")
         if args.placement_out is not None:
@@ -185,9 +186,18 @@ def _head(path: Path | None, target: str | None, device: str | None) -> str:
     return "".join(f"# {formatting.clean(line, 300)}\n" for line in lines)
 
 
-def _print(source: str, found: RunVerdict, advice: dict[str, Any], *, explain: bool) -> None:
+def _print(
+    source: str,
+    found: RunVerdict,
+    advice: dict[str, Any],
+    *,
+    is_measured: bool,
+    explain: bool,
+) -> None:
     width, colour = screen.columns(), screen.has_colour(sys.stdout)
     said = in_words(advice)
+    if not is_measured:
+        said["next"] = said["next"] or "`--measure` measures this host's cores"
     print(terminal.advice(source, found, said, width=width, colour=colour, explain=explain), end="")
 
 

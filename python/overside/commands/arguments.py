@@ -21,6 +21,9 @@ from overside.errors import Exit, UserError, error_json
 #: Where runs are kept.
 RESULTS = Path("results")
 
+#: Ways through a card (docs/modes.md), as `overside.bench.modes` has them.
+CARD_MODES = ("off-path", "on-path-1", "on-path-2", "on-path-3", "on-path-4", "on-path-5")
+
 _BOX = "a path, or the name of a ready-made box"
 _RUN = "a run's directory or name; @ is the newest, @1 the one before"
 
@@ -237,6 +240,8 @@ def _run(parser: Parser) -> None:
     # A week is the most.
     seconds = _seconds(0, 604_800)
     _word(parser, "--timeout", "S", text, type=seconds)
+    text = "the way through the card, where it cannot be seen from here: off-path, on-path-1 to -5"
+    parser.add_argument("--card-mode", metavar="MODE", choices=CARD_MODES, help=text)
     _flag(parser, "--strict", "exit with 104 if the emulated timing of a test is invalid")
     scripts = parser.add_mutually_exclusive_group()
     text = "run scripts and plug-ins that may change this machine without asking"
@@ -306,7 +311,7 @@ def _compare(parser: Parser) -> None:
     _several(parser, "--metric", "NAME", text)
     _flag(parser, "--all", "show every figure, not only what changed")
     _flag(parser, "--strict", "exit with 103 if a verdict is ambiguous")
-    text = "compare figures of different provenance too, as measured with emulated"
+    text = "compare figures of different provenance, or modes of the card, too"
     _flag(parser, "--across", text)
     _json(parser)
 

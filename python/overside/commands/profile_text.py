@@ -152,8 +152,10 @@ def checked(answer: Json) -> str:
         return f"{answer['file']}: profile {answer['name']} is right"
     lines = []
     for one in answer["problems"]:
+        place = f"{answer['file']}:" + (f"{one['line']}:" if one.get("line") else "")
         key = f" {one['key']}:" if one["key"] else ""
-        lines.append(f"{answer['file']}:{key} {one['problem']}; {one['remedy']}")
+        remedy = f"; {one['remedy']}" if one["remedy"] else ""
+        lines.append(f"{place}{key} {one['problem']}{remedy}")
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from overside import report, screen
-from overside.bench import box, launch, plan, statistics
+from overside.bench import box, launch, modes, plan, statistics
 from overside.bench.launch import Launch
 from overside.bench.runner import Runner
 from overside.commands import prompt
@@ -34,6 +34,7 @@ def main(args: argparse.Namespace) -> int:
             as_json_lines=args.json_lines,
             consent=_consent(args),
             strict=args.strict,
+            card_mode=modes.BY_NAME.get(args.card_mode),
         )
         code = runner.run()
     _report(args, begun.run.path)

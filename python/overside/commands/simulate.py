@@ -154,9 +154,20 @@ def _list(args: argparse.Namespace) -> int:
         return Exit.OK
     print(f"{chosen['name']}: {chosen['about']}\n")
     rows = [
-        [key["name"], key["default"] or "-", key["allowed"], key["about"]] for key in chosen["keys"]
+        [
+            key["name"],
+            key["default"] or "-",
+            "a profile" if key["kind"] == "profile" else key["allowed"],
+            key["about"],
+        ]
+        for key in chosen["keys"]
     ]
     print(table.text(["key", "default", "allowed", ""], rows))
+    units = {one["name"]: one["unit"] for one in chosen["figures"]}
+    named = ", ".join(f"{name} ({unit})" if unit else name for name, unit in units.items())
+    print("\n" + screen.wrapped(f"Figures: {named}.", "  "))
+    if any(key["kind"] == "profile" for key in chosen["keys"]):
+        print("`overside profile list` lists profiles.")
     return Exit.OK
 
 
@@ -213,8 +224,9 @@ def _columns(rows: list[Json], most: int | None) -> tuple[list[str], list[list[s
     without a limit, for each that any has; and how many figures are left out."""
     labels = list(dict.fromkeys(key for row in rows for key, _ in row["labels"]))
     counts = Counter((one["name"], one["unit"]) for row in rows for one in scenario.figures(row))
-    figures = [one for one, count in counts.items() if most is None or 2 * count >= len(rows)]
-    figures = figures[:most]
+    shared = [one for one, count in counts.items() if most is None or 2 * count >= len(rows)]
+    # Where rows share nothing, as a machine's arithmetic and storage, each has its own.
+    figures = (shared or list(counts))[:most]
     head = [*labels, *(f"{name}, {unit}" if unit else name for name, unit in figures)]
     # Said above the table where it is the same in all rows.
     by_method = len({row["method"] for row in rows}) > 1

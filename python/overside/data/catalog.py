@@ -56,6 +56,13 @@ RECIPES = {
         1,
         orders.write,
     ),
+    "orders-large": Recipe(
+        "the comments of TPC-H orders, scale factor 8, the first 512 MiB",
+        "made by tpchgen-cli 4 after the TPC-H specification",
+        "output of tpchgen-cli (Apache-2.0); no TPC benchmark result",
+        1,
+        orders.write_large,
+    ),
     "system": Recipe(
         "a sample of this machine's own files: Python, documentation, libraries, logs",
         "this machine; other machines have other bytes",

@@ -6,46 +6,76 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 from pathlib import Path
 
 from overside.errors import Exit, UserError
 
-#: The table `orders` at scale factor 1 has 1,500,000 rows; one of this many parts is made, which
-#: one the seed says.
+#: The table `orders` has 1,500,000 rows at scale factor 1. One of this many parts of it is made,
+#: which one the seed says.
 PARTS = 8
+#: The large one begins like the table at scale factor 8, and is cut off after so many bytes.
+LARGE_SCALE = 8
+LARGE_BYTES = 512 << 20
 _COMMENT = 8
 _TIMEOUT_S = 300
 
 
 def write(directory: Path, seed: int) -> None:
     """Writes one file. Raises `UserError` without the generator, or if it fails."""
+    part = ["--scale-factor", "1", "--parts", str(PARTS), "--part", str(seed % PARTS + 1)]
+    _write(directory / "orders-comments.txt", "orders", part, None)
+
+
+def write_large(directory: Path, seed: int) -> None:
+    """Writes one file of 512 MiB, the same for every seed. Raises as `write`."""
+    del seed
+    scale = ["--scale-factor", str(LARGE_SCALE)]
+    _write(directory / "orders-comments.txt", "orders-large", scale, LARGE_BYTES)
+
+
+def _write(path: Path, name: str, which: list[str], bytes_max: int | None) -> None:
+    """Writes comments as the rows come, and no more than so many bytes."""
     argv = [
-        generator(), "tbl", "--scale-factor", "1", "--tables", "orders", "--parts", str(PARTS),
-        "--part", str(seed % PARTS + 1), "--num-threads", "1", "--quiet", "--stdout",
+        generator(), "tbl", *which, "--tables", "orders",
+        "--num-threads", "1", "--quiet", "--stdout",
     ]  # fmt: skip
-    table = directory / "orders.tbl"
-    with table.open("wb") as output:
+    left = sys.maxsize if bytes_max is None else bytes_max
+    is_short = False
+    with tempfile.TemporaryFile() as said, path.open("wb") as comments:
         try:
-            done = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.PIPE,
-                timeout=_TIMEOUT_S,
-                check=False,
+            process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise failed("orders", str(error)) from error
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise failed("orders", said[-1] if said else f"exit status {done.returncode}")
-    with table.open("rb") as rows, (directory / "orders-comments.txt").open("wb") as comments:
-        for row in rows:
-            columns = row.split(b"|")
-            if len(columns) <= _COMMENT:
-                raise failed("orders", "it wrote a row without a comment")
-            comments.write(columns[_COMMENT] + b"\n")
-    table.unlink()
+        except OSError as error:
+            raise failed(name, str(error)) from error
+        timer = threading.Timer(_TIMEOUT_S, process.kill)
+        timer.start()
+        try:
+            assert process.stdout is not None
+            for row in process.stdout:
+                columns = row.split(b"|")
+                if len(columns) <= _COMMENT:
+                    # Why it did may come yet.
+                    is_short = True
+                    continue
+                left -= comments.write((columns[_COMMENT] + b"\n")[:left])
+                if left == 0:
+                    return
+            status = process.wait()
+        finally:
+            timer.cancel()
+            process.kill()
+            process.communicate()
+        if status != 0:
+            said.seek(0)
+            lines = said.read().decode(errors="replace").strip().splitlines()
+            raise failed(name, lines[-1] if lines else f"exit status {status}")
+    if is_short:
+        raise failed(name, "it wrote a row without a comment")
+    if bytes_max is not None:
+        raise failed(name, f"it wrote {left} bytes too few")
 
 
 def generator() -> str:

@@ -21,8 +21,9 @@ CONFIDENCE = {"yes": "high confidence", "no": "no confidence", "cannot-tell": "l
 
 def in_words(advice: Json) -> Json:
     """An answer of `overside.advise.answer` in words: `operations`, each of a `title` and
-    `targets` (`_target`); the `workload`'s title, its `answer` in a sentence and its `plans`
-    (`_plan`); and `citations`, what each fact says and where it stands."""
+    `targets` (`_target`); the `workload`'s title, its `answer` in a sentence, a line a card in
+    `lines`, the `next` measurement and its `plans` (`_plan`); and `citations`, what each fact says
+    and where it stands."""
     workload = advice.get("workload")
     return {
         "operations": [
@@ -32,6 +33,8 @@ def in_words(advice: Json) -> Json:
         ],
         "workload": _workload_title(workload) if workload else "",
         "answer": _workload_answer(workload) if workload else "",
+        "lines": _workload_lines(workload) if workload else [],
+        "next": _workload_next(workload) if workload else "",
         "plans": list(map(_plan, workload["plans"])) if workload else [],
         "citations": {
             formatting.clean(fact, 120): formatting.clean(text, 600)
@@ -195,34 +198,86 @@ def _workload_title(workload: Json) -> str:
     return f"{formatting.clean(workload['name'], 120)}, {rate} Gb/s"
 
 
+#: An interval that is wider says nothing but its lower end.
+_TELLING_MAX = 10.0
+#: What a workload's verdict is called.
+_WORTH = {
+    "yes": "worth it",
+    "cannot-tell": "cannot tell yet",
+    "no": "not worth it",
+}
+
+
 def _workload_answer(workload: Json) -> str:
     """Which cards are worth it: cheaper than the CPU alone where prices are given, else fewer cores
     of the host."""
-    title = _workload_title(workload)
+    cards = workload["plans"][1:]
+    names = {
+        text: [_name(plan) for plan in cards if plan["is_worth_it"] == verdict]
+        for verdict, text in _WORTH.items()
+    }
+    names["not possible"] = [formatting.card(one["name"]) for one in workload["unable"]]
+    parts = [f"{text} with {formatting.listing(some)}" for text, some in names.items() if some]
+    return f"{_workload_title(workload)}: {'; '.join(parts) or 'no card was asked about'}."
+
+
+def _workload_lines(workload: Json) -> list[str]:
+    """A line for each card, the best first, and one for the CPU alone: how much it takes, and what
+    that saves."""
     cpu, cards = workload["plans"][0], workload["plans"][1:]
-    found: dict[str, list[str]] = {"yes": [], "no": [], "cannot-tell": []}
-    for plan in cards:
-        cheaper = (plan.get("costs") or {}).get("cheaper")
-        better = cheaper or plan.get("fewer_cores") or {"verdict": "no"}
-        verdict = better["verdict"]
-        if verdict == "yes" and plan.get("enough") in ("no", "cannot-tell"):
-            verdict = plan["enough"]
-        found[verdict].append(f"{_name(plan)} ({_cards(plan)}{_cores(plan)})")
-    parts = [
-        f"{text} {formatting.listing(found[verdict])}"
-        for verdict, text in (
-            ("yes", "worth it with"),
-            ("cannot-tell", "cannot tell yet with"),
-            ("no", "not worth it with"),
-        )
-        if found[verdict]
+    ranked = sorted(cards, key=lambda plan: list(_WORTH).index(plan["is_worth_it"]))
+    lines = [
+        f"{_name(plan)} [MODELLED]: {_WORTH[plan['is_worth_it']]}; {_takes(plan)}{_why(plan)}."
+        for plan in ranked
     ]
-    parts += [
-        f"not possible with {formatting.card(one['name'])} ({formatting.clean(one['why'], 200)})"
+    lines += [
+        f"{formatting.card(one['name'])}: not possible; {formatting.clean(one['why'], 300)}."
         for one in workload["unable"]
     ]
-    alone = f"the CPU alone takes {_cores(cpu)}"
-    return f"{title}: {'; '.join([*parts, alone])}."
+    return [*lines, f"The CPU alone: {_takes(cpu)}."]
+
+
+def _takes(plan: Json) -> str:
+    """`1 to 2 cards, 0.027 to 1.2 host cores, 0.059 to 0.20 EUR an hour, carries 45 to 85 Gb/s`."""
+    parts = [_whole_cards(plan["whole_cards"])] if plan.get("whole_cards") else []
+    parts.append(_cores(plan))
+    costs = plan.get("costs")
+    if costs and "interval" in costs["per_hour"]:
+        least = "at least " if costs["incomplete"] else ""
+        currency = formatting.clean(costs["currency"], 12)
+        parts.append(f"{least}{_ends(costs['per_hour']['interval'])} {currency} an hour")
+    carries = plan.get("carries_bytes_per_s")
+    if carries and "interval" in carries:
+        enough = {"yes": "", "no": ", too little", "cannot-tell": ", perhaps too little"}
+        interval = carries["interval"]
+        amount = _ends(interval, 8e-9)
+        if interval["high"] > _TELLING_MAX * interval["low"]:
+            amount = f"at least {formatting.number(interval['low'] * 8e-9, 2)}"
+        parts.append(f"carries {amount} Gb/s{enough[plan['enough']]}")
+    return ", ".join(parts)
+
+
+def _why(plan: Json) -> str:
+    """Behind a verdict without a comparison: what is not known, or that the CPU does all of it."""
+    if "cards" in plan:
+        return ""
+    if plan["is_worth_it"] == "no":
+        return "; no stage is better on it"
+    if "interval" not in plan["cores"]:
+        return f"; {formatting.clean(plan['cores']['why'], 300)}"
+    unknown = [stage["do"] for stage in plan["stages"] if stage.get("is_rate_unknown")]
+    return f"; its rate for {formatting.clean(formatting.listing(unknown), 200)} is unknown"
+
+
+def _workload_next(workload: Json) -> str:
+    """The one measurement that would settle it; empty if nothing is left."""
+    cpu, cards = workload["plans"][0], workload["plans"][1:]
+    if "interval" not in cpu["cores"]:
+        return formatting.clean(cpu["cores"]["remedy"], 300)
+    open_cards = [_name(plan) for plan in cards if plan["is_worth_it"] == "cannot-tell"]
+    if open_cards:
+        return f"`overside calibrate` with a {open_cards[0]} measures its rates"
+    return ""
 
 
 def _cores(plan: Json) -> str:
@@ -230,13 +285,13 @@ def _cores(plan: Json) -> str:
     answer = plan["cores"]
     if "interval" not in answer:
         return "an unknown number of host cores"
-    low, high = (formatting.number(answer["interval"][end], 2) for end in ("low", "high"))
-    return f"{low if low == high else f'{low} to {high}'} host cores"
+    return f"{_ends(answer['interval'])} host cores"
 
 
-def _cards(plan: Json) -> str:
-    """`1 to 2 cards, `; empty where it needs none."""
-    return f"{_whole_cards(plan['whole_cards'])}, " if plan.get("whole_cards") else ""
+def _ends(interval: Json, scale: float = 1.0) -> str:
+    """`2.1 to 3.4`."""
+    low, high = (formatting.number(interval[end] * scale, 2) for end in ("low", "high"))
+    return low if low == high else f"{low} to {high}"
 
 
 def _whole_cards(whole: Sequence[int]) -> str:
@@ -270,11 +325,10 @@ def _plan(plan: Json) -> Json:
 def _plan_sentences(plan: Json) -> list[str]:
     out = [f"Cores of the host: {_answer(plan['cores'])}."]
     if plan["name"] != "cpu" and "cards" not in plan:
-        unknown = any(stage.get("note") for stage in plan["stages"])
         out.insert(
             0,
             "No stage is known to be better on it: some of its figures are unknown."
-            if unknown
+            if plan["is_worth_it"] == "cannot-tell"
             else "No stage is better on it than on the CPU.",
         )
     whole = plan.get("whole_cards")

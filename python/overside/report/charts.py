@@ -62,6 +62,13 @@ STAGES = (
     ("stage_transfer", "Transfer"),
     ("stage_engine", "Engine"),
 )
+#: What a context takes before its job and after it, where each job has its own.
+CONTEXT_BEGIN = (
+    ("stage_discovery", "Finding the device"),
+    ("stage_init", "Setting up the context"),
+    ("stage_memory", "Memory"),
+)
+CONTEXT_END = (("stage_end", "Ending the context"),)
 
 
 @dataclass(frozen=True)
@@ -486,9 +493,12 @@ def _stages(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
     told = [replace(one, tests=tuple(t for t in one.tests if _tells(t))) for one in series]
     told = [one for one in told if one.tests]
     alone = all(_depth(test) == 1 for one in told for test in one.tests)
-    stages = STAGES if alone else STAGES[1:]
+    stages: tuple[tuple[str, str], ...] = STAGES if alone else STAGES[1:]
+    if all(_is_set_up_again(test) for one in told for test in one.tests):
+        stages = (*CONTEXT_BEGIN, *stages, *CONTEXT_END)
     present = {name for one in told for t in one.tests for name, _ in stages if name in t.metrics}
-    if len(present) < 2:
+    stages = tuple(one for one in stages if one[0] in present)
+    if len(stages) < 2:
         return
     size = _typical_size(told)
     few = sum(len(one.tests) for one in told) <= BARS_MAX
@@ -516,7 +526,15 @@ def _stages(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
         provenance=provenance,
         spec=vega.shares(points, names),
         columns=("What", "Buffer", *(f"{name}, µs" for name in names)),
-        rows=_medians(told, STAGES),
+        rows=_medians(told, stages),
+    )
+
+
+def _is_set_up_again(test: TestSummary) -> bool:
+    """Each job has a context of its own, so what that takes is a part of the job's time."""
+    return (
+        test.parameters.get("setting") == "reconfiguration"
+        and test.parameters.get("placement") is None
     )
 
 

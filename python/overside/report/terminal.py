@@ -21,6 +21,8 @@ from overside.verdict import RunVerdict, Verdict
 LINES_MAX = 38
 #: Of advice.
 ADVICE_LINES_MAX = 25
+#: The most verdicts of advice, which may have no report that has the others.
+ADVICE_VERDICTS_MAX = 12
 #: The fewest lines that the verdict may have, whatever else there is.
 VERDICT_LINES_MIN = 16
 
@@ -74,7 +76,7 @@ def summary(view: RunView, width: int, colour: bool) -> str:
     sections = [one for one in _sections(view, page) if one.items]
     claimed = sum(min(one.claim, one.lines) for one in sections)
     room = LINES_MAX - len(page.lines) - claimed
-    _verdict(page, found, max(room, VERDICT_LINES_MIN))
+    _verdict(page, found, max(room, VERDICT_LINES_MIN), VERDICTS_MAX)
     for index, one in enumerate(sections):
         behind = sum(min(two.claim, two.lines) for two in sections[index + 1 :] if two.is_kept)
         _section(page, one, LINES_MAX - behind)
@@ -145,10 +147,10 @@ def _item(page: Page, text: str, style: str = "") -> Page:
     return part
 
 
-def _verdict(page: Page, found: RunVerdict, room: int) -> None:
-    """The verdict's lines, in as much detail as there is room for."""
-    details = [(detail, VERDICTS_MAX) for detail in ("all", "shared", "saved", "brief")]
-    details += [("brief", count) for count in range(VERDICTS_MAX - 1, 0, -1)]
+def _verdict(page: Page, found: RunVerdict, room: int, most: int) -> None:
+    """The verdict's lines, `most` at most, in as much detail as there is room for."""
+    details = [(detail, most) for detail in ("all", "shared", "saved", "short", "brief")]
+    details += [("brief", count) for count in range(most - 1, 0, -1)]
     for detail, count in details:
         part = page.like()
         _lines(part, found, detail, count)
@@ -190,6 +192,8 @@ def _in_detail(one: Verdict, detail: str) -> str:
             return f"{head}. {one.figures}"
         case "saved":
             return f"{head}; {'; '.join(filter(None, (one.brief, one.bound, one.saved)))}."
+        case "short":
+            return f"{head}; {'; '.join(filter(None, (one.brief, one.saved_at_most)))}."
     return f"{head}; {one.brief}."
 
 
@@ -222,19 +226,24 @@ def advice(
     if advised["plans"]:
         page.line(advised["answer"], BOLD)
         page.line(source, FAINT)
+        page.lines.append("")
+        for line in advised["lines"]:
+            page.line(line, indent="  ")
+        if advised["next"]:
+            page.line(f"Next: {advised['next']}.", BOLD, indent="  ")
     else:
         page.line(found.headline, RED if found.caution else BOLD)
         page.line(source, FAINT)
         room = ADVICE_LINES_MAX - len(page.lines) - 3
-        _verdict(page, found, 1 << 20 if explain else room)
-    for operation in advised["operations"] if explain else ():
+        _verdict(page, found, 1 << 20 if explain else room, ADVICE_VERDICTS_MAX)
+    for operation in advised["operations"] if explain and not advised["plans"] else ():
         page.lines.append("")
         page.line(operation["title"], BOLD)
         for target in operation["targets"]:
             _target(page, target)
-    if advised["plans"]:
+    if explain and advised["plans"]:
         page.heading(advised["workload"], "modelled", YELLOW)
-    for plan in advised["plans"]:
+    for plan in advised["plans"] if explain else ():
         page.line(plan["name"] + (f": {plan['card']}" if plan["card"] else ""), BOLD, indent="  ")
         for task, where, enters, cores in plan["stages"]:
             at = "" if cores == "–" else f", {cores} cores"
@@ -243,7 +252,8 @@ def advice(
             page.line(f"  {sentence}", indent="  ")
     if advised["citations"]:
         count = formatting.plural(len(advised["citations"]), "published fact")
-        more = "" if explain else "; --explain shows each size"
+        each = "stage" if advised["plans"] else "size"
+        more = "" if explain else f"; --explain shows each {each}"
         page.lines.append("")
         page.line(f"Rests on {count}: --json and the report list them{more}.", FAINT)
     return page.text()

@@ -53,6 +53,12 @@ class Agents:
         self.started[name] = agent
         return {"address": agent.announced()["address"]}
 
+    def entry(self, name: str) -> tuple[str, Path | None]:
+        """That agent's address, and the directory of the keys for it."""
+        entry = self._entries[name]
+        keys = entry.get("keys")
+        return entry["address"], None if keys is None else Path(keys)
+
     def ip(self, name: str) -> str:
         """Where that agent's machine is reached from here."""
         host, port = self._place(name)

@@ -16,8 +16,8 @@ class DmaTask(MeasuredTask):
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; a link has variants of its own or none, an emulated engine has
-        virtual time unless it is paced, a batch is never larger than the depth, and a read has no
-        payload to hand over."""
+        virtual time unless it is paced, a batch is never larger than the depth, a read has no
+        payload to hand over, and without completions single operations have no latency."""
         full = super().normal(parameters)
         link = full["device"].rpartition("/")[2]
         copies = full["variant"] in _COPIERS
@@ -30,6 +30,8 @@ class DmaTask(MeasuredTask):
         full["batch"] = min(full["batch"], full["depth"])
         if full["operation"] == "read":
             full["inline"] = False
+        if full["completion"] == "none":
+            full["measure"] = "throughput"
         if full["depth"] == 1 and full["threads"] == 1:
             full["buffers"] = "same"
         return full

@@ -77,7 +77,8 @@ class KvTask(ExternalTask):
             full["direct_connections"] = None
         if not agents_of(full):
             full["stand_ins"] = None
-        return full
+        cores = network_path.forwarding_cores(full["mode"], full["forwarding_cores"])
+        return full | {"forwarding_cores": cores}
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
         """A program is missing, or the agent; or both sides do not fit each other."""
@@ -177,7 +178,7 @@ def _no_hop(parameters: Json) -> str | None:
         return "a mode is between two ends on this machine: leave design and load_from away"
     if parameters["protocol"].startswith("memcached"):
         return "memcached's protocols have no password, which a server beyond loopback needs"
-    return network_path.unavailable(parameters["mode"])
+    return network_path.unavailable(parameters["mode"], parameters["forwarding_cores"])
 
 
 def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Json:

@@ -71,7 +71,8 @@ def main() -> None:
 def _measured(asked: Json) -> dict[str, Any]:
     from overside.tasks import kv  # noqa: PLC0415 (it knows this module)
 
-    built = network_path.Hop(asked["parameters"]["mode"])
+    parameters = asked["parameters"]
+    built = network_path.Hop(parameters["mode"], parameters["forwarding_cores"])
     try:
         ends = built.json()
         namespaces = {"load": ends["client_namespace"], "": ends["server_namespace"]}

@@ -56,6 +56,8 @@ class NetworkTask(MeasuredTask):
             full["depth"] = 1
         if full["protocol"] == "udp":
             full["batch"] = 1
+        cores = network_path.forwarding_cores(full["mode"], full["forwarding_cores"])
+        full["forwarding_cores"] = cores
         if full["threads"] != ALL:
             full["threads"] = min(full["threads"], full["connections"])
         jobs = full["jobs"]
@@ -99,7 +101,8 @@ class NetworkTask(MeasuredTask):
             request["destination_node"] = destination
         if parameters["mode"] is not None:
             # The worker builds it, and puts in its place what it has built.
-            request["hop"] = parameters["mode"]
+            cores = parameters["forwarding_cores"]
+            request["hop"] = {"mode": parameters["mode"], "cores": cores}
         if parameters["slice_ms"] is not None:
             request["slice_s"] = parameters["slice_ms"] / 1e3
         if parameters["jobs"] is not None:
@@ -140,7 +143,8 @@ class NetworkTask(MeasuredTask):
                     "a mode is built between two ends on this machine: leave source and "
                     "destination away"
                 )
-            reason = network_path.unavailable(parameters["mode"])
+            cores = parameters["forwarding_cores"]
+            reason = network_path.unavailable(parameters["mode"], cores)
             if reason is not None:
                 return reason
         reason = None

@@ -1,23 +1,34 @@
-"""Measures RDMA by perftest's programs, between the ports of this machine or with another's."""
+"""Measures RDMA by perftest's programs: on this machine, with agents, or with a server that
+somebody has started elsewhere."""
 
 from __future__ import annotations
 
+import functools
+import json
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from overside import _core
 from overside.bench import perftest
+from overside.tasks.agents import HERE, Agents, is_loopback
 from overside.tasks.common import ExternalTask, Json, Machine
 from overside.tasks.programs import ProgramError, Programs, free_port
 
 if TYPE_CHECKING:
     from overside.bench.plan import Test
 
-_DEVICES = Path("/sys/class/infiniband")
+#: This machine, as an end.
+HOST = "host"
 #: How long a server may take until it listens.
 _READY_S = 10.0
+#: What perftest's own words have of a test; the others are Overside's.
+_SAME = ("operation", "metric", "transport", "message_size", "iterations", "inline")
+#: How much longer than a program an agent is waited for: it knows why there is no answer.
+_GRACE_S = 0.5
 
 
 class RdmaTask(ExternalTask):
@@ -28,25 +39,36 @@ class RdmaTask(ExternalTask):
         self._logs = Path()
 
     def normal(self, parameters: Json) -> Json:
-        """Latencies are of one message at a time."""
+        """Latencies are of one message at a time, a read has no payload to hand over, and both
+        ends on this machine use the same device unless it is said."""
         full = super().normal(parameters)
         if full["metric"] == "latency":
             full["depth"] = full["queue_pairs"] = None
+        if full["operation"] == "read":
+            full["inline"] = False
         return full
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
-        """No device, or no program."""
-        del machine
+        """No such test, no agent; or no device or program, where an end is on this machine."""
         try:
-            devices = sorted(path.name for path in _DEVICES.iterdir())
-        except OSError:
-            devices = []
+            command = _core.perftest_command(json.dumps(_test(parameters, "device")), 1024)
+        except ValueError as error:
+            return str(error)
+        for node in _agents(parameters):
+            reason = None if node == HERE else machine.no_node(node)
+            if reason is not None:
+                return reason
+        here = [device for end, device in _ends(parameters) if end in (HOST, HERE)]
+        if not here:
+            return None
+        devices = [device["name"] for device in json.loads(_core.rdma_devices())]
         if not devices:
             return "no RDMA device: a network card with RDMA and its driver are needed"
-        if parameters["device"] not in (None, *devices):
-            return f"no RDMA device {parameters['device']}; there are {', '.join(devices)}"
-        if shutil.which(_program(parameters)) is None:
-            return f"no {_program(parameters)}: apt-get install perftest"
+        for device in here:
+            if parameters[device] not in (None, *devices):
+                return f"no RDMA device {parameters[device]}; there are {', '.join(devices)}"
+        if shutil.which(command[0]) is None:
+            return f"no {command[0]}: apt-get install perftest"
         return None
 
     def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
@@ -56,61 +78,120 @@ class RdmaTask(ExternalTask):
         return None
 
     def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
-        """Starts the server, where it is here, then the client, and reads what that says."""
+        """Starts the server, then the client, and reads what that says."""
         name = f"rdma-{test.id.rpartition('/')[2]}-round{round_number}"
-        command = command_line(test.parameters, test.parameters["port"] or free_port())
+        parameters = test.parameters
         begin = time.monotonic_ns()
         try:
             with Programs(self._logs, name, timeout_s) as programs:
-                said = _said(programs, command, test.parameters["destination"])
-            metrics = figures(test.parameters, said.decode(errors="replace"))
+                printed = _measure(programs, parameters, begin / 1e9 + timeout_s)
+            metrics = figures(parameters, printed.text)
+        except CannotError as reason:
+            return {"status": "skipped", "reason": str(reason), "warnings": []}
         except ProgramError as failure:
             return failure.sample()
         except perftest.PerftestError as error:
-            return ProgramError(f"{command[0]} printed {error}").sample()
+            return ProgramError(f"{_program(parameters)} printed {error}").sample()
+        source = parameters["source"]
         return {
             "status": "ok",
             "provenance": "measured",
             "timing": "real",
             "applied": {
-                "device": test.parameters["device"] or "first RDMA device",
+                "device": f"{'' if source == HOST else f'{source}/'}{printed.devices[0]['name']}",
                 "driver": "perftest",
-                "variant": command[0],
-                "library": "libibverbs",
+                "variant": _program(parameters),
+                "library": f"libibverbs, {parameters['transport'].upper()}",
                 "provenance": "measured",
             },
             "elapsed_ns": time.monotonic_ns() - begin,
             "metrics": metrics,
-            "warnings": [],
+            "warnings": list(printed.warnings()),
         }
 
     def clean(self) -> None:
         """Programs end with their samples."""
 
 
+class CannotError(Exception):
+    """An end cannot do this; nothing has gone wrong."""
+
+
+@dataclass(frozen=True)
+class _Printed:
+    """What a client has printed, and what both ends used."""
+
+    text: str
+    devices: Sequence[Json]
+    one_machine: bool
+
+    def warnings(self) -> Sequence[Json]:
+        """What a reader of the figures should know."""
+        found = []
+        over = {
+            f"{one['name']} over {one['software_over']}"
+            for one in self.devices
+            if one["software_over"] is not None
+        }
+        if over:
+            found.append(
+                {
+                    "kind": "software-rdma",
+                    "message": f"RDMA in software ({', '.join(sorted(over))}): "
+                    "processors carry the bytes, so nothing of a card is measured",
+                    "remedy": "measure on a network card with RDMA",
+                }
+            )
+        if self.one_machine:
+            found.append(
+                {
+                    "kind": "one-machine",
+                    "message": "both ends share this machine's cores, with no network between them",
+                    "remedy": "give source or destination the name of an agent elsewhere",
+                }
+            )
+        return found
+
+
+def _ends(parameters: Json) -> Sequence[tuple[str, str]]:
+    """Both ends, and the parameter that names the device of each."""
+    source, destination = parameters["source"], parameters["destination"]
+    return (source, "device"), (destination, "destination_device")
+
+
+def _agents(parameters: Json) -> list[str]:
+    """The agents that have an end."""
+    return [end for end, _ in _ends(parameters) if end != HOST and not _is_address(end)]
+
+
+def _is_address(end: str) -> bool:
+    """Agents have no dots and colons in their names."""
+    return "." in end or ":" in end
+
+
+def _test(parameters: Json, device: str) -> Json:
+    """The test as Rust and agents take it, for the end with that device."""
+    given = {name: parameters[name] for name in (*_SAME, "depth", "queue_pairs")}
+    return given | {
+        "device": parameters[device],
+        "event": parameters["completion"] == "event",
+    }
+
+
 def _program(parameters: Json) -> str:
-    suffix = "lat" if parameters["metric"] == "latency" else "bw"
-    return f"ib_{parameters['operation']}_{suffix}"
+    return command_line(parameters, "device", 1024)[0]
 
 
-def command_line(parameters: Json, port: int) -> list[str]:
-    """What both ends are started by; the client's has the server's address behind it."""
-    command = [_program(parameters), "-F", "-p", str(port)]
-    if parameters["device"] is not None:
-        command += ["-d", parameters["device"]]
-    command += ["-s", str(parameters["message_size"]), "-n", str(parameters["iterations"])]
-    if parameters["completion"] == "event":
-        command.append("-e")
-    if parameters["metric"] == "bandwidth":
-        command += ["--report_gbits", "-q", str(parameters["queue_pairs"])]
-        command += ["-t", str(parameters["depth"])]
-    return command
+def command_line(parameters: Json, device: str, port: int) -> list[str]:
+    """What an end is started by; the client's has the server's address behind it."""
+    return _core.perftest_command(json.dumps(_test(parameters, device)), port)
 
 
 def figures(parameters: Json, said: str) -> dict[str, float]:
     """The metrics in what a client printed.
 
-    Raises `perftest.PerftestError`, also if it measured something else than was asked for.
+    Raises `perftest.PerftestError`, also if it measured something else than was asked for, and
+    `CannotError`.
     """
     if parameters["metric"] == "bandwidth":
         table = perftest.bandwidth(said)
@@ -126,19 +207,88 @@ def figures(parameters: Json, said: str) -> dict[str, float]:
         factor = 1 if parameters["operation"] == "read" else 2
         names = ("p50", "mean", "min", "max", "p99", "p999")
         metrics = {f"latency_{name}": table[name] * factor for name in names}
-    if table["message_size"] != parameters["message_size"]:
-        size = f"{table['message_size']:.0f}"
-        raise perftest.PerftestError(f"{size} bytes, not {parameters['message_size']}")
+    message_size = parameters["message_size"]
+    if table["message_size"] != message_size:
+        raise perftest.PerftestError(f"{table['message_size']:.0f} bytes, not {message_size}")
+    if parameters["inline"]:
+        # It goes on without what a device has not.
+        most = perftest.inline_bytes(said)
+        if most < message_size:
+            raise CannotError(f"the device takes payloads of at most {most} bytes inline")
     return metrics
 
 
-def _said(programs: Programs, command: Sequence[str], destination: str) -> bytes:
-    """What the client prints. The server is started before it, where it is here."""
-    if destination == "host":
-        server = programs.start("server", command, is_read=False)
-        server.listen(int(command[command.index("-p") + 1]), _READY_S)
-        destination = "127.0.0.1"
-    return programs.start("client", [*command, destination]).finish()
+def _measure(programs: Programs, parameters: Json, deadline: float) -> _Printed:
+    """What the client prints. The server is started before it, unless somebody else did."""
+    (source, own), (destination, other) = _ends(parameters)
+    agents = Agents(programs, _agents(parameters), stand_ins=False)
+    probes: list[_core.AgentProbe] = []
+
+    def ask(node: str, question: Callable[[int], Json]) -> Json:
+        address, keys = agents.entry(node)
+        try:
+            probe = _core.AgentProbe(node, address, keys, "perftest")
+            probes.append(probe)
+            left_s = max(0.1, deadline - time.monotonic())
+            asked = json.dumps(question(round(left_s * 1e3)))
+            reply: Json = json.loads(probe.ask(asked, left_s + _GRACE_S))
+        except ConnectionError as error:
+            raise ProgramError(f"{node}: {error}", "lost") from None
+        failed = reply.get("failed")
+        if failed is not None:
+            message = f"{node}: {failed['message']}"
+            if failed["kind"] == "unsupported":
+                raise CannotError(message)
+            raise ProgramError(message, failed["kind"])
+        return reply
+
+    def serve() -> tuple[str, int, Json | None]:
+        if destination == HOST:
+            port = parameters["port"] or free_port()
+            command = command_line(parameters, other, port)
+            programs.start("server", command, is_read=False).listen(port, _READY_S)
+            address = "127.0.0.1" if source == HOST else agents.own_ip(source)
+            return address, port, _device(parameters[other])
+        if _is_address(destination):
+            if parameters["port"] is None:
+                raise CannotError(f"the port of perftest's server at {destination} is not given")
+            return destination, parameters["port"], None
+        reply = ask(
+            destination,
+            lambda left_ms: {
+                "serve": {"test": _test(parameters, other), "timeout_ms": left_ms},
+            },
+        )["listening"]
+        return agents.ip(destination), reply["port"], reply["device"]
+
+    try:
+        address, port, far = serve()
+        if source == HOST:
+            command = [*command_line(parameters, own, port), address]
+            text = programs.start("client", command).finish().decode(errors="replace")
+            near = _device(parameters[own])
+        else:
+            test = _test(parameters, own)
+            run = {"test": test, "server": address, "port": port}
+            reply = ask(source, lambda left_ms: {"run": run | {"timeout_ms": left_ms}})["printed"]
+            text, near = reply["text"], reply["device"]
+    finally:
+        for probe in reversed(probes):
+            probe.close()
+    nodes = [end for end in (source, destination) if end != HOST]
+    one_machine = far is not None and all(is_loopback(agents.ip(node)) for node in nodes)
+    return _Printed(text, [one for one in (near, far) if one is not None], one_machine)
+
+
+@functools.cache
+def _devices() -> Sequence[Json]:
+    found: Sequence[Json] = json.loads(_core.rdma_devices())
+    return found
+
+
+def _device(name: str | None) -> Json:
+    """This machine's device of that name, or its first."""
+    return next(device for device in _devices() if name in (None, device["name"]))
 
 
 TASK = RdmaTask()

@@ -147,12 +147,13 @@ def _decided(verdicts: list[Verdict]) -> str:
 
 
 def _subjects(some: list[Verdict], of: list[Verdict]) -> str:
-    """What a decision is about: all, or the operations with the devices where those differ."""
+    """What a decision is about: all, or the operations, with the devices where those differ."""
     if len(some) == len(of) and len(some) > 1:
         several = len({one.name for one in of}) > 1
         return f"all {len(some)} operations" + (" and devices" if several else "")
-    titles = Counter(one.title for one in of)
-    return formatting.listing(one.subject if titles[one.title] > 1 else one.title for one in some)
+    every, here = (Counter(one.title for one in which) for which in (of, some))
+    names = (one.title if every[one.title] == here[one.title] else one.subject for one in some)
+    return formatting.listing(dict.fromkeys(names))
 
 
 def _why(undecided: list[Verdict]) -> str:

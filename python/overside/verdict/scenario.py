@@ -7,6 +7,7 @@ better for certain, else that the baseline stays, else that it cannot be told ye
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,8 @@ class _Outcome:
     #: How much, and what else: empty if that is not known.
     text: str
     ratio: Ratio | None = None
+    #: The measurement that would tell; empty where it is told.
+    settled_by: str = ""
 
 
 def lines(report: Json) -> list[str]:
@@ -45,8 +48,11 @@ def lines(report: Json) -> list[str]:
     words = _Words(compared, _is_lower(report["rows"], compared["figure"]))
     outcomes = [words.outcome(rows, conditions) for conditions, rows in by_conditions.items()]
     if len(outcomes) <= LINES_MAX and len({one.text for one in outcomes}) == len(outcomes):
-        return [_sentence(_where(one.conditions), one.lead, one.text) for one in outcomes]
-    return list(_together(words, outcomes))
+        told = [_sentence(_where(one.conditions), one.lead, one.text) for one in outcomes]
+    else:
+        told = list(_together(words, outcomes))
+    settled = Counter(one.settled_by for one in outcomes if one.settled_by)
+    return told + [f"Next: {text}." for text, _ in settled.most_common(1)]
 
 
 def _together(words: _Words, outcomes: Sequence[_Outcome]) -> Iterator[str]:
@@ -84,7 +90,8 @@ class _Words:
         known = [row for row in rows if row.get("ratio")]
         if not known:
             why = next((row["why"] for row in rows if row.get("why")), "nothing was published")
-            return _Outcome(conditions, "Cannot tell", formatting.clean(why, 200))
+            text = formatting.clean(why, 200)
+            return _Outcome(conditions, "Cannot tell", text, None, _settled(rows))
         best = max(known, key=lambda row: row["ratio"]["typ"])
         ratio = Ratio.of(best)
         wide = f" ({WIDE})" if ratio is not None and ratio.is_wide else ""
@@ -93,7 +100,8 @@ class _Words:
             lead = {"yes": "Better than", "no": "Worse than"}.get(
                 best["verdict"], "Cannot tell whether it is better than"
             )
-            return _Outcome(conditions, f"{lead} {base}", f"{ratio}{wide}", ratio)
+            settled = _settled([best])
+            return _Outcome(conditions, f"{lead} {base}", f"{ratio}{wide}", ratio, settled)
         option, figure = f"{self._key} {best['option']}", self.figure(ratio)
         match best["verdict"]:
             case "yes":
@@ -102,7 +110,8 @@ class _Words:
                 lead, text = f"Keep {base}", f"the next, {option}, has {figure}"
             case _:
                 lead, text = "Cannot tell yet", f"{option} has {figure}"
-        return _Outcome(conditions, _upper(lead), f"{text}{self._saving(known)}", ratio)
+        text += self._saving(known)
+        return _Outcome(conditions, _upper(lead), text, ratio, _settled([best]))
 
     @property
     def _key(self) -> str:
@@ -114,7 +123,7 @@ class _Words:
         if base[:1].isdigit():
             base = f"{self._key} {base}"
         if self.is_lower:
-            return f"{ratio} the speed of {base}, by {figure}"
+            return f"{ratio} the speed of {base}"
         return f"{ratio} the {figure} of {base}"
 
     def _saving(self, rows: Sequence[Json]) -> str:
@@ -126,6 +135,11 @@ class _Words:
         saved = saved_words(best["host_cpu_saved"])
         option = _upper(f"{self._key} {best['option']}")
         return f". {option} {saved}, with {Ratio.of(best)} the throughput"
+
+
+def _settled(rows: Sequence[Json]) -> str:
+    """The measurement that would tell; empty if it is told."""
+    return next((formatting.clean(one, 300) for row in rows if (one := row.get("settled_by"))), "")
 
 
 def _is_lower(rows: Sequence[Json], name: str) -> bool:

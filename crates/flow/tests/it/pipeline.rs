@@ -437,21 +437,18 @@ fn memory_is_bounded_and_back_pressure_reaches_the_input() {
     let blocks = BinaryArray::from_iter_values((0..4).map(|_| &block));
     let batch = RecordBatch::try_from_iter([("block", Arc::new(blocks) as ArrayRef)]).unwrap();
     let stream = pipeline.stream(batch.schema_ref()).unwrap();
-    // Nobody pulls: at some time nothing more is taken.
+    // Nobody pulls: from half of the memory on nothing more is taken. What was taken before it grew may fill more.
     let mut taken = 0;
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
     while std::time::Instant::now() < deadline {
         match stream.try_push(taken, batch.clone()).unwrap() {
             None => taken += 1,
-            Some(_) if stream.report().held_bytes > 1 << 20 => break,
+            Some(_) if stream.report().held_bytes > 1 << 19 => break,
             Some(_) => std::thread::yield_now(),
-        }
-        if stream.report().held_bytes > 1 << 20 {
-            break;
         }
     }
     let held = stream.report().held_bytes_max;
-    assert!((1 << 20..3 << 20).contains(&held), "{held} bytes held");
+    assert!((1 << 19..3 << 20).contains(&held), "{held} bytes held");
     assert!(
         pipeline.stream(batch.schema_ref()).is_err(),
         "one stream at a time"

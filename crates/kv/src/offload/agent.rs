@@ -64,12 +64,31 @@ pub enum Reply {
         /// And clients here.
         addresses: Vec<SocketAddr>,
     },
-    /// Why it has ended; `None`: it serves.
-    Status(Option<String>),
+    /// How it has ended; `None`: it serves.
+    Status(Option<Ending>),
     /// The card whose cores it has, if it has a card's.
     Card(Option<CardFound>),
     /// It was not done.
     Failed(String),
+}
+
+/// How an agent's engines have ended while their host is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// A client asked for it.
+    ByClient,
+    /// They cannot go on: why.
+    Failed(String),
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::ByClient => "a client has ended it",
+            Self::Failed(reason) => reason,
+        })
+    }
 }
 
 impl Message for Question {
@@ -82,9 +101,8 @@ impl Message for Reply {
     fn check(&mut self) -> Result<(), CodecError> {
         match self {
             Self::Failed(text) => *text = clean(text, MAX_TEXT_BYTES),
-            Self::Status(failure) => {
-                *failure = failure.take().map(|text| clean(&text, MAX_TEXT_BYTES));
-            }
+            Self::Status(Some(Ending::Failed(text))) => *text = clean(text, MAX_TEXT_BYTES),
+            Self::Status(_) => {}
             Self::Card(found) => {
                 if let Some(found) = found {
                     found.pci = clean(&found.pci, MAX_TEXT_BYTES);
@@ -137,8 +155,8 @@ struct EnginesOfHost {
 
 struct Serving {
     stop: SideStop,
-    /// Why it has ended.
-    failure: Arc<Mutex<Option<String>>>,
+    /// How it has ended.
+    ending: Arc<Mutex<Option<Ending>>>,
     thread: Option<JoinHandle<()>>,
     _memory: Reservation,
 }
@@ -159,7 +177,7 @@ impl ProbePeer for EnginesOfHost {
             Err(error) => Err(format!("the question: {error}")),
             Ok(Question::Open(opening)) if self.serving.is_none() => self.open(&opening),
             Ok(Question::Status) => match &self.serving {
-                Some(serving) => Ok(Reply::Status(lock(&serving.failure).clone())),
+                Some(serving) => Ok(Reply::Status(lock(&serving.ending).clone())),
                 None => Err("nothing is served".into()),
             },
             Ok(Question::Open(_)) => Err("something is served already".into()),
@@ -191,8 +209,8 @@ impl EnginesOfHost {
             listeners.push((asking, listener));
             links.push(reach);
         }
-        let failure = Arc::new(Mutex::new(None));
-        let (lost, ended) = (Arc::clone(&failure), Arc::clone(&failure));
+        let ending = Arc::new(Mutex::new(None));
+        let (lost, ended) = (Arc::clone(&ending), Arc::clone(&ending));
         let mut engines = SideEngines {
             side: Side::Dpu,
             layout,
@@ -202,7 +220,7 @@ impl EnginesOfHost {
             askers: Askers::default(),
             optimizations: opening.optimizations,
             on_loss: Arc::new(move |error| {
-                lock(&lost).get_or_insert_with(|| error.to_string());
+                lock(&lost).get_or_insert_with(|| Ending::Failed(error.to_string()));
             }),
             hasher,
             clock,
@@ -214,22 +232,22 @@ impl EnginesOfHost {
         let work = move || {
             let accepted = accept(&listeners, &mut engines).map_err(|error| text(&error));
             let ran = accepted.and_then(|()| engines.run(&stopped).map_err(|error| text(&error)));
-            let message = match ran {
+            let ending = match ran {
                 // Nobody else asks the server to end while the host is there.
-                Ok(_) => "a client has ended it".to_owned(),
+                Ok(_) => Ending::ByClient,
                 Err(message) => {
                     tracing::warn!("the engines for a host have ended: {message}");
-                    message
+                    Ending::Failed(message)
                 }
             };
-            lock(&ended).get_or_insert(message);
+            lock(&ended).get_or_insert(ending);
         };
         let thread = std::thread::Builder::new()
             .name("kv-serve".into())
             .spawn(work);
         self.serving = Some(Serving {
             stop,
-            failure,
+            ending,
             thread: Some(thread.map_err(|error| format!("starting a thread: {error}"))?),
             _memory: memory,
         });

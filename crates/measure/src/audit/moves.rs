@@ -5,7 +5,7 @@ use overside_link::verbs::Side;
 use super::faulty_link::{LinkFault, with_fault};
 use super::{Mistake, Planted};
 use crate::dma::take_through;
-use crate::{CompletionMode, DmaBuffers, DmaMeasure, DmaOperation, DmaTest, Sample, Worker};
+use crate::{DmaBuffers, DmaCompletion, DmaMeasure, DmaOperation, DmaTest, Sample, Worker};
 
 /// Operations in flight, and at one doorbell.
 const DEPTH: usize = 4;
@@ -57,7 +57,7 @@ pub(crate) fn test(operation: DmaOperation) -> DmaTest {
         variant: "auto".into(),
         initiator: Side::Host,
         operation,
-        completion: CompletionMode::Event,
+        completion: DmaCompletion::Event,
         measure: DmaMeasure::Latency,
         buffer_size: 4096,
         depth: DEPTH,

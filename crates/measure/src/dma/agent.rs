@@ -188,6 +188,11 @@ impl AgentSide {
         if self.plan.each != timed.is_some() || timed.is_some_and(|timed| timed != count) {
             return Err(self.strange("its latencies are not those of its operations"));
         }
+        let posting_ns_max = ran.elapsed_ns.saturating_mul(self.plan.threads as u64);
+        let posted = ran.posting_ns;
+        if self.plan.deferred != posted.is_some() || posted.is_some_and(|ns| ns > posting_ns_max) {
+            return Err(self.strange("what it says of posting cannot be"));
+        }
         if ran.elapsed_ns == 0 || ran.elapsed_ns > waited_ns + waited_ns / CLOCKS {
             return Err(self.strange(&format!(
                 "it worked for {} ns, and was waited for {waited_ns} ns",

@@ -13,8 +13,7 @@ use overside_probe::dma::Link;
 use super::run::{EndpointWrapper, plan};
 use super::shape::{self, Emulated};
 use crate::evidence::Evidence;
-use crate::tasks::{DmaOperation, DmaTest};
-use crate::test::CompletionMode;
+use crate::tasks::{DmaCompletion, DmaOperation, DmaTest};
 use overside_probe::{Failure, FailureKind};
 
 /// Both ends of a link, in this process.
@@ -41,6 +40,13 @@ pub(crate) enum Path {
 pub(crate) fn of_agent(name: &str) -> Option<(&str, Link)> {
     let (node, link) = name.split_once('/')?;
     Some((node, Link::named(link)?))
+}
+
+/// Whether bytes go over a link, not by a device that copies.
+pub(crate) fn over_link(test: &DmaTest) -> bool {
+    let name = test.device.as_str();
+    let linked = of_agent(name).is_some() || Link::named(name).is_some();
+    linked || test.timing == Some(Timing::Paced)
 }
 
 impl Path {
@@ -120,7 +126,7 @@ fn copies(test: &DmaTest, device: &dyn Device) -> Result<(), Failure> {
     if test.inline {
         return skip(format!("{name} takes no payload with the operation"));
     }
-    if test.completion == CompletionMode::Event && !capability.event {
+    if test.completion == DmaCompletion::Event && !capability.event {
         return skip(format!(
             "{name} signals no completions; use completion=poll"
         ));

@@ -13,7 +13,7 @@ use overside_probe::dma::{
 
 use super::agent;
 use super::copying::Copying;
-use super::path::{Ends, Path};
+use super::path::{Ends, Path, over_link};
 use super::shape::Emulated;
 use super::virtual_engine::DmaEngine;
 use crate::begin::Begin;
@@ -22,8 +22,7 @@ use crate::memory_budget::memory_fits;
 use crate::metrics::Metrics;
 use crate::plan::operations_max;
 use crate::sample::{Check, Done, Sample, Work};
-use crate::tasks::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
-use crate::test::CompletionMode;
+use crate::tasks::{DmaBuffers, DmaCompletion, DmaMeasure, DmaOperation, DmaTest};
 use crate::warnings::{Late, SampleCounts, warnings};
 
 /// An end of a link in place of another.
@@ -40,10 +39,13 @@ pub(crate) fn take_through(
     deadline: Instant,
     through: EndpointWrapper<'_>,
 ) -> Result<Sample, Failure> {
-    let needed = plan(test).memory_bytes();
+    let needed = match over_link(test) {
+        true => plan(test).memory_bytes(),
+        false => plan(test).copying_bytes(),
+    };
     memory_fits("the buffers of all operations in flight", needed)?;
     match Path::open(test, deadline)? {
-        Path::Link(ends) => over_link(test, ends.through(through), deadline),
+        Path::Link(ends) => between_ends(test, ends.through(through), deadline),
         Path::Agent(node, link) => agent::take(test, &node, link, (deadline, through)),
         Path::Device(device) => on_device(test, &device, deadline),
         Path::Virtual(emulated) => in_virtual_time(test, &emulated, deadline),
@@ -54,7 +56,8 @@ pub(crate) fn take_through(
 pub(super) fn plan(test: &DmaTest) -> Plan {
     Plan {
         operation: test.operation,
-        event: test.completion == CompletionMode::Event,
+        event: test.completion == DmaCompletion::Event,
+        deferred: test.completion == DmaCompletion::None,
         each: test.measure == DmaMeasure::Latency,
         size: test.buffer_size as usize,
         depth: test.depth,
@@ -75,7 +78,11 @@ pub(super) fn times(test: &DmaTest) -> Times {
 }
 
 /// Over a link, with the other end in this process as well.
-pub(super) fn over_link(test: &DmaTest, ends: Ends, deadline: Instant) -> Result<Sample, Failure> {
+pub(super) fn between_ends(
+    test: &DmaTest,
+    ends: Ends,
+    deadline: Instant,
+) -> Result<Sample, Failure> {
     let (plan, timeouts) = (plan(test), Timeouts::until(deadline));
     let peer_side = match test.initiator {
         Side::Host => Side::Dpu,
@@ -145,8 +152,8 @@ fn in_virtual_time(
             .on_clock(clock, most);
     let taken = run_test(&plan, &times(test), &mut initiator, None)?;
     let mut sample = sample(test, taken, Evidence::of_device(device.info()));
-    // How busy cores are while bytes move in virtual time, nobody has seen.
-    (sample.metrics).retain(|name, _| !name.ends_with("_utilisation"));
+    // How busy cores are while bytes move in virtual time, and what posting costs, nobody has seen.
+    (sample.metrics).retain(|name, _| !name.ends_with("_utilisation") && name != "post_time");
     sample.model = Some(emulated.model.clone());
     sample.warnings.extend(emulated.warnings.iter().cloned());
     Ok(sample)
@@ -192,6 +199,9 @@ pub(super) fn sample(test: &DmaTest, taken: TestResult, over: Evidence) -> Sampl
         Side::Dpu => cpu.dpu_ns,
     };
     metrics.put("initiator_utilisation", percent(own_ns));
+    if let Some(posting_ns) = ran.posting_ns {
+        metrics.put("post_time", posting_ns as f64 / count.max(1) as f64);
+    }
     if let Some(all) = ran.latencies {
         metrics.put_latencies(&all);
         sample.histogram = Some(all.to_text());

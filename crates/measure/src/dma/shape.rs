@@ -7,8 +7,7 @@ use overside_model::dma::{self, Access, Primitive, Transfer};
 use overside_model::{EvidenceLevel, Initiator, Library};
 
 use crate::sample::{Model, Warning};
-use crate::tasks::{DmaMeasure, DmaOperation, DmaTest};
-use crate::test::CompletionMode;
+use crate::tasks::{DmaCompletion, DmaMeasure, DmaOperation, DmaTest};
 use overside_probe::{Failure, FailureKind};
 
 /// An engine that a profile gives the times of.
@@ -112,8 +111,8 @@ fn transfer(test: &DmaTest) -> Transfer {
             Side::Dpu => Initiator::Soc,
         },
         completion: match test.completion {
-            CompletionMode::Poll => Completion::Poll,
-            CompletionMode::Event => Completion::Event,
+            DmaCompletion::Poll | DmaCompletion::None => Completion::Poll,
+            DmaCompletion::Event => Completion::Event,
         },
         access: match test.operation {
             DmaOperation::Read => Access::Read,

@@ -9,17 +9,16 @@ use overside_link::shm::{self, EngineOptions, ShmOptions};
 use overside_link::verbs::{LinkConfig, Side};
 
 use super::path::Ends;
-use super::run::over_link;
+use super::run::between_ends;
 use crate::audit::{LinkFault, dma_test, with_fault};
-use crate::tasks::{DmaOperation, DmaTest};
-use crate::test::CompletionMode;
+use crate::tasks::{DmaCompletion, DmaOperation, DmaTest};
 use overside_probe::{Failure, FailureKind};
 
 pub(super) fn test(operation: DmaOperation) -> DmaTest {
     DmaTest {
         begin: None,
         timing: None,
-        completion: CompletionMode::Poll,
+        completion: DmaCompletion::Poll,
         buffer_size: 100,
         batch: 2,
         sample_s: 0.002,
@@ -34,7 +33,7 @@ fn link(test: &DmaTest) -> [shm::ShmEndpoint; 2] {
 fn link_over(test: &DmaTest, sockets: [OwnedFd; 2]) -> [shm::ShmEndpoint; 2] {
     let configs = [Side::Host, Side::Dpu].map(|side| LinkConfig {
         depth: test.depth,
-        event: test.completion == CompletionMode::Event,
+        event: test.completion == DmaCompletion::Event,
         ..LinkConfig::new(side)
     });
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -58,7 +57,7 @@ fn failure(fault: LinkFault, operation: DmaOperation) -> Option<Failure> {
         peer: with_fault(Arc::new(dpu), LinkFault::None, 0),
         emulated: None,
     };
-    match over_link(&test, ends, Instant::now() + Duration::from_secs(10)) {
+    match between_ends(&test, ends, Instant::now() + Duration::from_secs(10)) {
         Ok(_) => None,
         Err(failure) if failure.kind != FailureKind::Unsupported => Some(failure),
         Err(failure) => panic!("skipped: {failure}"),
@@ -91,7 +90,7 @@ fn a_payload_that_did_not_arrive_or_not_whole_fails_the_sample() {
 
 #[test]
 fn a_connection_that_is_cut_fails_the_sample() {
-    for completion in [CompletionMode::Poll, CompletionMode::Event] {
+    for completion in [DmaCompletion::Poll, DmaCompletion::Event] {
         for operation in [DmaOperation::Read, DmaOperation::Send] {
             let test = DmaTest {
                 completion,
@@ -112,7 +111,7 @@ fn a_connection_that_is_cut_fails_the_sample() {
                     std::thread::sleep(Duration::from_millis(100));
                     cable.shutdown(std::net::Shutdown::Both).unwrap();
                 });
-                over_link(&test, ends, begin + Duration::from_secs(10))
+                between_ends(&test, ends, begin + Duration::from_secs(10))
             });
             assert!(begin.elapsed() < Duration::from_secs(4));
             let lost = |failure: &Failure| failure.kind == FailureKind::Lost;

@@ -19,8 +19,7 @@ use overside_probe::dma::{Answer, Link, Reach, RunReport};
 use super::agent::with;
 use crate::audit::{LinkFault, with_fault};
 use crate::sample::Sample;
-use crate::tasks::{DmaMeasure, DmaOperation, DmaTest};
-use crate::test::CompletionMode;
+use crate::tasks::{DmaCompletion, DmaMeasure, DmaOperation, DmaTest};
 use overside_probe::{Failure, FailureKind};
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -90,7 +89,7 @@ fn every_primitive_is_measured_with_an_agent_and_verified_there() {
     for link in Link::ALL {
         for operation in OPERATIONS {
             for initiator in [Side::Host, Side::Dpu] {
-                for completion in [CompletionMode::Poll, CompletionMode::Event] {
+                for completion in [DmaCompletion::Poll, DmaCompletion::Event] {
                     let test = DmaTest {
                         completion,
                         ..test(link, operation, initiator)
@@ -160,6 +159,26 @@ fn threads_depth_and_throughput_over_an_encrypted_connection() {
 }
 
 #[test]
+fn a_thousand_writes_of_8_mib_share_buffers_and_tell_what_posting_costs() {
+    let agent = agent(Arc::new(DmaProbe), false);
+    let test = DmaTest {
+        measure: DmaMeasure::Throughput,
+        completion: DmaCompletion::None,
+        depth: 1024,
+        batch: 1,
+        buffer_size: 8 << 20,
+        timeout_s: 120.0,
+        ..test(Link::Shm, DmaOperation::Write, Side::Host)
+    };
+    let sample = taken(&test, reach(&agent, false), LinkFault::None).unwrap();
+    assert!(sample.work.unwrap().jobs >= 1024);
+    assert!(sample.metrics["post_time"] > 0.0);
+    // Far less than the operations themselves take: they were not waited for.
+    let each_ns = sample.elapsed_ns.unwrap() as f64 / sample.work.unwrap().jobs as f64;
+    assert!(sample.metrics["post_time"] < each_ns);
+}
+
+#[test]
 fn wrong_bytes_are_found_at_the_agent() {
     let agent = agent(Arc::new(DmaProbe), false);
     for (fault, operation, whose) in [
@@ -195,9 +214,10 @@ fn what_the_agent_cannot_is_skipped_with_its_reason() {
         ),
         (
             DmaTest {
-                buffer_size: 1 << 20,
+                operation: DmaOperation::Read,
+                buffer_size: 8 << 20,
                 depth: 1024,
-                ..base(Side::Host)
+                ..base(Side::Dpu)
             },
             "more than an agent holds",
         ),
@@ -223,8 +243,8 @@ fn what_the_agent_cannot_is_skipped_with_its_reason() {
 fn an_agent_that_ends_in_the_middle_fails_the_sample() {
     for initiator in [Side::Host, Side::Dpu] {
         for (operation, completion) in [
-            (DmaOperation::Write, CompletionMode::Poll),
-            (DmaOperation::Send, CompletionMode::Event),
+            (DmaOperation::Write, DmaCompletion::Poll),
+            (DmaOperation::Send, DmaCompletion::Event),
         ] {
             let agent = agent(Arc::new(DmaProbe), false);
             let probe = reach(&agent, false);
@@ -302,7 +322,7 @@ fn changed(reply: DmaReply, change: impl Fn(&mut RunReport)) -> Vec<u8> {
 #[test]
 fn an_agent_that_lies_gives_no_figures() {
     type Lie = fn(DmaReply) -> Vec<u8>;
-    let lies: [(Lie, &str); 9] = [
+    let lies: [(Lie, &str); 10] = [
         (|_| b"[[[[".to_vec(), "cannot be read"),
         (|_| br#"{"answered":"done"}"#.to_vec(), "where it listens"),
         (
@@ -334,6 +354,10 @@ fn an_agent_that_lies_gives_no_figures() {
         (
             |reply| changed(reply, |ran| ran.latencies = None),
             "its latencies",
+        ),
+        (
+            |reply| changed(reply, |ran| ran.posting_ns = Some(1)),
+            "of posting",
         ),
         (
             |reply| match reply {

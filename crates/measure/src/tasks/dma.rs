@@ -14,7 +14,7 @@ use super::spec::{Charts, Parameter, Reference, Report, TaskSpec, higher, latenc
 use crate::begin::Begin;
 use crate::dma;
 use crate::sample::Sample;
-use crate::test::{CompletionMode, THREADS_MAX, TestError, auto, one, times_within};
+use crate::test::{THREADS_MAX, TestError, auto, one, times_within};
 use overside_probe::{cores_within, within};
 
 pub use overside_probe::dma::Operation as DmaOperation;
@@ -48,7 +48,8 @@ pub(super) fn spec() -> TaskSpec {
         Parameter::titled("operation", "bring the peer's bytes here (read), put ours there \
             (write), send a message that the peer's program confirms (send)", operations)
             .default("write"),
-        Parameter::choice("completion", "wait for completions, or ask for them", &["event", "poll"])
+        Parameter::choice("completion", "wait for completions, ask for them, or (none) hand over as \
+            many operations as fit and collect them all afterwards", &["event", "poll", "none"])
             .default("poll"),
         Parameter::choice("measure", "time each operation, or only all of them together",
             &["latency", "throughput"]).default("latency"),
@@ -70,6 +71,8 @@ pub(super) fn spec() -> TaskSpec {
     let rates = [
         higher("throughput", "MB/s", "bytes moved in the elapsed time; MB is 10^6 bytes"),
         higher("rate", "operations/s", "operations in the elapsed time"),
+        lower("post_time", "ns", "time of a thread to hand one operation over, with completion \
+            none"),
     ];
     let sides = [
         ("host", "the host's side"),
@@ -139,7 +142,7 @@ pub struct DmaTest {
     pub operation: DmaOperation,
     /// How their end is noticed.
     #[serde(default)]
-    pub completion: CompletionMode,
+    pub completion: DmaCompletion,
     /// What is timed.
     #[serde(default)]
     pub measure: DmaMeasure,
@@ -178,6 +181,20 @@ pub struct DmaTest {
     /// Beside other work: lets the clock start.
     #[serde(skip)]
     pub(crate) begin: Option<Begin>,
+}
+
+/// How the end of operations is noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DmaCompletion {
+    /// Sleep until the link or the device signals.
+    #[default]
+    Event,
+    /// Ask again and again.
+    Poll,
+    /// Not while there is a place for another operation: hand over as many as fit, then collect all
+    /// of them by asking.
+    None,
 }
 
 /// What is timed.
@@ -231,6 +248,10 @@ impl Measured for DmaTest {
         if let Some(timing @ (Timing::Real | Timing::Replay | Timing::Functional)) = self.timing {
             let value = format!("{timing:?}").to_lowercase();
             return Err(bound("timing", &value, "virtual or paced".into()));
+        }
+        if self.completion == DmaCompletion::None && self.measure == DmaMeasure::Latency {
+            let allowed = "\"throughput\" with completion \"none\": nobody looks at when one ends";
+            return Err(bound("measure", "latency", allowed.into()));
         }
         if self.inline && self.operation == DmaOperation::Read {
             let allowed = "false for reads: they have no payload to hand over".into();

@@ -1,7 +1,7 @@
 //! `kv`: a key-value server under a load, which `python/overside/tasks/kv.py` starts and
 //! `overside kv bench` measures.
 
-use super::network::MODES;
+use super::network::{MODES, forwarding_cores};
 use super::spec::{
     Charts, Labels, Metric, Parameter, Report, TaskSpec, axis, higher, latencies, lower,
 };
@@ -84,7 +84,7 @@ pub(super) fn spec() -> TaskSpec {
 }
 
 /// All that says how, not what.
-const WAYS: [&str; 23] = [
+const WAYS: [&str; 24] = [
     "server",
     "protocol",
     "driver",
@@ -100,6 +100,7 @@ const WAYS: [&str; 23] = [
     "cores",
     "load_from",
     "mode",
+    "forwarding_cores",
     "connections",
     "direct_connections",
     "pipeline",
@@ -156,6 +157,7 @@ fn load() -> Vec<Parameter> {
             .default("local"),
         Parameter::choice("mode", "what requests pass between two network namespaces of this \
             machine, as in the task network; without one, loopback", &MODES),
+        forwarding_cores(),
         Parameter::titled("workload", "YCSB's", WORKLOADS).default("b"),
         Parameter::integer("reads", "reads in percent, the rest updates, instead of a workload", 0,
             100),

@@ -55,6 +55,7 @@ pub(super) fn spec() -> TaskSpec {
     ];
     let counted = [
         ("l1d_misses", "reads that miss the first cache, for"),
+        ("l2_misses", "reads that miss the second cache, for"),
         ("llc_misses", "reads that miss the last cache, for"),
         ("dtlb_misses", "reads whose address is not in the translation cache, for"),
         ("cycles", "cycles for"),
@@ -64,6 +65,8 @@ pub(super) fn spec() -> TaskSpec {
         let description = format!("{what} an access, counted by the processor");
         lower(name, "-", description)
     });
+    let per_cycle = higher("instructions_per_cycle", "-", "instructions in a cycle of the core, \
+        counted by the processor");
     let variants = [
         ("chase", "Dependent reads"),
         ("copy", "Copy"),
@@ -81,7 +84,7 @@ pub(super) fn spec() -> TaskSpec {
         operation: None,
         verified: true,
         parameters,
-        metrics: metrics.into_iter().chain(counted).collect(),
+        metrics: metrics.into_iter().chain(counted).chain([per_cycle]).collect(),
         report: Report {
             labels: Labels {
                 when: None,
@@ -244,6 +247,20 @@ fn sample(probe: &Probe, taken: ProbeResult) -> Sample {
     for (event, count) in &taken.events.counts {
         add(metric(*event), count / taken.accesses.max(1) as f64);
     }
+    let counted = |event| {
+        let found = taken
+            .events
+            .counts
+            .iter()
+            .find(|(known, _)| *known == event);
+        found.map(|(_, count)| *count).filter(|count| *count > 0.0)
+    };
+    let both = counted(Event::Instructions).zip(counted(Event::Cycles));
+    if let Some((instructions, cycles)) = both {
+        sample
+            .metrics
+            .insert("instructions_per_cycle".into(), instructions / cycles);
+    }
     sample.warnings.extend(uncounted(&taken.events));
     sample
 }
@@ -262,6 +279,7 @@ fn metric(event: Event) -> &'static str {
         Event::Cycles => "cycles",
         Event::Instructions => "instructions",
         Event::L1dMisses => "l1d_misses",
+        Event::L2Misses => "l2_misses",
         Event::LlcMisses => "llc_misses",
         Event::DtlbMisses => "dtlb_misses",
     }

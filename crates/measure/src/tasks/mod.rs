@@ -41,7 +41,7 @@ use crate::begin::Begin;
 use crate::sample::Sample;
 use crate::test::{Test, TestError};
 
-pub use dma::{DmaBuffers, DmaMeasure, DmaOperation, DmaTest};
+pub use dma::{DmaBuffers, DmaCompletion, DmaMeasure, DmaOperation, DmaTest};
 pub use hash::{HashCalls, HashTest};
 pub use memory::{MemoryPattern, MemoryTest};
 pub use network::{Hop, NetworkTest};

@@ -24,7 +24,7 @@ use background::BackgroundLoad;
 use ends::{EndLocation, Ends};
 use overside_probe::{Failure, FailureKind};
 use overside_probe::{cores_within, within};
-pub(super) use spec::{MODES, spec};
+pub(super) use spec::{MODES, forwarding_cores, spec};
 
 /// Messages of each connection that verification sends, if they are short enough.
 const VERIFIED_MESSAGES: u64 = 64;

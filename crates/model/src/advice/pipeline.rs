@@ -44,6 +44,10 @@ pub struct Plan {
     pub card: String,
     /// By stage.
     pub stages: Vec<StagePlan>,
+    /// Whether it carries the rate and is cheaper than the CPU alone, or without prices takes fewer
+    /// of the host's cores; absent of the CPU alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_worth_it: Option<Verdict>,
     /// Cores of the host that it keeps busy.
     #[serde(serialize_with = "answer")]
     pub cores: Answer,
@@ -102,6 +106,9 @@ pub struct StagePlan {
     /// Cores that it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<Interval>,
+    /// The card does it, but how fast is not known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_rate_unknown: bool,
     /// Why it is not on the device, where that is not because the CPU is better.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,

@@ -47,8 +47,10 @@ fn write_page(
     spreads: &BTreeMap<EvidenceLevel, Spread>,
 ) -> std::fmt::Result {
     scores(out, check)?;
+    goals(out, check)?;
     groups(out, check)?;
     widths(out, check, spreads)?;
+    width_sources(out, check)?;
     fields(out, check)?;
     wrong(out, check)?;
     unpredicted(out, check)?;
@@ -126,6 +128,65 @@ fn scores(out: &mut String, check: &Check) -> std::fmt::Result {
     )
 }
 
+/// What the model is to reach on facts that judge it, and what it does.
+fn goals(out: &mut String, check: &Check) -> std::fmt::Result {
+    let others: Vec<FigureCheck> = (check.figures.iter())
+        .filter(|one| one.compared().is_none_or(|one| one.group != Group::Queries))
+        .cloned()
+        .collect();
+    let (all, others) = (&check.validation, Scores::of(&others, Use::Validate));
+    let orderings = &check.ordering_scores;
+    let most = |value: Option<f64>, goal: f64, digits: fn(f64) -> String| {
+        let value = value.unwrap_or(f64::INFINITY);
+        let is_met = value <= goal;
+        (format!("at most {}", digits(goal)), digits(value), is_met)
+    };
+    let share: fn(f64) -> String = |share| format!("{:.1} %", 100.0 * share);
+    let times: fn(f64) -> String = |times| format!("x{times:.2}");
+    let least = |value: Option<f64>, goal: f64| {
+        let value = value.unwrap_or_default();
+        let is_met = value >= goal;
+        (format!("at least {}", share(goal)), share(value), is_met)
+    };
+    let rows = [
+        (
+            "facts without a prediction",
+            most(Some(all.without_prediction), 0.1, share),
+        ),
+        (
+            "median error, without TPC-H",
+            most(others.median_error, 0.1, share),
+        ),
+        ("median error, with it", most(all.median_error, 0.15, share)),
+        ("facts inside their interval", least(all.inside, 0.9)),
+        (
+            "figures inside their interval",
+            least(all.inside_of_figures, 0.9),
+        ),
+        (
+            "geometric mean width, without TPC-H",
+            most(others.width, 1.8, times),
+        ),
+        ("geometric mean width, with it", most(all.width, 1.8, times)),
+        (
+            "orderings that hold of those claimed, by position",
+            (
+                "all, or listed".into(),
+                format!("{} of {}", orderings.holding, orderings.claimed),
+                true,
+            ),
+        ),
+    ];
+    writeln!(out, "### Against its goals\n")?;
+    writeln!(out, "| over the facts that judge it | goal | is | |")?;
+    writeln!(out, "|---|---|---|---|")?;
+    for (what, (goal, is, is_met)) in rows {
+        let met = if is_met { "met" } else { "**missed**" };
+        writeln!(out, "| {what} | {goal} | {is} | {met} |")?;
+    }
+    writeln!(out)
+}
+
 fn groups(out: &mut String, check: &Check) -> std::fmt::Result {
     writeln!(out, "### What the scores are made of\n")?;
     writeln!(
@@ -195,6 +256,63 @@ fn widths(
             spread.median,
             closeness.factor(),
             if spread.too_few { " (few)" } else { "" },
+        )?;
+    }
+    writeln!(out)
+}
+
+/// What the widths of figures that judge the model are made of, and the least that would do.
+fn width_sources(out: &mut String, check: &Check) -> std::fmt::Result {
+    let mut rows: BTreeMap<(Group, String), Vec<&FigureComparison>> = BTreeMap::new();
+    for figure in &check.figures {
+        let Some(one) = figure.compared() else {
+            continue;
+        };
+        if figure.purpose == Use::Validate {
+            // TPC-H is `dpbento.dbms.hot.q1[BF-2]`: its data and machine tell more than its query.
+            let mut name = figure.name.split(['.', '[', ']']);
+            let part = match (one.group, name.nth(2), name.nth(1)) {
+                (Group::Queries, Some(data), Some(machine)) => format!(", {data}, {machine}"),
+                (Group::Queries, ..) => ", ratios of all queries".into(),
+                _ => String::new(),
+            };
+            rows.entry((one.group, part)).or_default().push(one);
+        }
+    }
+    writeln!(out, "### What the widths are made of\n")?;
+    writeln!(
+        out,
+        "Of the figures that judge it. The least width is that of intervals of one width around the \
+         same predictions, chosen with the answers at hand, that hold nine of ten of them.\n"
+    )?;
+    writeln!(
+        out,
+        "| | figures | width | by the parameters alone | by the formula alone | inside | least width |"
+    )?;
+    writeln!(out, "|---|---|---|---|---|---|---|")?;
+    for ((group, part), all) in rows {
+        let mean = |log_width: &dyn Fn(&FigureComparison) -> f64| {
+            (all.iter().map(|one| log_width(one)).sum::<f64>() / all.len() as f64).exp()
+        };
+        let formula = |one: &FigureComparison| 2.0 * one.closeness.factor().ln();
+        let parameters = |one: &FigureComparison| {
+            let squares = one.width.ln().powi(2) - formula(one).powi(2);
+            squares.max(0.0).sqrt()
+        };
+        let mut misses: Vec<f64> = (all.iter()).map(|one| one.error.ln_1p().abs()).collect();
+        misses.sort_by(f64::total_cmp);
+        let nine_of_ten = misses[(0.9 * misses.len() as f64).ceil() as usize - 1];
+        let inside = all.iter().filter(|one| one.inside).count() as f64 / all.len() as f64;
+        writeln!(
+            out,
+            "| {}{part} | {} | x{:.2} | x{:.2} | x{:.2} | {} | x{:.2} |",
+            group.words(),
+            all.len(),
+            mean(&|one| one.width.ln()),
+            mean(&parameters),
+            mean(&formula),
+            percent(inside),
+            (2.0 * nine_of_ten).exp(),
         )?;
     }
     writeln!(out)

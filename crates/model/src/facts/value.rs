@@ -1,8 +1,9 @@
 //! The figures of a fact, one by one.
 
+use overside_config::{Error, quoted};
 use serde_yaml_ng::Value;
 
-use super::Fact;
+use super::{Fact, Kind};
 use crate::Unit;
 
 /// One figure of a fact.
@@ -119,6 +120,37 @@ impl Figure<'_> {
 }
 
 impl Fact {
+    /// That its numbers are finite, and that it has one wherever it asks for one.
+    pub(super) fn check_figures(&self) -> Result<(), Error> {
+        let key = match (&self.value, &self.range, &self.values) {
+            (Some(_), ..) => "value",
+            (_, Some(_), _) => "range",
+            (.., Some(_)) => "values",
+            _ if self.ask.is_some() => {
+                let problem = "there is nothing to compare the answer with";
+                return Err(Error::of_key(
+                    "ask",
+                    problem,
+                    "write value, range or values",
+                ));
+            }
+            _ => return Ok(()),
+        };
+        for figure in self.figures() {
+            let asks = (self.ask.as_ref()).is_some_and(|ask| ask.speaks_of(&figure.path));
+            let text = match &figure.value {
+                FigureValue::Words(text) if is_not_finite(text) => text,
+                FigureValue::Words(text) if asks && self.kind != Kind::Qualitative => text,
+                FigureValue::Series(_) if asks => &figure.value.to_string(),
+                _ => continue,
+            };
+            let problem = format!("{} is no figure", quoted(text));
+            let remedy = "a number, a bound such as '<1.2', range: [low, high], or values by key";
+            return Err(Error::of_key(key, problem, remedy));
+        }
+        Ok(())
+    }
+
     /// Its figures; the corrected ones where it was corrected.
     pub fn figures(&self) -> Vec<Figure<'_>> {
         let corrected = self.corrected.as_ref();
@@ -189,6 +221,15 @@ fn read(value: &Value) -> FigureValue {
         (_, Some(number)) => FigureValue::Above(number),
         _ => FigureValue::Words(text),
     }
+}
+
+/// Whether a number in the text is infinite or none at all, as in `.nan` and `<1e999`.
+fn is_not_finite(text: &str) -> bool {
+    text.split(", ").any(|one| {
+        let number = one.trim_start_matches(['<', '>', ' ']);
+        let plain = number.replacen('.', "", usize::from(number.ends_with(char::is_alphabetic)));
+        plain.parse::<f64>().is_ok_and(|number| !number.is_finite())
+    })
 }
 
 fn words(value: &Value) -> String {

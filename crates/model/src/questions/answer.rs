@@ -31,6 +31,12 @@ impl Question {
     /// # Errors
     /// [`NoPrediction`].
     pub fn answer(&self, library: &Library) -> Answer {
+        if let Some(why) = &self.not_modelled {
+            return Err(NoPrediction {
+                why: why.clone(),
+                remedy: "measure it on such a card".into(),
+            });
+        }
         if let Some(value) = self.value {
             return Ok(Prediction::given(Interval::exactly(value)));
         }

@@ -8,17 +8,57 @@ use crate::{Interval, Library};
 
 /// What is asked about an ordering.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "Written")]
 pub struct OrderingQuestion {
     /// What all its questions share.
-    #[serde(default)]
     ask: Question,
     /// What has to hold, all of it.
-    #[serde(default)]
     all: Vec<Relation>,
     /// Why nothing is asked.
+    not_modelled: Option<String>,
+}
+
+/// The same as a file has it: one relation may stand without `all`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default)]
+    ask: Question,
+    #[serde(default)]
+    all: Vec<Relation>,
     #[serde(default)]
     not_modelled: Option<String>,
+    #[serde(default, rename = "for")]
+    cases: Cases,
+    #[serde(default)]
+    rising: Vec<Question>,
+    #[serde(default)]
+    falling: Vec<Question>,
+    #[serde(default)]
+    alike: Vec<Question>,
+    #[serde(default = "a_seventh")]
+    within: f64,
+}
+
+impl From<Written> for OrderingQuestion {
+    fn from(written: Written) -> Self {
+        let own = Relation {
+            cases: written.cases,
+            rising: written.rising,
+            falling: written.falling,
+            alike: written.alike,
+            within: written.within,
+        };
+        let mut all = written.all;
+        if own.lists().iter().any(|list| !list.is_empty()) {
+            all.push(own);
+        }
+        Self {
+            ask: written.ask,
+            all,
+            not_modelled: written.not_modelled,
+        }
+    }
 }
 
 /// How several answers stand to each other.
@@ -69,9 +109,12 @@ pub enum OrderingFinding {
 }
 
 impl Relation {
-    fn questions(&self) -> &[Question] {
+    fn lists(&self) -> [&Vec<Question>; 3] {
         [&self.rising, &self.falling, &self.alike]
-            .into_iter()
+    }
+
+    fn questions(&self) -> &[Question] {
+        (self.lists().into_iter())
             .find(|list| !list.is_empty())
             .map_or(&[], Vec::as_slice)
     }
@@ -116,22 +159,33 @@ impl OrderingQuestion {
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.not_modelled.is_some() != self.all.is_empty() {
             let problem = "neither what has to hold nor why nothing is asked, or both";
-            return Err(Error::of_key(
-                "all",
-                problem,
-                "write `all` or `not_modelled`",
-            ));
+            let remedy = "write rising, falling, alike or all; or not_modelled";
+            return Err(Error::of_key("ask", problem, remedy));
         }
         for relation in &self.all {
-            let lists = [&relation.rising, &relation.falling, &relation.alike];
-            if lists.iter().filter(|list| !list.is_empty()).count() != 1
+            if relation
+                .lists()
+                .iter()
+                .filter(|list| !list.is_empty())
+                .count()
+                != 1
                 || relation.questions().len() < 2
             {
                 let problem = "not one list of two questions or more";
                 let remedy = "write one of rising, falling and alike";
-                return Err(Error::of_key("all", problem, remedy));
+                return Err(Error::of_key("ask", problem, remedy));
+            }
+            if !(1.0..=1000.0).contains(&relation.within) {
+                let problem = format!("{} is no such factor", relation.within);
+                return Err(Error::of_key("within", problem, "from 1 to 1000"));
             }
             for question in relation.asked(&self.ask)?.iter().flatten() {
+                if let Some(value) = question.value
+                    && !(value.is_finite() && value >= 0.0)
+                {
+                    let problem = format!("{value} is no figure");
+                    return Err(Error::of_key("value", problem, "0 or more"));
+                }
                 question.check(0)?;
             }
         }

@@ -6,6 +6,7 @@ use overside_ops::Operation;
 use super::{Metric, Point, Row};
 use crate::codec::jobs;
 use crate::codec::rates::{self, Amount, Codec, Direction, EvidenceTracker, Processor};
+use crate::corpus::{File, SILESIA};
 use crate::lookup::{Coverage, coverage};
 use crate::{
     Answer, BreakEven, Evaluation, Evidence, EvidenceLevel, Interval, Library, NoPrediction,
@@ -153,14 +154,16 @@ impl Job<'_> {
             }),
         ];
         let host = self.point.word("host");
-        more.push(if self.doer == Processor::Offload {
-            self.metric("faster from", |values, tracker| {
+        let faster_from = if self.doer == Processor::Offload {
+            rates::predict(&self.evidence, |values, tracker| {
                 rates::faster_from(values, tracker, (card, host), self.what)
             })
         } else {
-            let at = self.kept_faster_from(host);
-            self.point.metric("faster from", at)
-        });
+            self.kept_faster_from(host)
+        };
+        let won = (faster_from.clone()).map(|from| self.files_won(&from));
+        more.push(self.point.metric("faster from", faster_from));
+        more.push(self.point.metric("files won", won));
         if let Some(entry) = self.entry() {
             let longest = entry.max_source_bytes() as f64;
             let given = |value: f64| {
@@ -177,6 +180,26 @@ impl Job<'_> {
             more.extend(self.at_size(bytes));
         }
         more
+    }
+
+    /// How many files of the Silesia corpus are as large as that.
+    fn files_won(&self, faster_from: &Prediction) -> Prediction {
+        let (codec, way) = self.what;
+        let goes_in = |file: &File| match (way, codec) {
+            (Direction::Compress, _) => file.bytes,
+            (Direction::Decompress, Codec::Lz4) => file.lz4_bytes,
+            (Direction::Decompress, _) => file.deflate_bytes,
+        };
+        let won = |least: f64| SILESIA.iter().filter(|file| goes_in(file) >= least).count() as f64;
+        let Interval { low, typ, high } = faster_from.interval;
+        Prediction {
+            interval: Interval {
+                low: won(high),
+                typ: won(typ),
+                high: won(low),
+            },
+            ..faster_from.clone()
+        }
     }
 
     /// The size from which an engine whose context is kept beats a core of `host`, one job at a

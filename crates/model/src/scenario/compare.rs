@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::report::{Better, Metric, Row};
 use crate::advice::Comparison;
-use crate::{Answer, Interval};
+use crate::{Answer, Interval, Parameter, Verdict};
 
 /// How rows are compared, as `scenarios.toml` declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -39,6 +39,10 @@ pub struct ComparedRow {
     /// Part of the host's cores that it saves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_cpu_saved: Option<Interval>,
+    /// The measurement that would tell, where it cannot be told: of the parameter that its doubt
+    /// comes from most, or that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settled_by: Option<String>,
 }
 
 /// All rows beside their baselines.
@@ -87,6 +91,7 @@ impl Compare {
         Some(ComparedRow {
             option: Some(option.into()),
             conditions: conditions.into_iter().cloned().collect(),
+            settled_by: settled_by(&comparison, [&mine.answer, &other.answer]),
             comparison,
             host_cpu_saved: saved(row, baseline),
         })
@@ -94,13 +99,17 @@ impl Compare {
 
     fn itself(&self, row: &Row) -> Option<ComparedRow> {
         let mine = self.metric(row, &self.figure)?;
-        let comparison = match &self.over {
-            Some(over) => Comparison::modelled(&mine.answer, &self.metric(row, over)?.answer),
-            None => Comparison::of(&mine.answer),
+        let (comparison, other) = match &self.over {
+            Some(over) => {
+                let other = &self.metric(row, over)?.answer;
+                (Comparison::modelled(&mine.answer, other), other)
+            }
+            None => (Comparison::of(&mine.answer), &mine.answer),
         };
         Some(ComparedRow {
             option: None,
             conditions: row.labels.clone(),
+            settled_by: settled_by(&comparison, [&mine.answer, other]),
             comparison,
             host_cpu_saved: None,
         })
@@ -122,6 +131,21 @@ impl Compare {
     fn metric<'a>(&self, row: &'a Row, name: &str) -> Option<&'a Metric> {
         row.shown().find(|one| one.kind.name == name)
     }
+}
+
+/// What would tell where a comparison does not.
+fn settled_by(comparison: &Comparison, sides: [&Answer; 2]) -> Option<String> {
+    if comparison.verdict != Verdict::CannotTell {
+        return None;
+    }
+    if let Some(unknown) = sides.into_iter().find_map(|side| side.as_ref().err()) {
+        return Some(unknown.remedy.clone());
+    }
+    let doubt = comparison.dominated_by.first();
+    Some(doubt.map_or_else(
+        || "run both on such a card: published figures do not tell them apart".into(),
+        |name| Parameter::remedy(name),
+    ))
 }
 
 /// The part of a baseline's host cores that a row does without.

@@ -72,9 +72,11 @@ impl Key {
     }
 
     fn word<S: AsRef<str>>(&self, text: &str, words: &[S]) -> Result<Value, Error> {
-        if words.iter().any(|word| word.as_ref() == text) {
+        // Papers write some of them in capitals: SM1, CH-SH.
+        let mut all = words.iter().map(AsRef::as_ref);
+        if let Some(word) = all.find(|word: &&str| word.eq_ignore_ascii_case(text)) {
             return Ok(Value {
-                text: text.into(),
+                text: word.into(),
                 number: None,
             });
         }

@@ -196,7 +196,7 @@ fn what_is_wrong_with_a_question_is_told_with_its_line() {
         (
             "    scenario: network\n    figure: TCP\n",
             3,
-            "set one value",
+            "it is not said which of sm1, sm2",
         ),
         (
             "    scenario: dma\n    figure: latency\n    primitive: dma\n    initiator: dpu\n    \
@@ -207,7 +207,7 @@ fn what_is_wrong_with_a_question_is_told_with_its_line() {
         (
             "    scenario: kv\n    figure: throughput\n    design: dual\n    requests: 1000\n",
             14,
-            "one answer",
+            "by a formula, once",
         ),
         (
             "    scenario: network\n    figure: TCP\n    path: sm2\n    one_of: {profile: []}\n",
@@ -222,6 +222,101 @@ fn what_is_wrong_with_a_question_is_told_with_its_line() {
             "{ask}: {error}"
         );
     }
+}
+
+#[test]
+fn hostile_figures_and_misspelt_keys_are_told_with_their_line() {
+    let ask = "{scenario: network, figure: TCP, path: sm2, profile: bf3-8c}";
+    let text = |figure: &str, ask: &str, orderings: &str| {
+        format!(
+            "meta: {{}}\nfacts:\n- id: mine.net\n  paper: p\n  device: d\n  workload: w\n  metric: m\n  \
+             kind: measured\n  use: validate\n  unit: Gbps\n  {figure}\n  ask: {ask}\n\
+             orderings: [{orderings}]\n"
+        )
+    };
+    let ordering = |ask: &str| format!("{{id: o, paper: p, statement: s, ask: {ask}}}");
+    let constants = |a: &str| ordering(&format!("{{rising: [{{value: {a}}}, {{value: 2}}]}}"));
+    let within = ordering("{alike: [{value: 1}, {value: 2}], within: .nan}");
+    let deep = format!("value: {}1{}", "[".repeat(5000), "]".repeat(5000));
+    for (file, line, says) in [
+        (text("value: .nan", ask, ""), 11, "is no figure"),
+        (text("value: .inf", ask, ""), 11, "is no figure"),
+        (text("value: 1e999", ask, ""), 11, "is no figure"),
+        (text("value: '<.inf'", ask, ""), 11, "is no figure"),
+        (text("values: {a: {b: -.inf}}", ask, ""), 11, "is no figure"),
+        (text("value: twelve", ask, ""), 11, "a number, a bound"),
+        (text("value: true", ask, ""), 11, "is no figure"),
+        (text("range: [5, 1]", ask, ""), 11, "range: [low, high]"),
+        (text("value: [1, 2, 3]", ask, ""), 11, "values by key"),
+        (text("note: none", ask, ""), 12, "nothing to compare"),
+        (text("valeu: 1", ask, ""), 11, "did you mean \"value\"?"),
+        (
+            text("value: 1\n  aks: {}", ask, ""),
+            12,
+            "did you mean \"ask\"?",
+        ),
+        (text("value: 1\n  value: 2", ask, ""), 3, "duplicate field"),
+        (text("values: {a: 1, a: 2}", ask, ""), 11, "duplicate entry"),
+        (text("value: 1", "[1, 2]", ""), 12, "invalid type"),
+        (text("value: 1", "{}", ""), 3, "no scenario is called"),
+        (
+            text("value: 1", ask, &constants(".nan")),
+            13,
+            "is no figure",
+        ),
+        (text("value: 1", ask, &constants("-1")), 13, "is no figure"),
+        (text("value: 1", ask, &within), 13, "from 1 to 1000"),
+        (text(&deep, ask, ""), 11, "recursion"),
+    ] {
+        let error = Facts::parse("mine.yaml", &file).unwrap_err().to_string();
+        let file: String = file.chars().take(400).collect();
+        assert!(error.contains(says), "{file}\n{error}");
+        assert!(
+            error.contains(&format!("mine.yaml:{line}:")),
+            "{file}\n{error}"
+        );
+    }
+    // Of two names of which one begins like the other, the right one.
+    let two = text("value: 1", ask, "").replace("- id: mine.net\n", "- id: mine.net.x\n")
+        + &ordering("{}").replace("id: o", "id: mine.net");
+    let two = two.replace("orderings: []\n", "orderings:\n- ");
+    let error = Facts::parse("mine.yaml", &two).unwrap_err().to_string();
+    assert!(error.contains("mine.yaml:14:"), "{error}");
+    // A key of another collection that is not nearly one of these is left alone.
+    assert!(Facts::parse("mine.yaml", &text("value: 1\n  url: x", ask, "")).is_ok());
+}
+
+#[test]
+fn a_mean_over_the_corpus_is_asked_by_name() {
+    let ask = |over: &str| {
+        format!(
+            "    {{scenario: codec, figure: throughput, context: kept, direction: compress, {over}}}\n"
+        )
+    };
+    let answer = |over: &str| {
+        let facts = asking(&ask(over)).unwrap();
+        let figures = facts.facts[0].figures();
+        let question = Questions::published().of(&figures[0]).unwrap();
+        question.answer(Library::published()).unwrap().interval
+    };
+    assert_eq!(answer("mean_over: corpus"), answer("inputs: corpus"));
+    let error = asking(&ask("max_over: corpus")).unwrap_err();
+    assert!(error.contains("only the mean is known"), "{error}");
+    let error = asking("    {scenario: index, figure: gain, mean_over: corpus}\n").unwrap_err();
+    assert!(error.contains("no such key"), "{error}");
+}
+
+#[test]
+fn none_of_what_was_counted_is_met_by_none() {
+    let won = CHECK
+        .figures
+        .iter()
+        .find(|one| one.fact == "coproc.declz4.hw_wins")
+        .unwrap();
+    let compared = won.compared().unwrap();
+    assert_eq!((compared.modelled.low, compared.modelled.high), (0.0, 0.0));
+    assert_eq!((compared.error, compared.width), (0.0, 1.0));
+    assert!(compared.inside);
 }
 
 #[test]

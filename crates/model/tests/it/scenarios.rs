@@ -246,6 +246,17 @@ fn a_file_says_the_same_as_the_command_line() {
 }
 
 #[test]
+fn words_are_taken_as_papers_write_them() {
+    for (scenario, key, published, own) in [
+        ("network", "path", "SM1,SM4", "sm1,sm4"),
+        ("pairings", "pairing", "CH-SH,CDH-SH", "ch-sh,cdh-sh"),
+    ] {
+        let asked = |word| ask(scenario, &[(key, word)]).rows;
+        assert_eq!(asked(published), asked(own));
+    }
+}
+
+#[test]
 fn what_is_wrong_is_named_with_what_is_allowed() {
     let cases = [
         ("coers", "2"),

@@ -134,14 +134,16 @@ fn a_file_that_is_no_collection_is_refused() {
 }
 
 #[test]
-fn numbers_that_are_none_are_words() {
-    let text = "meta: {}\nfacts:\n- {id: a, device: d, workload: w, metric: m, kind: measured, \
-                use: calibrate, paper: p, values: {x: .nan, y: .inf, z: '<nan', w: [1, .inf]}}\n";
-    let facts = Facts::parse("mine.yaml", text).unwrap();
-    assert!(
-        facts.facts[0]
-            .figures()
-            .iter()
-            .all(|figure| !figure.value.is_number())
-    );
+fn numbers_that_are_none_are_refused() {
+    for value in [".nan", ".inf", "'<nan'", "[1, .inf]", "1e999"] {
+        let text = format!(
+            "meta: {{}}\nfacts:\n- {{id: a, device: d, workload: w, metric: m, kind: measured, \
+             use: calibrate, paper: p, values: {{x: {value}}}}}\n"
+        );
+        let error = Facts::parse("mine.yaml", &text).unwrap_err().to_string();
+        assert!(
+            error.contains("mine.yaml:3:") && error.contains("is no figure"),
+            "{error}"
+        );
+    }
 }

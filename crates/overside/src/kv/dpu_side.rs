@@ -1,5 +1,6 @@
 //! The DPU's side of a design: an agent that runs it, the links with it, and what happens when it is lost.
 
+use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -10,7 +11,7 @@ use overside_backends::agents::{self, RemoteProbe};
 use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
 use overside_kv::design::Layout;
-use overside_kv::offload::agent::{KIND, Opening, Question, Reply, link_config};
+use overside_kv::offload::agent::{Ending, KIND, Opening, Question, Reply, link_config};
 use overside_kv::offload::{Channel, ChannelOptions, OnLoss, Responder, SideEngines, SideStop};
 use overside_link::codec::Message;
 use overside_link::verbs::Side;
@@ -24,6 +25,8 @@ const SETUP_MAX: Duration = Duration::from_secs(10);
 const RECOVERY_MAX: Duration = Duration::from_secs(3600);
 /// How long after a lost agent it is tried again.
 const RETRY: Duration = Duration::from_millis(100);
+/// How long after a broken link the agent's engines may take to end.
+const ENDING_MAX: Duration = Duration::from_millis(200);
 /// How often the agent is asked whether all is well.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -41,15 +44,19 @@ pub struct DpuSide {
 }
 
 impl DpuSide {
-    /// Has the agent `node` run its side, and connects with it.
+    /// Has the agent `node` run its side, and connects with it. One that was lost is asked until it is back.
     pub fn connect(
         node: &str,
         mut opening: Opening,
         layout: Layout,
         clock: Clock,
+        was_lost: bool,
     ) -> Result<Self, String> {
         opening.now_ms = clock.now_ms();
-        let (probe, links, addresses) = connect(node, &opening, &layout)?;
+        let (probe, links, addresses) = match was_lost {
+            true => connect_again(node, &mut opening, &layout, &clock),
+            false => connect(node, &opening, &layout)?,
+        };
         // Clients find it where it was.
         opening.clients.listen = addresses;
         let (tell_loss, loss) = mpsc::channel();
@@ -88,7 +95,7 @@ impl DpuSide {
         mut self,
         engines: &mut SideEngines,
         stop: SideStop,
-    ) -> Result<Receiver<String>, String> {
+    ) -> Result<Receiver<Loss>, String> {
         for (asking, channel) in self.links.drain(..) {
             engines.add_link(asking, channel);
         }
@@ -101,16 +108,11 @@ impl DpuSide {
         let watch = move || match returning {
             Some((links, hasher)) => self.reconnect(&links, &hasher),
             None => {
-                let reason = self.watch();
-                let node = &self.node;
-                let message = match self.opening.keeping {
-                    Some(_) => format!(
-                        "{node} is lost: {reason}; the keys that it had are kept there: start this server again"
-                    ),
-                    None => format!("{node} is lost, and with it the keys that it had: {reason}"),
-                };
+                let loss = self.watch();
+                // What is left of it must not keep the addresses, nor the files.
+                drop(self.probe.take());
                 // Whoever listens may have ended.
-                let _ = tell_end.send(message);
+                let _ = tell_end.send(loss);
                 stop.stop();
             }
         };
@@ -119,55 +121,80 @@ impl DpuSide {
         Ok(end)
     }
 
-    /// Waits until the agent is lost; why.
-    fn watch(&mut self) -> String {
+    /// Waits until the agent is lost; how.
+    fn watch(&mut self) -> Loss {
         loop {
             // It holds a sender itself.
-            if let Ok(reason) = self.loss.recv_timeout(STATUS_INTERVAL) {
-                return reason;
-            }
-            match self.status() {
-                Ok(Reply::Status(None)) => {}
-                Ok(Reply::Status(Some(reason)) | Reply::Failed(reason)) | Err(reason) => {
-                    return reason;
-                }
-                Ok(Reply::Listening { .. } | Reply::Card(_)) => {
-                    return "it answers something else".into();
-                }
+            let broken = self.loss.recv_timeout(STATUS_INTERVAL).ok();
+            let ending = match self.ending(broken.is_some()) {
+                Ok(Some(Ending::ByClient)) => return Loss::Asked,
+                Ok(Some(Ending::Failed(reason))) | Err(reason) => Some(reason),
+                Ok(None) => None,
+            };
+            if let Some(reason) = broken.or(ending) {
+                return Loss::Failed(reason);
             }
         }
     }
 
-    fn status(&mut self) -> Result<Reply, String> {
+    /// How the engines there have ended, if they have. Where a link is broken that may be known a moment later.
+    fn ending(&mut self, is_broken: bool) -> Result<Option<Ending>, String> {
+        if !is_broken {
+            return self.status(Instant::now() + SETUP_MAX);
+        }
+        let deadline = Instant::now() + ENDING_MAX;
+        loop {
+            let ending = self.status(deadline)?;
+            if ending.is_some() || Instant::now() >= deadline {
+                return Ok(ending);
+            }
+            thread::sleep(ENDING_MAX / 20);
+        }
+    }
+
+    fn status(&mut self, deadline: Instant) -> Result<Option<Ending>, String> {
         let probe = self.probe.as_mut().ok_or("it cannot be reached")?;
-        let deadline = Instant::now() + SETUP_MAX;
         let asked = probe.ask(&Question::Status.encode(), deadline);
         let answer = asked.map_err(|error| error.to_string())?;
-        Reply::decode(&answer).map_err(|error| error.to_string())
+        match Reply::decode(&answer).map_err(|error| error.to_string())? {
+            Reply::Status(ending) => Ok(ending),
+            Reply::Failed(reason) => Err(reason),
+            Reply::Listening { .. } | Reply::Card(_) => Err("it answers something else".into()),
+        }
     }
 
     /// Has a lost agent serve again, and again.
     fn reconnect(&mut self, returning: &Sender<Vec<Responder>>, hasher: &KeyHasher) {
         loop {
-            let reason = self.watch();
+            let loss = self.watch();
             let node = &self.node;
-            complain!("overside kv serve: {node} is lost: {reason}; trying again");
+            complain!("overside kv serve: {node} is lost: {loss}; trying again");
             // What is left of it must not keep the addresses.
             self.probe = None;
-            loop {
-                thread::sleep(RETRY);
-                self.opening.now_ms = self.clock.now_ms();
-                // It may take a while to come back.
-                if let Ok((probe, links, _)) = connect(node, &self.opening, &self.layout) {
-                    self.probe = Some(probe);
-                    let responder = |(_, channel)| Responder::new(channel, hasher.clone());
-                    while self.loss.try_recv().is_ok() {}
-                    // The store may have ended; then so does the process.
-                    let _ = returning.send(links.into_iter().map(responder).collect());
-                    complain!("overside kv serve: {node} is back");
-                    break;
-                }
-            }
+            let (probe, links, _) =
+                connect_again(node, &mut self.opening, &self.layout, &self.clock);
+            self.probe = Some(probe);
+            let responder = |(_, channel)| Responder::new(channel, hasher.clone());
+            while self.loss.try_recv().is_ok() {}
+            // The store may have ended; then so does the process.
+            let _ = returning.send(links.into_iter().map(responder).collect());
+        }
+    }
+}
+
+/// How an agent was lost.
+pub enum Loss {
+    /// A client asked its side to end.
+    Asked,
+    /// It cannot go on, or be reached: why.
+    Failed(String),
+}
+
+impl Display for Loss {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asked => Ending::ByClient.fmt(f),
+            Self::Failed(reason) => f.write_str(reason),
         }
     }
 }
@@ -185,6 +212,27 @@ pub fn card(node: &str) -> Result<Option<CardMode>, String> {
 }
 
 type Connected = (RemoteProbe, Vec<(Side, Channel)>, Vec<SocketAddr>);
+
+/// The same until a lost agent is back, however long that takes.
+fn connect_again(node: &str, opening: &mut Opening, layout: &Layout, clock: &Clock) -> Connected {
+    let mut said = None;
+    loop {
+        thread::sleep(RETRY);
+        opening.now_ms = clock.now_ms();
+        match connect(node, opening, layout) {
+            Ok(connected) => {
+                complain!("overside kv serve: {node} is back");
+                return connected;
+            }
+            Err(reason) => {
+                if said.as_ref() != Some(&reason) {
+                    complain!("overside kv serve: {reason}");
+                }
+                said = Some(reason);
+            }
+        }
+    }
+}
 
 /// Has the agent serve, and comes to its links in order.
 fn connect(node: &str, opening: &Opening, layout: &Layout) -> Result<Connected, String> {

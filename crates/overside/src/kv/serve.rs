@@ -1,33 +1,27 @@
 //! `overside kv serve`.
 
-use std::io::ErrorKind;
-use std::process::{self, ExitCode};
-use std::sync::{Arc, OnceLock};
-use std::thread;
+mod running;
 
-use overside_kv::KeyHasher;
-use overside_kv::clock::Clock;
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
 use overside_kv::design::{ClientMemory, Layout};
-use overside_kv::offload::agent::{Keeping, Opening};
-use overside_kv::offload::{Askers, SideEngines, SideError, SideStop};
-use overside_kv::server::{DriverKind, Server, ServerError, Settings};
-use overside_link::verbs::Side;
+use overside_kv::server::{DriverKind, ServerError, Settings};
 use overside_log::LevelFilter;
 
 use super::access::Access;
-use super::announcement;
 use super::card::CardMode;
 use super::design::DesignArguments;
-use super::directory::{Description, DirectoryArguments};
-use super::dpu_side::{self, DpuSide};
+use super::directory::DirectoryArguments;
+use super::dpu_side;
 use super::durability::Durability;
 use super::limits::LimitArguments;
 use super::operation::OperationArguments;
 use super::plan::Plan;
 use super::replica::{ReplicaArguments, can_replicate};
 use super::store::StoreArguments;
+use crate::exit;
 use crate::logging::Verbosity;
-use crate::{exit, system};
 
 /// Serve a key-value store to Redis and memcached clients
 #[derive(clap::Args)]
@@ -75,7 +69,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             return ExitCode::from(exit::USAGE);
         }
     };
-    serve(arguments, layout).unwrap_or_else(|message| {
+    running::serve(arguments, layout).unwrap_or_else(|message| {
         complain!("overside kv serve: {message}");
         ExitCode::from(exit::ABSENT)
     })
@@ -179,161 +173,6 @@ impl Arguments {
         checked.transpose()?;
         Ok(card)
     }
-
-    /// The DPU's side, if the design has one.
-    fn dpu_side(
-        &self,
-        layout: Layout,
-        settings: &Settings,
-        keeping: Option<Keeping>,
-        clock: Clock,
-    ) -> Result<Option<DpuSide>, String> {
-        let Some(node) = self.design.node() else {
-            return Ok(None);
-        };
-        let store = (
-            self.host_cores(),
-            self.store.limits(self.store_bytes(&layout)),
-        );
-        let opening = Opening {
-            keeping,
-            ..self.design.opening(store, settings)
-        };
-        DpuSide::connect(node, opening, layout, clock).map(Some)
-    }
-}
-
-fn serve(all: &Arguments, layout: Layout) -> Result<ExitCode, String> {
-    let mut settings = all.settings(&layout)?;
-    let registration = all.directory.prepare()?;
-    if let Some(registration) = &registration {
-        registration.apply(&mut settings);
-    }
-    let card = all.card()?;
-    if all.operation.dry_run {
-        return all.plan(layout, &settings, card);
-    }
-    let clock = Clock::start();
-    let hasher = KeyHasher::random();
-    system::return_freed_memory();
-    system::block_shutdown_signals();
-    let part_bytes = all.store_bytes(&layout) as usize / layout.partitions();
-    let here = layout.partitions_of(Side::Host).len();
-    let stores = all.store.open(here, part_bytes, &hasher)?;
-    let signals = stop_on_signals();
-    let replication = all.can_replicate().is_ok().then_some(&all.replication);
-    let opened = (all.durability).open(stores, &layout, &hasher, &clock, replication);
-    let (mut stores, keeping) = opened?;
-    let has_clients = layout.host.serving() > 0;
-    let server = has_clients
-        .then(|| Server::bind(settings.clone()))
-        .transpose();
-    let server = server.map_err(|error| remedy(&error))?;
-    if let Some(server) = &server {
-        for store in &mut stores {
-            let is_registered = all.directory.is_given();
-            (all.replication).begin(server.settings(), is_registered, &mut **store)?;
-        }
-    }
-    let is_new = keeping.as_ref().is_some_and(|keeping| keeping.is_new);
-    let dpu = all.dpu_side(layout, &settings, keeping, clock)?;
-    if is_new {
-        all.durability.confirm()?;
-    }
-    announcement::print(server.as_ref(), dpu.as_ref(), all.operation.json);
-    let listening = listening(&layout, &settings, server.as_ref(), dpu.as_ref());
-    let stop = SideStop::new(server.as_ref());
-    let mut engines = SideEngines {
-        side: Side::Host,
-        layout,
-        server,
-        stores,
-        asking: Vec::new(),
-        askers: Askers::default(),
-        optimizations: all.design.optimizations(),
-        on_loss: dpu
-            .as_ref()
-            .map_or_else(|| Arc::new(|_: &_| {}) as _, DpuSide::on_loss),
-        hasher,
-        clock,
-        busy_poll: settings.busy_poll,
-        store_core: all
-            .operation
-            .pinned()
-            .first()
-            .copied()
-            .filter(|_| layout.host.processing > 0),
-    };
-    let end = dpu
-        .map(|dpu| dpu.attach(&mut engines, stop.clone()))
-        .transpose()?;
-    let (handle, withdrawn) = (stop.clone(), registration.clone());
-    // It is set here only.
-    let _ = signals.set(Box::new(move || {
-        withdrawn.iter().for_each(|one| one.withdraw());
-        handle.stop();
-    }));
-    if let Some(registration) = &registration {
-        registration.register(&listening)?;
-    }
-    let served = engines.run(&stop);
-    // What handles signals keeps one too, until the process ends.
-    registration.iter().for_each(|one| one.end());
-    if let Some(reason) = end.and_then(|end| end.try_recv().ok()) {
-        return Err(reason);
-    }
-    match served {
-        Ok(true) => Ok(ExitCode::SUCCESS),
-        Ok(false) => {
-            complain!("overside kv serve: some clients did not take their replies in time");
-            Ok(ExitCode::from(exit::INCOMPLETE))
-        }
-        Err(SideError::Server(error)) => Err(remedy(&error)),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// What clients can find in a directory: where each side listens.
-fn listening(
-    layout: &Layout,
-    settings: &Settings,
-    server: Option<&Server>,
-    dpu: Option<&DpuSide>,
-) -> Vec<(Settings, Description<'static>)> {
-    let description = |side| Description {
-        design: settings.design.name(),
-        side,
-        partitions: layout.partitions(),
-        is_advertised: side == "host" || server.is_none(),
-    };
-    let here = server.map(|server| (server.settings().clone(), description("host")));
-    let there = dpu.map(|dpu| {
-        let there = Settings {
-            tcp: dpu.addresses().to_vec(),
-            is_cache: settings.is_cache,
-            ..Settings::default()
-        };
-        (there, description("dpu"))
-    });
-    here.into_iter().chain(there).collect()
-}
-
-/// Asks whatever serves to end.
-type Stop = Box<dyn Fn() + Send + Sync>;
-
-/// Ends the server at the first signal, and the process at the second, or while there is no server yet:
-/// recovery changes nothing. The thread ends with the process.
-fn stop_on_signals() -> Arc<OnceLock<Stop>> {
-    let stop = Arc::new(OnceLock::<Stop>::new());
-    let handle = Arc::clone(&stop);
-    thread::spawn(move || {
-        system::wait_for_shutdown();
-        match handle.get() {
-            Some(stop) => stop(),
-            None => process::exit(0),
-        }
-    });
-    stop
 }
 
 fn remedy(error: &ServerError) -> String {

@@ -234,6 +234,24 @@ fn count_until_lost(address: &str, acknowledged: &mut [u64], on_way: &AtomicBool
     }
 }
 
+/// Asks, as clients do that try again, until there is an answer.
+fn wait_for(address: &str) {
+    let begin = Instant::now();
+    let mut heard = [0; 64];
+    loop {
+        let asked = TcpStream::connect(address).and_then(|mut stream| {
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.write_all(b"GET 0\r\n")?;
+            stream.read(&mut heard)
+        });
+        if asked.is_ok_and(|_| heard[0] == b'$') {
+            return;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{address} does not come back");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn nothing_acknowledged_is_lost_with_an_agent_that_keeps_its_keys() {
     let user = User::new();
@@ -242,34 +260,38 @@ fn nothing_acknowledged_is_lost_with_an_agent_that_keeps_its_keys() {
         let state = format!("state-{number}");
         let durable = [options, &["--dir", &state, "--sync", "always"][..]].concat();
         let mut acknowledged = [0u64; 20];
+        let mut running = agent_with(&user, &keeps);
+        let mut serving = start(&user, design, &durable);
+        let endpoints = endpoints(&serving);
+        let check = |acknowledged: &[u64]| {
+            for endpoint in &endpoints {
+                for (key, acknowledged) in acknowledged.iter().enumerate() {
+                    let said = talk(endpoint, &format!("GET {key}\r\nQUIT\r\n"));
+                    let kept: u64 = said.lines().nth(1).unwrap().parse().unwrap();
+                    // What was executed and not acknowledged may be there.
+                    assert!(kept >= *acknowledged, "{design}: {kept} of {acknowledged}");
+                }
+            }
+        };
         for _ in 0..2 {
-            let running = agent_with(&user, &keeps);
-            let mut serving = start(&user, design, &durable);
-            let endpoint = endpoints(&serving).pop().unwrap();
+            let address = running.address.clone();
             let on_way = AtomicBool::new(false);
+            let endpoint = endpoints.last().unwrap();
             std::thread::scope(|scope| {
-                scope.spawn(|| count_until_lost(&endpoint, &mut acknowledged, &on_way));
+                scope.spawn(|| count_until_lost(endpoint, &mut acknowledged, &on_way));
                 let begin = Instant::now();
                 while !on_way.load(Ordering::Relaxed) {
                     assert!(begin.elapsed() < PATIENCE, "{design}: nothing is answered");
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 drop(running);
-                assert_eq!(serving.wait(), Some(3), "{design}");
             });
-            assert_contains(serving.errors(), "are kept there");
-        }
-        let _agent = agent_with(&user, &keeps);
-        let mut serving = start(&user, design, &durable);
-        for endpoint in endpoints(&serving) {
-            for (key, acknowledged) in acknowledged.iter().enumerate() {
-                let said = talk(&endpoint, &format!("GET {key}\r\nQUIT\r\n"));
-                let kept: u64 = said.lines().nth(1).unwrap().parse().unwrap();
-                // What was executed and not acknowledged may be there.
-                assert!(kept >= *acknowledged, "{design}: {kept} of {acknowledged}");
-            }
+            running = agent_with(&user, &[&keeps[..], &["--listen", &address]].concat());
+            endpoints.iter().for_each(|endpoint| wait_for(endpoint));
+            check(&acknowledged);
         }
         assert_eq!(serving.end("-KILL"), None, "{design}");
+        assert_contains(serving.errors(), "are kept there: trying again");
         // Neither side takes the keys of another division for its own.
         let other = run(
             &user,
@@ -278,7 +300,7 @@ fn nothing_acknowledged_is_lost_with_an_agent_that_keeps_its_keys() {
         assert_eq!(other.status.code(), Some(3));
         assert_contains(err(&other), "on a DPU, one a core");
         let mut again = start(&user, design, &durable);
-        let said = talk(&endpoints(&again)[0], "GET 0\r\nQUIT\r\n");
+        let said = talk(&self::endpoints(&again)[0], "GET 0\r\nQUIT\r\n");
         assert!(said.lines().nth(1).unwrap().parse::<u64>().unwrap() >= acknowledged[0]);
         assert_eq!(again.end("-TERM"), Some(0), "{design}");
     }
@@ -350,6 +372,17 @@ fn a_client_of_a_dpu_that_has_everything_ends_the_server() {
         .unwrap();
     assert_eq!(serving.wait(), Some(3));
     assert_contains(serving.errors(), "a client has ended it");
+    // Also where it could begin again.
+    let _agent = agent_with(&user, &["--kv-dir", "kept"]);
+    for (design, options) in [DESIGNS[3], DESIGNS[7]] {
+        let durable = [options, &["--dir", design][..]].concat();
+        let mut serving = start(&user, design, &durable);
+        connect(&endpoints(&serving).pop().unwrap())
+            .write_all(b"SHUTDOWN\r\n")
+            .unwrap();
+        assert_eq!(serving.wait(), Some(3), "{design}");
+        assert_contains(serving.errors(), "start this server again");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The side that starts operations, as a part of this program.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use overside_device::threads::process_cpu_ns;
 use overside_device::{Clock, CpuTime};
@@ -110,6 +111,7 @@ impl Initiator {
         let params = LoopParams {
             batch: plan.batch,
             event: plan.event,
+            deferred: plan.deferred,
             operations_a_look: OPERATIONS_A_LOOK,
             latencies: plan.each,
             timeouts: self.timeouts.clone(),
@@ -164,6 +166,14 @@ impl Initiator {
             doorbells: passes.iter().map(|one| one.doorbells).sum(),
             late: passes.iter().map(|one| one.late).sum(),
             latencies,
+            posting_ns: (self.plan.deferred)
+                .then(|| {
+                    passes
+                        .iter()
+                        .filter_map(|one| one.posting)
+                        .sum::<Duration>()
+                })
+                .map(|posting| posting.as_nanos() as u64),
             cpu,
             applied,
         })

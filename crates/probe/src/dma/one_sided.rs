@@ -49,7 +49,7 @@ impl OneSided {
             .map(|slot| match (plan.operation, plan.distinct) {
                 // A read of the same buffer reads the same place.
                 (Operation::Read, false) => place(&remote, &plan, 0),
-                _ => place(&remote, &plan, slot),
+                _ => place(&remote, &plan, plan.place(slot)),
             })
             .collect::<Result<_, _>>()?;
         Ok(Self {

@@ -1,5 +1,7 @@
 //! What operations carry: bytes that say which operation they belong to.
 
+use std::sync::Arc;
+
 use overside_base::Random;
 use overside_device::{Region, Slice};
 
@@ -8,32 +10,44 @@ use crate::failure::Failure;
 
 /// The payloads of one thread's places: random bytes, seeded by the test, the thread, the epoch and the
 /// place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PayloadPattern {
     /// What they are for.
     pub plan: Plan,
     thread: u64,
     epoch: u64,
+    /// What all operations carry, if it is the same.
+    shared: Option<Arc<[u8]>>,
 }
 
 impl PayloadPattern {
     /// The first payloads of a thread.
     pub fn new(plan: Plan, thread: usize) -> Self {
-        Self {
+        let mut pattern = Self {
             plan,
             thread: thread as u64,
             epoch: 0,
-        }
+            shared: None,
+        };
+        pattern.begin(0);
+        pattern
     }
 
     /// From now on others, which each `epoch` has.
     pub fn begin(&mut self, epoch: u64) {
         self.epoch = epoch;
+        self.shared = (!self.plan.distinct).then(|| self.draw(0));
     }
 
     /// The payload of a place.
-    pub fn payload(&self, slot: usize) -> Vec<u8> {
-        let slot = if self.plan.distinct { slot } else { 0 };
+    pub fn payload(&self, slot: usize) -> Arc<[u8]> {
+        match &self.shared {
+            Some(shared) => Arc::clone(shared),
+            None => self.draw(self.plan.place(slot)),
+        }
+    }
+
+    fn draw(&self, slot: usize) -> Arc<[u8]> {
         let seed = self.plan.seed ^ (self.thread << 48) ^ (self.epoch << 40) ^ slot as u64;
         let mut bytes = Random::new(seed).bytes(self.plan.size);
         // No two fillings of a place agree in the first byte, however short the payload is.
@@ -42,7 +56,7 @@ impl PayloadPattern {
                 .wrapping_mul(4)
                 .wrapping_add(self.epoch as u8 & 3);
         }
-        bytes
+        bytes.into()
     }
 
     /// What stands in a place where nothing has arrived: no byte of it is the payload's.
@@ -50,7 +64,7 @@ impl PayloadPattern {
         self.payload(slot).iter().map(|byte| !byte).collect()
     }
 
-    /// The payloads of all places in memory of their own, or in the same where all are the same.
+    /// The payload of each operation, the same memory for the same payload.
     ///
     /// # Errors
     /// What `alloc` says.
@@ -60,9 +74,14 @@ impl PayloadPattern {
     ) -> Result<Vec<Slice>, Failure> {
         let mut all: Vec<Slice> = Vec::with_capacity(self.plan.depth);
         for slot in 0..self.plan.depth {
-            let source = match all.first() {
-                Some(shared) if !self.plan.distinct => shared.clone(),
-                _ => {
+            let first = if self.plan.distinct {
+                self.plan.place(slot)
+            } else {
+                0
+            };
+            let source = match all.get(first) {
+                Some(shared) => shared.clone(),
+                None => {
                     let mut region = alloc()?;
                     region.copy_from_slice(&self.payload(slot));
                     region.share()
@@ -78,7 +97,7 @@ impl PayloadPattern {
     /// # Errors
     /// A failed verification.
     pub fn check_source(&self, slot: usize, source: &[u8]) -> Result<(), Failure> {
-        if source == self.payload(slot) {
+        if *source == *self.payload(slot) {
             return Ok(());
         }
         let what = "the initiator's buffer, which is only read, was written";
@@ -108,7 +127,7 @@ impl PayloadPattern {
         missing: &str,
     ) -> Result<(), Failure> {
         match destination {
-            Some(bytes) if bytes == self.payload(slot) => Ok(()),
+            Some(bytes) if *bytes == *self.payload(slot) => Ok(()),
             Some(_) => Err(Failure::wrong(slot, missing)),
             None => Err(Failure::wrong(slot, "it did not come back")),
         }
@@ -126,6 +145,7 @@ mod tests {
             let plan = Plan {
                 operation: Operation::Write,
                 event: false,
+                deferred: false,
                 each: false,
                 size,
                 depth: 8,

@@ -106,7 +106,7 @@ impl Peer {
         for (pattern, place) in &mut self.places {
             pattern.begin(epoch);
             if let (Place::Memory(memory), Operation::Read) = (place, pattern.plan.operation) {
-                for slot in 0..pattern.plan.depth {
+                for slot in 0..pattern.plan.places() {
                     put(memory, pattern, slot, &pattern.payload(slot))?;
                 }
             }
@@ -118,7 +118,7 @@ impl Peer {
         for (pattern, place) in &self.places {
             match place {
                 Place::Memory(memory) if pattern.plan.operation == Operation::Write => {
-                    for slot in 0..pattern.plan.depth {
+                    for slot in 0..pattern.plan.places() {
                         put(memory, pattern, slot, &pattern.poisoned(slot))?;
                     }
                 }
@@ -133,7 +133,7 @@ impl Peer {
         let mut looked = 0;
         for (index, (pattern, place)) in self.places.iter().enumerate() {
             let count = counts.get(index).copied().unwrap_or_default();
-            let count = count.min(pattern.plan.depth as u64);
+            let count = count.min(pattern.plan.places() as u64);
             for slot in 0..count as usize {
                 compare(pattern, place, slot)?;
             }
@@ -187,7 +187,7 @@ fn compare(pattern: &PayloadPattern, place: &Place, slot: usize) -> Result<(), F
             memory
                 .read(slot * pattern.plan.stride(), &mut seen)
                 .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
-            seen == payload
+            *seen == *payload
         }
     };
     match (there, pattern.plan.operation) {

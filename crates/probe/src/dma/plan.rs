@@ -9,6 +9,8 @@ use crate::failure::Failure;
 pub const SIZE_MAX: u64 = 1 << 30;
 /// The most operations in flight, and the most at one doorbell.
 pub const DEPTH_MAX: u64 = 1024;
+/// About the most bytes of the places of all threads.
+const PLACES_BYTES: usize = 256 << 20;
 /// Bytes of a confirmation: how many messages have been received so far.
 pub(super) const ANSWER_BYTES: usize = 8;
 /// Places begin at multiples of this, so that no two share a cache line.
@@ -45,6 +47,10 @@ pub struct Plan {
     pub operation: Operation,
     /// Both sides sleep until something happens; else they ask again and again.
     pub event: bool,
+    /// The initiator hands operations over until all places are in use, and only then looks at
+    /// their completions.
+    #[serde(default)]
+    pub deferred: bool,
     /// Each operation is timed; else only all of them together.
     pub each: bool,
     /// Bytes of one operation.
@@ -94,15 +100,47 @@ impl Plan {
         self.size.next_multiple_of(LINE)
     }
 
-    /// Bytes of memory that is exported for one thread.
-    pub fn exported_bytes(&self) -> usize {
-        self.stride() * self.depth
+    /// Payloads that are different, and places at the peer, of one thread. Where as many as there are
+    /// operations would take more than [`PLACES_BYTES`] they are used in turn: operations that share
+    /// a place have the same payload.
+    pub fn places(&self) -> usize {
+        let most = PLACES_BYTES / self.threads.max(1) / self.stride().max(1);
+        match self.operation {
+            Operation::Send => self.depth,
+            Operation::Read | Operation::Write => most.clamp(1, self.depth.max(1)),
+        }
     }
 
-    /// No more than that many bytes are held for all threads, on both sides together: the source of
-    /// each operation, its destination, and copies while they are looked at.
+    /// The place of an operation.
+    pub fn place(&self, slot: usize) -> usize {
+        slot % self.places()
+    }
+
+    /// Bytes of memory that is exported for one thread.
+    pub fn exported_bytes(&self) -> usize {
+        self.stride() * self.places()
+    }
+
+    /// No more than that many bytes are held for all threads over a link, on both sides together:
+    /// sources, destinations, and copies while they are looked at. What is read goes to memory of
+    /// its own.
     pub fn memory_bytes(&self) -> u64 {
-        4 * self.exported_bytes() as u64 * self.threads as u64
+        let buffers = match self.operation {
+            Operation::Send => 4 * self.depth,
+            Operation::Write => 2 * self.places() + 2,
+            Operation::Read => self.places() + self.depth + 2,
+        };
+        self.bytes_of(buffers)
+    }
+
+    /// The same on a device that copies within this machine's memory: each copy has a destination of
+    /// its own.
+    pub fn copying_bytes(&self) -> u64 {
+        self.bytes_of(self.places() + self.depth + 2)
+    }
+
+    fn bytes_of(&self, buffers: usize) -> u64 {
+        (buffers as u64 * self.threads as u64).saturating_mul(self.stride() as u64)
     }
 
     /// What a link is set up for.

@@ -16,6 +16,8 @@ pub enum Event {
     Instructions,
     /// Reads that missed the first cache.
     L1dMisses,
+    /// Reads that missed the second cache.
+    L2Misses,
     /// Reads that missed the last cache.
     LlcMisses,
     /// Reads whose address had to be translated by walking the tables.
@@ -24,27 +26,54 @@ pub enum Event {
 
 impl Event {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Cycles,
         Self::Instructions,
         Self::L1dMisses,
+        Self::L2Misses,
         Self::LlcMisses,
         Self::DtlbMisses,
     ];
 
     /// Type and number for the kernel (`linux/perf_event.h`): a cache event is the cache, the
-    /// operation (read: 0) and the result (miss: 1), eight bits each.
-    const fn number(self) -> (u32, u64) {
+    /// operation (read: 0) and the result (miss: 1), eight bits each. The kernel has no name for
+    /// the second cache; `None` where its number is not known.
+    fn number(self) -> Option<(u32, u64)> {
         const HARDWARE: u32 = 0;
         const CACHE: u32 = 3;
+        const RAW: u32 = 4;
         const READ_MISS: u64 = 1 << 16;
-        match self {
+        Some(match self {
             Self::Cycles => (HARDWARE, 0),
             Self::Instructions => (HARDWARE, 1),
             Self::L1dMisses => (CACHE, READ_MISS),
+            Self::L2Misses => (RAW, l2_read_misses()?),
             Self::LlcMisses => (CACHE, 2 | READ_MISS),
             Self::DtlbMisses => (CACHE, 3 | READ_MISS),
+        })
+    }
+}
+
+/// What the processor's maker calls demand reads that miss the second cache: `L2_RQSTS` (Intel, since
+/// Skylake), `L2CacheReqStat` (AMD, since Zen), `L2D_CACHE_REFILL` (Arm, which counts writes as well).
+fn l2_read_misses() -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let vendor = core::arch::x86_64::__cpuid(0);
+        let words = [vendor.ebx, vendor.edx, vendor.ecx];
+        match words.map(u32::to_le_bytes).as_flattened() {
+            b"GenuineIntel" => Some(0x2124),
+            b"AuthenticAMD" => Some(0x0864),
+            _ => None,
         }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        Some(0x17)
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        None
     }
 }
 
@@ -159,7 +188,8 @@ impl Counters {
 
 /// Opens an event for this thread, on whichever core it runs.
 fn open(event: Event) -> io::Result<File> {
-    let (kind, config) = event.number();
+    let no_counter = || io::Error::from_raw_os_error(libc::ENODEV);
+    let (kind, config) = event.number().ok_or_else(no_counter)?;
     let attributes = Attributes {
         kind,
         size: size_of::<Attributes>() as u32,

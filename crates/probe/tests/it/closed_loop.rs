@@ -116,6 +116,7 @@ fn params(batch: usize, event: bool, latencies: bool) -> LoopParams {
     LoopParams {
         batch,
         event,
+        deferred: false,
         operations_a_look: 1,
         latencies,
         timeouts: Timeouts::until(Instant::now() + Duration::from_secs(20)),
@@ -142,6 +143,32 @@ fn every_operation_is_over_once_whatever_the_queue_takes_and_completes() {
             }
         }
     }
+}
+
+#[test]
+fn completions_that_are_deferred_are_collected_once_no_slot_is_free() {
+    for (depth, batch, takes) in [(1, 1, 1), (8, 3, 100), (8, 4, 1), (64, 16, 5)] {
+        let mut model = Model::new(depth, takes, 7);
+        let mut params = params(batch, false, false);
+        params.deferred = true;
+        let pass = run(&mut model, &params, Until::Count(1000)).unwrap();
+        assert_eq!((pass.operations, model.completed), (1000, 1000));
+        assert!(model.is_empty() && model.free.len() == depth);
+        assert_eq!(model.most_in_flight, depth);
+        let posting = pass.posting.expect("it was timed");
+        assert!(!posting.is_zero() && posting < pass.elapsed());
+        let limit = Until::Passed(Duration::from_millis(2));
+        let pass = run(&mut model, &params, limit).unwrap();
+        assert!(model.is_empty() && pass.operations >= depth as u64);
+    }
+    // A queue that takes nothing more before all is over.
+    let mut model = Model::new(4, 100, 100);
+    model.stalls_after = 4;
+    let mut params = params(1, false, false);
+    params.deferred = true;
+    params.timeouts = Timeouts::until(Instant::now() + Duration::from_millis(20));
+    let failure = run(&mut model, &params, Until::Count(100)).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Timeout);
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn plan() -> Plan {
     Plan {
         operation: Operation::Write,
         event: false,
+        deferred: false,
         each: true,
         size: 64,
         depth: 4,

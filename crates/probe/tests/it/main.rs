@@ -5,4 +5,5 @@ mod dma;
 mod network;
 mod network_paced;
 mod network_remote;
+mod perftest;
 mod wire;

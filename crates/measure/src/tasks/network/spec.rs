@@ -29,8 +29,23 @@ const JOBS: [&str; 16] = [
     "dma-send",
 ];
 /// What lies between two namespaces; `python/overside/bench/network_path.py` builds them.
-pub(in crate::tasks) const MODES: [&str; 4] =
-    ["direct", "bridge", "ovs-userspace", "dpdk-af_packet"];
+pub(in crate::tasks) const MODES: [&str; 7] = [
+    "direct",
+    "bridge",
+    "ovs-kernel",
+    "ovs-userspace",
+    "ovs-dpdk",
+    "dpdk-af_packet",
+    "dpdk-virtio_user",
+];
+/// The most cores of a hop: what its devices have queues for.
+const FORWARDING_CORES_MAX: u64 = 16;
+
+/// How many cores forward.
+pub(in crate::tasks) fn forwarding_cores() -> Parameter {
+    let doc = "modes of DPDK: the cores that forward, each polling a queue of both ports";
+    Parameter::integer("forwarding_cores", doc, 1, FORWARDING_CORES_MAX)
+}
 
 pub(in crate::tasks) fn spec() -> TaskSpec {
     let ways = [
@@ -42,6 +57,7 @@ pub(in crate::tasks) fn spec() -> TaskSpec {
         "batch",
         "completion",
         "mode",
+        "forwarding_cores",
         "source",
         "destination",
         "connections",
@@ -110,6 +126,7 @@ fn traffic() -> Vec<Parameter> {
         Parameter::choice("completion", "wait for sockets, or ask them", &["event", "poll"])
             .default("event"),
         Parameter::cores("cores", "the cores that the client's threads are pinned to"),
+        forwarding_cores(),
         Parameter::cores("server_cores", "the same of the server's"),
         Parameter::integer("socket_buffer", "asked of the sockets; without it the system decides",
             1, 1 << 30).unit("bytes"),

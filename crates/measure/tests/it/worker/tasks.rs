@@ -119,12 +119,16 @@ fn counted_events_or_the_reason() {
         "cycles",
         "instructions",
         "l1d_misses",
+        "l2_misses",
         "llc_misses",
         "dtlb_misses",
     ] {
         let named = warned.is_some_and(|warning| warning.message.contains(event));
         assert!(sample.metrics.contains_key(event) != named, "{event}");
     }
+    let both = ["cycles", "instructions"].map(|event| sample.metrics.contains_key(event));
+    let per_cycle = sample.metrics.contains_key("instructions_per_cycle");
+    assert_eq!(per_cycle, both == [true; 2]);
     assert!(warned.is_none_or(|warning| warning.remedy.contains("perf_event_paranoid")));
 }
 

@@ -35,6 +35,8 @@ pub(super) struct StageRates {
     /// What one core feeds to the device, where that was measured.
     pub fed: Option<Interval>,
     pub note: String,
+    /// The card does it, but how fast is not known.
+    pub is_rate_unknown: bool,
 }
 
 /// One stage's parameters by what they stand for.

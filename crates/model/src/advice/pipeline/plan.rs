@@ -118,9 +118,11 @@ fn stage_known(
         Some(Err(none)) => none.to_string(),
         _ => String::new(),
     };
+    let cannot = matches!(with, Candidate::Profile(profile) if profile.able(operation).is_err());
     StageRates {
         ratio,
         core,
+        is_rate_unknown: matches!(device, Some(Err(_))) && !cannot,
         device,
         fed,
         note,
@@ -294,6 +296,20 @@ impl ChosenPlacement<'_> {
             Candidate::Device(name) => ((*name).into(), "measured", String::new()),
             Candidate::Profile(profile) => (profile.name.clone(), "modelled", profile.card.clone()),
         };
+        let fewer_cores =
+            (self.alone.filter(|_| self.uses_cards())).map(|alone| compared(&alone.cores, &cores));
+        let costs = self.costs();
+        let cheaper = costs.as_ref().and_then(|costs| costs.cheaper.as_ref());
+        let better = (cheaper.or(fewer_cores.as_ref())).map(|one| one.verdict);
+        let is_worth_it = match (with, better) {
+            (Candidate::Nothing, _) => None,
+            (_, Some(Verdict::Yes)) => Some(enough),
+            (_, Some(other)) => Some(other),
+            _ if cores.is_err() || self.known.iter().any(|one| one.is_rate_unknown) => {
+                Some(Verdict::CannotTell)
+            }
+            _ => Some(Verdict::No),
+        };
         let whole = |load: Interval| [load.low, load.typ, load.high].map(|all| all.ceil() as u64);
         Plan {
             name,
@@ -302,14 +318,14 @@ impl ChosenPlacement<'_> {
             stages: self.stages(),
             whole_cards: (cards.as_ref().and_then(|one| one.as_ref().ok()))
                 .map(|one| whole(one.interval)),
-            fewer_cores: (self.alone.filter(|_| self.uses_cards()))
-                .map(|alone| compared(&alone.cores, &cores)),
+            is_worth_it,
+            fewer_cores,
             cores,
             cards,
             carries_bytes_per_s: carries,
             enough,
             bottleneck: self.bottleneck(),
-            costs: self.costs(),
+            costs,
             missing: self.missing(),
         }
     }
@@ -367,6 +383,7 @@ impl ChosenPlacement<'_> {
                     core_bytes_per_s: known.core,
                     device_bytes_per_s: known.device.clone().filter(Result::is_ok),
                     cores: self.number(|loads| loads.by_stage[index]),
+                    is_rate_unknown: known.is_rate_unknown,
                     note: known.note.clone(),
                 }
             })

@@ -97,8 +97,12 @@ fn a_device_that_cannot_do_it_is_told_and_does_no_harm() {
     // Somebody who asks for the device gets the device or nothing.
     let output = directory.run("compress -f --device emulated:bf3 --placement device a");
     assert_eq!(code(&output), 1);
-    assert_contains(err(&output), "cannot compress-deflate");
+    assert_contains(err(&output), "cannot compress-deflate; `overside devices`");
     assert_eq!(directory.names(), "a a.gz");
+    // Parts of a stream are not what devices make.
+    let output =
+        directory.run("compress -c --format zlib --device emulated:bf2 --placement device a");
+    assert_contains(err(&output), "take --format gzip");
 }
 
 const BY_SIZE: &str = r#"

@@ -8,15 +8,16 @@ use overside_probe::closed_loop::CompletionMode;
 use overside_probe::dma::remote::{BYTES_MAX, DmaQuestion, DmaReply};
 use overside_probe::network::remote::{NetworkQuestion, NetworkReply};
 use overside_probe::network::{Load, Plan, Protocol, Traffic};
+use overside_probe::perftest::PerftestQuestion;
 
-/// The first byte says what the rest is: a question to an agent about a link or a network, or its
-/// answer. It is one, which is then written so that it is read as the same, or it is refused; and what
+/// The first byte says what the rest is: a question to an agent about a link, a network or perftest, or
+/// its answer. It is one, which is then written so that it is read as the same, or it is refused; and what
 /// it asks for or claims is within bounds, or refused. Returns whether it was not refused.
 pub fn probe_wire(data: &[u8]) -> bool {
     let Some((what, bytes)) = data.split_first() else {
         return false;
     };
-    match what % 4 {
+    match what % 5 {
         0 => match again(bytes) {
             Some(DmaQuestion::Open(opening)) => {
                 let fits = opening.check().is_ok();
@@ -27,6 +28,16 @@ pub fn probe_wire(data: &[u8]) -> bool {
         },
         1 => again::<DmaReply>(bytes).is_some(),
         2 => again::<NetworkQuestion>(bytes).is_some(),
+        4 => match again(bytes) {
+            Some(PerftestQuestion::Serve { test, .. } | PerftestQuestion::Run { test, .. }) => {
+                let is_one = test.check().is_ok();
+                // Nothing of a host's becomes an option.
+                let device = test.device.as_deref().unwrap_or_default();
+                assert!(!is_one || !device.starts_with('-'));
+                is_one
+            }
+            None => false,
+        },
         _ => match again(bytes) {
             Some(NetworkReply::Passed(pass)) => {
                 let is_right = pass.check(&plan()).is_ok();

@@ -1,0 +1,76 @@
+//! Misspelt keys of a collection.
+//!
+//! A collection may say more of its facts than is read here. A key that is nearly one of those that
+//! are read is a mistake, and what it says would be lost.
+
+use std::collections::BTreeMap;
+
+use overside_config::{Error, parse_yaml, quoted, suggest};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{BYTES_MAX, Facts};
+
+const FACT: [&str; 17] = [
+    "id",
+    "paper",
+    "section",
+    "device",
+    "workload",
+    "metric",
+    "value",
+    "range",
+    "values",
+    "unit",
+    "conditions",
+    "kind",
+    "origin",
+    "use",
+    "flag",
+    "note",
+    "corrected",
+];
+const ORDERING: [&str; 9] = [
+    "id",
+    "paper",
+    "section",
+    "statement",
+    "lhs",
+    "rel",
+    "rhs",
+    "conditions",
+    "level",
+];
+const ASK: &str = "ask";
+
+#[derive(Deserialize)]
+struct Keys {
+    facts: Vec<BTreeMap<String, IgnoredAny>>,
+    #[serde(default)]
+    orderings: Vec<BTreeMap<String, IgnoredAny>>,
+}
+
+/// The first misspelt key, with the name of the fact or ordering that has it.
+pub(super) fn check(file: &str, text: &str, facts: &Facts) -> Result<(), (String, Error)> {
+    let keys: Keys = parse_yaml(file, text, BYTES_MAX).map_err(|error| (String::new(), error))?;
+    let of_facts = (facts.facts.iter().map(|one| &one.id)).zip(&keys.facts);
+    let of_orderings = (facts.orderings.iter().map(|one| &one.id)).zip(&keys.orderings);
+    misspelt(of_facts, &FACT)?;
+    misspelt(of_orderings, &ORDERING)
+}
+
+fn misspelt<'a>(
+    entries: impl Iterator<Item = (&'a String, &'a BTreeMap<String, IgnoredAny>)>,
+    known: &[&str],
+) -> Result<(), (String, Error)> {
+    let known: Vec<&str> = known.iter().copied().chain([ASK]).collect();
+    for (id, keys) in entries {
+        for key in keys.keys().filter(|key| !known.contains(&key.as_str())) {
+            if suggest(key, &known).is_some() {
+                let error = Error::of_key(key, format!("there is no key {}", quoted(key)), "");
+                return Err((id.clone(), error.meant(key, &known)));
+            }
+        }
+    }
+    Ok(())
+}
