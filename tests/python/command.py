@@ -85,10 +85,14 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def running_agent(*words: str) -> Iterator[tuple[subprocess.Popen[str], Json]]:
-    """`overside agent` on this machine with the CPU as its device, and what it says of itself."""
+def running_agent(
+    *words: str, command: Sequence[str] = ()
+) -> Iterator[tuple[subprocess.Popen[str], Json]]:
+    """`overside agent` on this machine with the CPU as its device, and what it says of itself.
+    `command` is another one than that beside this Python."""
     common = ["agent", "--listen", "127.0.0.1:0", "--json", "--device", "cpu", "-p", "1"]
-    with subprocess.Popen([*native(), *common, *words], stdout=subprocess.PIPE, text=True) as agent:
+    whole = [*(command or native()), *common, *words]
+    with subprocess.Popen(whole, stdout=subprocess.PIPE, text=True) as agent:
         try:
             assert agent.stdout is not None
             yield agent, json.loads(agent.stdout.readline())

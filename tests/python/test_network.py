@@ -164,3 +164,40 @@ def test_jobs_beside_a_stream_have_their_time(tmp_path: Path) -> None:
     page = (run / "report.html").read_text()
     assert "Throughput over time" in page
     assert "accelerators do not disturb traffic like that" in page
+
+
+def test_five_phases_of_a_stream_at_a_given_rate(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("all work and no play makes a dull text\n" * 20000)
+    shared = {"pattern": "stream", "protocol": "udp", "bit_rate": 0.01}
+    matching = {"jobs": "match-count", "data": "words.txt", "job_patterns": ["dull"]}
+    tasks = [
+        {"task": "network", "parameters": {**shared, **own}}
+        for own in ({"jobs": "dma-read", "buffer_size": 65536}, matching)
+    ]
+    run = ran(short_box(tmp_path, *tasks, sample_s=0.3, rounds=1))
+    # 0.01 Gb/s are 893 datagrams of 1400 bytes a second.
+    sent = 0.3 * 0.01e9 / 8 / 1400
+    for sample in samples(run):
+        assert sample["status"] == "ok", sample
+        metrics = sample["metrics"]
+        assert abs(sample["work"]["jobs"] + metrics["lost"] - sent) <= 1
+        names = [phase["name"] for phase in sample["series"]["phases"]]
+        assert names[:4] == ["idle", "alone", "before", "during"]
+        for name in ("delay_before", "delay_p99", "job_throughput", "job_throughput_alone"):
+            assert metrics[name] > 0, name
+    page = (run / "report.html").read_text()
+    assert "UDP stream beside jobs (dma-read)" in page
+    assert "Throughput and delay over time" in page
+    assert "idle, neither traffic nor jobs" in page
+
+
+def test_what_cannot_be_offered_says_why(tmp_path: Path) -> None:
+    stream = {"pattern": "stream", "protocol": "udp"}
+    for parameters, reason in [
+        (stream, "only for streams with a rate"),
+        (stream | {"rate": 10, "bit_rate": 1}, "leave one away"),
+        (stream | {"rate": 10, "message_size": 8}, "16 to 65507"),
+        (stream | {"bit_rate": 1000}, "rate * sample_s"),
+    ]:
+        (test,) = planned(box(tmp_path, **parameters))
+        assert reason in test["reason"], test

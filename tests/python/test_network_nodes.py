@@ -101,6 +101,30 @@ def test_jobs_run_beside_what_this_machine_sends_to_an_agent(tmp_path: Path) -> 
         assert sample["metrics"]["job_throughput"] > 0
 
 
+@pytest.mark.usefixtures("nodes")
+def test_a_third_node_sends_while_another_runs_the_jobs(tmp_path: Path) -> None:
+    stream = {"pattern": "stream", "protocol": "udp", "rate": 1000, "message_size": 256}
+    dma = {"jobs": "dma-write", "buffer_size": 65_536}
+    path = box(
+        tmp_path,
+        {"sample_s": 0.3, "rounds": 1},
+        **(stream | dma),
+        source="dpu1",
+        destination=["host", "dpu0"],
+        job_node=["local", "dpu0"],
+    )
+    run = ran(path)
+    assert len(samples(run)) == 4
+    for sample in samples(run):
+        assert sample["status"] == "ok", sample
+        assert sample["work"]["jobs"] + sample["metrics"]["lost"] == 300
+        begin, end = sample["series"]["jobs_s"]
+        assert 0 < begin < end
+        assert sample["metrics"]["job_throughput_alone"] > 0
+    gone = overside("plan", box(tmp_path, **(stream | dma), job_node="nobody"), cwd=tmp_path)
+    assert "no agent is called 'nobody'" in said(gone)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     # Long after the test has given up, the time of the sample would be over, or that of the run.
@@ -157,7 +181,8 @@ def test_what_cannot_be_is_said_before_anything_runs(tmp_path: Path) -> None:
     assert "is `overside agent` running?" in reasons["host", "gone"]
     for parameters, expected in [
         ({"source": "dpu0", "mode": "bridge"}, "leave source and destination away"),
-        ({"source": "dpu0", "jobs": "copy"}, "leave source away"),
+        ({"jobs": "dma-read", "job_node": "gone"}, "is `overside agent` running?"),
+        ({"jobs": "copy", "device": "dpu0/nothing"}, "no such device"),
     ]:
         assert expected in planned(box(tmp_path, **parameters))[0]["reason"]
 

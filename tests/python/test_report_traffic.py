@@ -21,7 +21,7 @@ def test_the_time_of_the_jobs_is_shaded() -> None:
     *_, chart = traffic.charts([streamed([0.3, 0.6], figures)], "measured")
     assert chart.spec["layer"][0]["data"]["values"] == [{"begin": 0.3, "end": 0.6}]
     assert "until the traffic ended" not in chart.caption
-    assert chart.rows[0][1:] == ("5.00", "4.00", "5.00")
+    assert [row[2] for row in chart.rows] == ["5.00", "4.00", "5.00"]
 
 
 def test_jobs_that_outlast_the_traffic_are_shaded_up_to_its_end_and_told() -> None:
@@ -29,7 +29,41 @@ def test_jobs_that_outlast_the_traffic_are_shaded_up_to_its_end_and_told() -> No
     *_, chart = traffic.charts([streamed([0.3, 7.5], figures)], "measured")
     assert chart.spec["layer"][0]["data"]["values"] == [{"begin": 0.3, "end": 1.0}]
     assert "Where nothing stands after them, they ran until the traffic ended." in chart.caption
-    assert chart.rows[0][-1] == "–"
+    assert chart.rows[-1][-1] == "–"
+
+
+def test_five_phases_are_named_and_have_their_figures() -> None:
+    test = streamed(
+        [0.3, 0.6],
+        {
+            "throughput_before": 5.0,
+            "throughput_during": 4.0,
+            "throughput_after": 5.5,
+            "delay_before": 20.0,
+            "delay_during": 900.0,
+            "delay_after": 30.0,
+            "catch_up": 12.5,
+            "job_throughput": 300.0,
+            "job_throughput_alone": 400.0,
+        },
+    )
+    names = ("idle", "alone", "before", "during", "after")
+    assert test.series is not None
+    test.series["latency_mean"] = [None, *[20.0] * 9]
+    test.series["phases"] = [
+        {"name": name, "begin_s": place / 5 - 0.4, "end_s": place / 5 - 0.2}
+        for place, name in enumerate(names)
+    ]
+    *_, chart = traffic.charts([test], "measured")
+    assert "Throughput and delay over time" in chart.title
+    assert [row[1].partition(":")[0] for row in chart.rows] == list(names[1:])
+    figures = dict(zip(chart.columns, zip(*chart.rows, strict=True), strict=True))
+    assert figures["Jobs, MB/s"] == ("400", "–", "300", "–")
+    assert figures["Caught up after, ms"] == ("–", "–", "–", "12.5")
+    shaded, _, labels, delays = chart.spec["layer"]
+    assert [round(one["begin"], 1) for one in shaded["data"]["values"]] == [-0.2, 0.2]
+    assert [one["name"] for one in labels["data"]["values"]] == list(names)
+    assert len(delays["data"]["values"]) == 9
 
 
 def kv(pipeline: int, **given: object) -> TestSummary:

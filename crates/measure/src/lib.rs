@@ -6,6 +6,7 @@
 //! device come in as JSON: [`Worker::measure_json`].
 
 pub mod audit;
+mod begin;
 pub mod boxes;
 mod context_bench;
 mod context_queue;
@@ -33,7 +34,8 @@ pub use data::BUFFERS_MAX;
 pub use overside_probe::latency::{HistogramError, Merged, merge_histograms};
 pub use overside_probe::{Failure, FailureKind};
 pub use sample::{
-    Check, Cpu, Model, PlacementRecord, Sample, Series, Status, TargetRecord, Warning, Work,
+    Check, Cpu, Model, PlacementRecord, Sample, Series, SeriesPhase, Status, TargetRecord, Warning,
+    Work,
 };
 pub use tasks::{DmaBuffers, DmaCompletion, DmaMeasure, DmaOperation, DmaTest};
 pub use tasks::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkTest};

@@ -165,15 +165,33 @@ pub struct Series {
     pub end_s: Vec<f64>,
     /// MB/s in it.
     pub throughput: Vec<f64>,
-    /// Mean latency in microseconds of what ended in it; null where nothing did.
+    /// Mean latency in microseconds of what ended in it, of paced streams the mean one-way delay;
+    /// null where nothing did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_mean: Option<Vec<Option<f64>>>,
     /// The longest of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_max: Option<Vec<Option<f64>>>,
+    /// Paced streams: messages that were to be sent in it and never came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Vec<u64>>,
     /// From when to when jobs ran beside, in seconds from the start of the clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs_s: Option<[f64; 2]>,
+    /// The phases of traffic beside jobs, in their order: idle, alone, before, during, after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<SeriesPhase>,
+}
+
+/// A part of a series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeriesPhase {
+    /// What it is called.
+    pub name: String,
+    /// When it began, in seconds from the start of the clock; negative before it.
+    pub begin_s: f64,
+    /// When it ended.
+    pub end_s: f64,
 }
 
 /// How a sample was verified.

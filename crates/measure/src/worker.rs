@@ -13,6 +13,7 @@ use overside_model::Profile;
 use overside_ops::Format;
 use overside_placement::{Policy, Target};
 
+use crate::begin::Begin;
 use crate::context_bench::ContextBench;
 use crate::data::{Buffers, NoData};
 use crate::evidence::HostClock;
@@ -122,10 +123,16 @@ impl Worker {
         self.checked(test, clock, || ())
     }
 
-    /// The same beside other work of this process. Calls `ready` when every output is verified,
-    /// and warms up when that returns. Not for placements.
-    pub(crate) fn measure_in_background(&mut self, test: &Test, ready: impl FnOnce()) -> Sample {
-        self.checked(test, HostClock::Thread, ready)
+    /// Takes a sample beside other work of this process: every output is verified, then it waits
+    /// for `begin`. Not for placements, nor for tests that cannot be begun.
+    pub(crate) fn measure_beside(&mut self, test: &mut AnyTest, begin: Begin) -> Sample {
+        match test {
+            AnyTest::Jobs(test) => self.checked(test, HostClock::Thread, || begin.wait()),
+            AnyTest::Other(test) => {
+                test.begin_by(begin);
+                self.guarded(test.timeout_s(), |_, deadline| test.take(deadline))
+            }
+        }
     }
 
     fn checked(&mut self, test: &Test, clock: HostClock, ready: impl FnOnce()) -> Sample {

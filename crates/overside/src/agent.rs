@@ -1,5 +1,6 @@
 //! `overside agent`.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -233,10 +234,7 @@ fn probes(all: &Arguments, kept: Option<PathBuf>) -> Vec<Arc<dyn Probe>> {
     ];
     match std::env::current_exe() {
         Ok(program) => {
-            let worker = WorkerCommand {
-                program,
-                arguments: vec![WORKER_VERB.into()],
-            };
+            let worker = worker_command(program);
             let directory = all.data_dir.clone().unwrap_or_else(data_directory);
             let cache = DataCache::new(directory, all.data_size as u64);
             let tests = usize::from(all.tests);
@@ -278,5 +276,19 @@ fn make_keys(directory: &Path) -> ExitCode {
             complain!("overside agent keys: {error}");
             ExitCode::from(exit::USAGE)
         }
+    }
+}
+
+/// What starts programs where a kernel cannot: `qemu-aarch64-static -L ROOT`, before this one's path.
+const RUNNER_ENV: &str = "OVERSIDE_RUNNER";
+
+/// A process of this program that measures tests.
+fn worker_command(program: PathBuf) -> WorkerCommand {
+    let runner = std::env::var(RUNNER_ENV).unwrap_or_default();
+    let mut words =
+        (runner.split_whitespace().map(OsString::from)).chain([program.into(), WORKER_VERB.into()]);
+    WorkerCommand {
+        program: words.next().unwrap_or_default().into(),
+        arguments: words.collect(),
     }
 }

@@ -1,4 +1,5 @@
-//! TCP between two ends: round trips with a real queue depth, and streams, every message checked.
+//! TCP and UDP between two ends: round trips with a real queue depth, streams, and streams at a given
+//! rate with one-way delays, every message checked.
 //!
 //! [`Receiver`] answers: it echoes round trips, or swallows and checks streams. [`Client`] sends and
 //! measures. Whoever runs the test makes a secret, tells the receiver what will be sent ([`Load`]) and
@@ -13,23 +14,31 @@
 //!             bytes a connection, wrong messages, CPU time, clock <-
 //! ```
 //!
-//! The client decides when to start and stop; the receiver never looks at a clock but to tell it. Nothing
-//! is encrypted. A receiver takes the connections of one test from whoever knows the secret. [`remote`]
-//! is an end that an agent plays for a host.
+//! The client decides when to start and stop. Nothing is encrypted. A receiver takes the connections of
+//! one test from whoever knows the secret. [`remote`] is an end that an agent plays for a host.
+//!
+//! With a rate, a stream is *paced*: `arrivals` has what its receiver keeps, `clock_offset` how the two
+//! clocks relate. Its messages may go by UDP; each connection then has a TCP connection beside, which
+//! carries the greeting alone.
 
+mod arrivals;
 mod client;
+mod clock_offset;
 mod connection;
 mod event_loop;
+mod paced;
 mod pattern;
 mod receiver;
 pub mod remote;
 mod round_trips;
+mod schedule;
 mod session;
 mod streams;
 mod thread_setup;
 mod wire;
 
-pub use client::{Client, Interrupter, Limit, Pass, Slice};
+pub use client::{Client, Interrupter, Limit, OneWay, Pass, Slice};
+pub use clock_offset::{ClockOffset, ClockRelation, Echo};
 pub use receiver::{Receiver, ReceiverConfig};
 pub use thread_setup::machine;
 
@@ -43,6 +52,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::{OutOfRange, cores_within, within};
 use crate::closed_loop::CompletionMode;
+use schedule::Intervals;
 
 /// The longest message in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
@@ -62,6 +72,12 @@ pub const SESSION_BYTES_MAX: usize = 1 << 30;
 pub const RATE_MAX: f64 = 1e7;
 /// The largest buffer that is asked of a socket, in bytes.
 pub const SOCKET_BUFFER_MAX: usize = 1 << 30;
+/// The longest and the shortest message that goes by UDP: what a datagram of IPv4 holds, and what says
+/// its number twice.
+pub const DATAGRAM_BYTES_MAX: usize = 65_507;
+const DATAGRAM_BYTES_MIN: usize = 16;
+/// The most messages of one paced pass: the receiver keeps when each came.
+pub const PACED_MESSAGES_MAX: u64 = 1 << 24;
 /// The most slices of a pass.
 pub const SLICES_MAX: usize = 100_000;
 /// The most slices of a pass that one machine sends another.
@@ -76,6 +92,17 @@ pub enum Traffic {
     RoundTrips,
     /// Messages go one way, as many as the connection takes.
     Stream,
+}
+
+/// What carries the messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// A byte stream: nothing is lost, what comes too fast waits at the sender.
+    #[default]
+    Tcp,
+    /// A datagram each: what comes too fast is lost. For paced streams.
+    Udp,
 }
 
 /// Which machine an end says that it stands for.
@@ -107,6 +134,17 @@ pub struct Load {
     pub socket_buffer: Option<usize>,
     /// Makes the content of the messages.
     pub seed: u64,
+    /// What carries the messages.
+    #[serde(default, skip_serializing_if = "is_tcp")]
+    pub protocol: Protocol,
+    /// Of a paced stream: the most messages of one pass, over all connections; at most
+    /// [`PACED_MESSAGES_MAX`]. The receiver keeps when each came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paced_messages: Option<u64>,
+}
+
+fn is_tcp(protocol: &Protocol) -> bool {
+    *protocol == Protocol::Tcp
 }
 
 /// What a client is to do.
@@ -124,7 +162,7 @@ pub struct Plan {
     /// The most messages in one write; 1 to [`DEPTH_MAX`].
     pub batch: usize,
     /// Messages a second over all connections, at even distances. Without it each end does what it
-    /// can. For round trips.
+    /// can. With it a stream is paced, and its load says of how many messages.
     pub rate_per_s: Option<f64>,
     /// The cores that the client's threads are pinned to, one after the other.
     pub cores: Option<Vec<usize>>,
@@ -198,13 +236,49 @@ impl Load {
         let threads_most = THREADS_MAX.min(self.connections);
         within("threads", self.threads, 1, threads_most)?;
         let buffer = self.socket_buffer.unwrap_or(SOCKET_BUFFER_MAX);
-        Ok(within("socket_buffer", buffer, 1, SOCKET_BUFFER_MAX)?)
+        within("socket_buffer", buffer, 1, SOCKET_BUFFER_MAX)?;
+        if self.protocol == Protocol::Udp {
+            let bytes = self.message_bytes;
+            within(
+                "message_bytes",
+                bytes,
+                DATAGRAM_BYTES_MIN,
+                DATAGRAM_BYTES_MAX,
+            )?;
+        }
+        if let Some(messages) = self.paced_messages {
+            let field = "the number of messages of one sample (rate * sample_s)";
+            within(field, messages, 1, PACED_MESSAGES_MAX)?;
+        }
+        let is_paced = self.paced_messages.is_some();
+        let only = |given: bool, field, allowed: &str| match given {
+            true => Err(OutOfRange::new(field, "given", allowed)),
+            false => Ok(()),
+        };
+        let streams = self.traffic == Traffic::Stream;
+        only(
+            is_paced && !streams,
+            "paced_messages",
+            "given only for streams",
+        )?;
+        let udp = self.protocol == Protocol::Udp && !is_paced;
+        Ok(only(
+            udp,
+            "protocol udp",
+            "given only for streams with a rate",
+        )?)
+    }
+
+    /// A stream at a given rate.
+    fn is_paced(&self) -> bool {
+        self.paced_messages.is_some()
     }
 
     /// What an end holds at most, in bytes: what comes in on each connection, and its threads.
     fn memory_bytes(&self) -> u64 {
         let incoming = (2 * self.message_bytes).max(INCOMING_BYTES);
-        (self.connections * incoming + self.threads * THREAD_BYTES) as u64
+        let arrivals = 8 * self.paced_messages.unwrap_or(0);
+        (self.connections * incoming + self.threads * THREAD_BYTES) as u64 + arrivals
     }
 
     /// Bytes of one message on each connection.
@@ -222,6 +296,11 @@ impl Plan {
         self.load.memory_bytes() + (outgoing + told) as u64
     }
 
+    /// The distances between messages.
+    fn intervals(&self) -> Intervals {
+        Intervals::of(self.rate_per_s, self.load.connections)
+    }
+
     /// Checks that every number lies within its bounds.
     ///
     /// # Errors
@@ -233,6 +312,14 @@ impl Plan {
         within("batch", self.batch, 1, batch_most)?;
         if let Some(rate) = self.rate_per_s {
             within("rate_per_s", rate, 1e-3, RATE_MAX)?;
+        }
+        let streams = self.load.traffic == Traffic::Stream;
+        if streams && self.rate_per_s.is_some() != self.load.is_paced() {
+            let field = "rate_per_s of a stream";
+            return Err(OutOfRange::new(field, "alone", "given with paced_messages").into());
+        }
+        if self.load.protocol == Protocol::Udp {
+            within("batch", self.batch, 1, 1)?;
         }
         Ok(cores_within(self.cores.as_deref())?)
     }

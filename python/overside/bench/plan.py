@@ -262,6 +262,8 @@ def estimated_s(tests: Sequence[Test], measure: Measure) -> float:
         verify = max((size for size in sizes if isinstance(size, int)), default=0) / _VERIFY_RATE
         # A placement verifies what each of its targets makes.
         verify *= 2 if test.parameters.get("placement") else 1
-        extra_s = task.extra_s if isinstance(task, MeasuredTask) else 0.0
-        one_round += measure.warmup_s + measure.sample_s + extra_s + verify
+        timed_s = measure.sample_s
+        if isinstance(task, MeasuredTask):
+            timed_s = task.timed_s(test.parameters, measure.sample_s) + task.extra_s
+        one_round += measure.warmup_s + timed_s + verify
     return _START_S + one_round * measure.rounds

@@ -228,7 +228,7 @@ class Runner:
                 largest = max(largest, data["sample_bytes"])
                 files = self._begun.data[data["name"]]
                 data["files"] = [str(path) for path in files]
-                if test.node != LOCAL:
+                if test.node != LOCAL or "node" in part:
                     # All of it may have to be sent.
                     largest = max(largest, _bytes(files))
         return request | {
@@ -236,7 +236,7 @@ class Runner:
             "sample_s": self._measure.sample_s,
             "timeout_s": task.beside_s
             + self._measure.warmup_s
-            + self._measure.sample_s
+            + task.timed_s(test.parameters, self._measure.sample_s)
             + largest * TIMEOUT_S_PER_BYTE,
             "seed": self._seed,
         }

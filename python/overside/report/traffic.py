@@ -11,7 +11,7 @@ from typing import Any
 
 from overside import tasks
 from overside.bench.statistics import TestSummary
-from overside.report import formatting, vega
+from overside.report import formatting, phases, vega
 from overside.report.charts import (
     BARS_MAX,
     FIGURE_BARS_MAX,
@@ -55,6 +55,18 @@ _TITLES = {
     "throughput_before": "Throughput before the jobs",
     "throughput_during": "Throughput during the jobs",
     "throughput_after": "Throughput after the jobs",
+    "throughput_after_max": "Throughput of the fastest slice after the jobs",
+    "job_throughput": "Throughput of the jobs beside the traffic",
+    "job_throughput_alone": "Throughput of the jobs alone",
+    "delay_p50": "Median one-way delay",
+    "delay_p99": "99th percentile of the one-way delay",
+    "delay_during": "Mean one-way delay during the jobs",
+    "delay_before": "Mean one-way delay before the jobs",
+    "delay_after": "Mean one-way delay after the jobs",
+    "delay_max_during": "Longest one-way delay during the jobs",
+    "loss": "Messages lost",
+    "loss_during": "Messages lost during the jobs",
+    "catch_up": "Time until the traffic had caught up",
     "latency_during": "Mean round trip during the jobs",
     "latency_before": "Mean round trip before the jobs",
     "latency_after": "Mean round trip after the jobs",
@@ -93,8 +105,11 @@ def charts(tests: Sequence[TestSummary], provenance: str) -> list[Chart]:
         for metric in _metrics([test for line in swept for test in line]):
             out += _sweep(swept, axis, metric, provenance)
         rest = [test for test in rest if id(test) not in inside]
+    shown = phases.of_all(rest)
     for metric in _metrics(rest):
-        out += _bars(rest, metric, provenance)
+        if not (shown and phases.is_of_one(metric)):
+            out += _bars(rest, metric, provenance)
+    out += phases.bars(shown, [_label(test, shown) for test in shown], provenance)
     out += _breakdown(tests, provenance)
     out += _over_time(tests, provenance)
     return out
@@ -271,64 +286,48 @@ def _title(metric: str, unit: str) -> str:
 
 
 def _over_time(tests: Sequence[TestSummary], provenance: str) -> Iterator[Chart]:
-    """Throughput in slices, of the last round; a chart for each kind of jobs beside."""
+    """Throughput, and how long messages took, in slices of the last round; a chart for each kind of
+    jobs beside."""
     by_jobs: dict[str, list[TestSummary]] = {}
     for test in tests:
         if test.series:
             by_jobs.setdefault(str(test.parameters.get("jobs") or ""), []).append(test)
     for jobs, told in by_jobs.items():
-        points, rows = [], []
+        points, times = [], []
+        rows: list[tuple[str, ...]] = []
         for test in told[:SERIES_MAX]:
             label = _label(test, told)
-            for end_s, value in _slices(test.series or {}):
-                points.append({"who": label, "s": end_s, "value": value})
-            rows.append((label, *(_phase(test, when) for when in ("before", "during", "after"))))
+            series = test.series or {}
+            points += _in_slices(series, "throughput", label)
+            times += _in_slices(series, "latency_mean", label)
+            rows += [(label, *row) for row in phases.rows(test)]
         if not points:
             continue
-        spans = [span for test in told[:1] if (span := _jobs(test.series or {}))]
+        spans = phases.spans(told[0].series or {}, points[-1]["s"])
         about = f" while {formatting.clean(jobs, 40)} runs beside" if jobs else ""
-        shade = f" Jobs ran in the shaded time, on {_device(told[0])}." if spans else ""
-        if jobs and any(_phase(test, "after") == "–" for test in told):
-            shade += " Where nothing stands after them, they ran until the traffic ended."
+        what = "Throughput"
+        if times:
+            is_stream = told[0].parameters.get("pattern") == "stream"
+            what += " and delay" if is_stream else " and round trips"
+        columns, rows = phases.table(rows)
         yield Chart(
             id=f"time-{formatting.clean(jobs, 40) or 'plain'}-{provenance}",
-            title=f"Throughput over time{about}",
-            caption=f"The slices of one sample, that of the last round.{shade}",
+            title=f"{what} over time{about}",
+            caption="The slices of one sample, that of the last round." + phases.about(told, spans),
             provenance=provenance,
-            spec=vega.over_time(points, spans, provenance),
-            columns=("What", "Before, MB/s", "During", "After"),
+            spec=vega.over_time(points, times, spans, provenance),
+            columns=columns,
             rows=tuple(rows),
         )
 
 
-def _device(test: TestSummary) -> str:
-    name = test.parameters.get("device")
-    if name == "cpu":
-        return "this machine's cores: a card's accelerators do not disturb traffic like that"
-    return formatting.device(name or "")
-
-
-def _slices(series: Json) -> list[tuple[float, float]]:
-    ends, values = series.get("end_s"), series.get("throughput")
+def _in_slices(series: Json, figure: str, who: str) -> list[Point]:
+    """A figure at the end of each slice that has one."""
+    ends, values = series.get("end_s"), series.get(figure)
     if not isinstance(ends, list) or not isinstance(values, list):
         return []
-    pairs = zip(ends, values, strict=False)
     return [
-        (float(end), float(value))
-        for end, value in pairs
+        {"who": who, "s": float(end), "value": float(value)}
+        for end, value in zip(ends, values, strict=False)
         if isinstance(end, int | float) and isinstance(value, int | float)
     ]
-
-
-def _jobs(series: Json) -> dict[str, float] | None:
-    """From when to when jobs ran, as far as there was traffic."""
-    jobs_s, slices = series.get("jobs_s"), _slices(series)
-    if not isinstance(jobs_s, list) or len(jobs_s) != 2 or not slices:
-        return None
-    last = slices[-1][0]
-    return {"begin": min(float(jobs_s[0]), last), "end": min(float(jobs_s[1]), last)}
-
-
-def _phase(test: TestSummary, when: str) -> str:
-    estimate = test.metrics.get(f"throughput_{when}")
-    return formatting.number(estimate.median) if estimate else "–"

@@ -398,21 +398,52 @@ def latencies(points: Sequence[Point], order: Sequence[str], provenance: str) ->
     )
 
 
+#: The panels of `over_time`: from and to, in pixels from the top.
+_TRAFFIC_PANEL, _TIMES_PANEL = (18, 200), (232, 390)
+
+
 def over_time(
-    points: Sequence[Point], spans: Sequence[Mapping[str, float]], provenance: str
+    points: Sequence[Point],
+    times: Sequence[Point],
+    spans: Sequence[Mapping[str, Any]],
+    provenance: str,
 ) -> Spec:
-    """MB/s (`value`) at each second (`s`), with `spans` (`begin` to `end`) shaded."""
-    x = {"type": "quantitative", "axis": {"title": "Seconds"}, "scale": {"nice": False}}
-    scale = {"zero": True, "nice": True}
-    y = _channel("value", "quantitative", scale=scale, axis={"title": "MB/s"})
-    shade = {"color": "var(--ink)", "opacity": 0.08}
+    """MB/s (`value`) at each second (`s`), and below it microseconds, if there are any `times`.
+    `spans` (`begin` to `end`) are shaded, where they are `dark`, and have their `name` above."""
+    scale: Spec = {"nice": False}
+    if spans:
+        ends = [points[0]["s"], points[-1]["s"]]
+        ends += [span[end] for span in spans for end in ("begin", "end")]
+        scale["domain"] = [min(ends), max(ends)]
+    x = {"type": "quantitative", "axis": {"title": "Seconds", "tickCount": 8}, "scale": scale}
     colour = palette_of(points, provenance)["color"]
+    shade = {"color": "var(--ink)", "opacity": 0.08}
+    names = {"baseline": "top", "fontSize": 10, "color": "var(--muted)"}
+    named = [{**span, "s": (span["begin"] + span["end"]) / 2} for span in spans if span.get("name")]
+    line = {"strokeWidth": 1.25}
+
+    def panel(values: Sequence[Point], axis: Spec, pixels: tuple[int, int]) -> Spec:
+        top, bottom = pixels
+        scale = {**axis["scale"], "range": [bottom, top]}
+        y = _channel("value", "quantitative", scale=scale, axis={**axis["axis"], "orient": "left"})
+        return _layer("line", line, values, x={**x, "field": "s"}, y=y, color=colour)
+
+    dark = [{"begin": one["begin"], "end": one["end"]} for one in spans if one.get("dark", True)]
+    layers = [
+        _layer("rect", shade, dark, x={**x, "field": "begin"}, x2={"field": "end"}),
+        panel(points, _from_zero("MB/s"), _TRAFFIC_PANEL),
+    ]
+    if named:
+        text = {"field": "name", "type": "nominal"}
+        at = {**x, "field": "s"}
+        layers.append(_layer("text", names, named, x=at, y={"value": 0}, text=text))
+    if times:
+        axis = _value_axis("µs", [point["value"] for point in times], squashed=True)
+        layers.append(panel(times, axis, _TIMES_PANEL))
     return {
-        "height": HEIGHT,
-        "layer": [
-            _layer("rect", shade, spans, x={**x, "field": "begin"}, x2={"field": "end"}),
-            _layer("line", {"strokeWidth": 1.25}, points, x={**x, "field": "s"}, y=y, color=colour),
-        ],
+        "height": (_TIMES_PANEL if times else _TRAFFIC_PANEL)[1],
+        "layer": layers,
+        "resolve": {"scale": {"y": "independent"}},
     }
 
 

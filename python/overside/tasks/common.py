@@ -202,6 +202,11 @@ class MeasuredTask(Task):
         given = {name: value for name, value in parameters.items() if value is not None}
         return {"kind": self.name, **given}
 
+    def timed_s(self, parameters: Json, sample_s: float) -> float:
+        """How long the timed parts of a sample take, where the box asks for `sample_s`."""
+        del parameters
+        return sample_s
+
     def no_node(self, parameters: Json, node: str, machine: Machine) -> str | None:
         """Why the agent of that name cannot measure a test, as far as is known here, or `None`.
         Takes what `normal` gave."""

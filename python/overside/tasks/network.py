@@ -1,4 +1,5 @@
-"""Measures TCP between two ends: round trips with a real queue depth, and streams."""
+"""Measures TCP and UDP between two ends: round trips with a real queue depth, and streams, also at
+a given rate and beside jobs."""
 
 from __future__ import annotations
 
@@ -7,13 +8,15 @@ from collections.abc import Sequence
 
 from overside import _core
 from overside.bench import network_path
-from overside.tasks import offload
-from overside.tasks.common import ALL, Json, Machine, MeasuredTask
+from overside.tasks import dma, offload
+from overside.tasks.common import ALL, LOCAL, Json, Machine, MeasuredTask
 
-#: Message sizes where a box gives none, in bytes.
+#: Message sizes where a box gives none, in bytes; a datagram goes in one Ethernet frame.
 _SIZES = {"round-trip": 64, "stream": 131_072}
+_DATAGRAM = 1400
 #: Parameters of the jobs beside, and what they are where a box gives none.
 _BESIDE = {
+    "job_node": LOCAL,
     "device": "cpu",
     "variant": "auto",
     "buffer_size": 65536,
@@ -23,6 +26,13 @@ _BESIDE = {
     "data": "corpus",
     "sample_bytes": 8 << 20,
 }
+#: Of them, those that are about data on a device.
+_OF_DATA = ("variant", "data", "sample_bytes")
+#: What jobs of the task `dma` are called here: `dma-read`.
+_DMA = "dma-"
+_MATCH = "match-"
+#: The published queries.
+_PATTERNS = ["q1", "q2", "q3", "q4"]
 #: This machine, where it is one end.
 HOST = "host"
 #: Slices of the series of a test with jobs, in milliseconds.
@@ -36,32 +46,54 @@ class NetworkTask(MeasuredTask):
     extra_s = 0.03
 
     def normal(self, parameters: Json) -> Json:
-        """Fills in defaults. Streams have no depth and no rate, and without jobs there is nothing
-        to say of them."""
+        """Fills in defaults. Streams have no depth, a datagram is a write of its own, and without
+        jobs there is nothing to say of them."""
         full = super().normal(parameters)
         if full["message_size"] is None:
-            full["message_size"] = _SIZES[full["pattern"]]
+            is_udp = full["protocol"] == "udp"
+            full["message_size"] = _DATAGRAM if is_udp else _SIZES[full["pattern"]]
         if full["pattern"] == "stream":
-            full["depth"], full["rate"] = 1, None
+            full["depth"] = 1
+        if full["protocol"] == "udp":
+            full["batch"] = 1
         cores = network_path.forwarding_cores(full["mode"], full["forwarding_cores"])
         full["forwarding_cores"] = cores
         if full["threads"] != ALL:
             full["threads"] = min(full["threads"], full["connections"])
-        if full["jobs"] is None:
+        jobs = full["jobs"]
+        if not (jobs or "").startswith(_DMA):
+            full["job_initiator"] = None
+        if not (jobs or "").startswith(_MATCH):
+            full["job_patterns"] = None
+        if jobs is None:
             return full | dict.fromkeys(_BESIDE)
         full["slice_ms"] = full["slice_ms"] or _SLICE_MS
         given = {name: full[name] for name in _BESIDE if full[name] is not None}
         full |= _BESIDE | given
+        if jobs.startswith(_DMA):
+            if "device" not in given:
+                full["device"] = "shm"
+            full["job_initiator"] = full["job_initiator"] or HOST
+            return full | dict.fromkeys(_OF_DATA)
+        if jobs.startswith(_MATCH):
+            patterns = full["job_patterns"] or _PATTERNS
+            full["job_patterns"] = [patterns] if isinstance(patterns, str) else patterns
         return full | {"data": offload.real_data(full["data"])}
+
+    def timed_s(self, parameters: Json, sample_s: float) -> float:
+        """See `MeasuredTask`: with jobs there are two more phases, a third each."""
+        return sample_s if parameters["jobs"] is None else sample_s * 5 / 3
 
     def test(self, parameters: Json) -> Json:
         """See `MeasuredTask`."""
         same = (
-            *("pattern", "mode", "message_size", "connections", "threads", "depth", "batch"),
-            *("rate", "completion", "cores", "server_cores", "socket_buffer"),
+            *("pattern", "mode", "protocol", "message_size", "connections", "threads", "depth"),
+            *("batch", "rate", "completion", "cores", "server_cores", "socket_buffer"),
         )
         request: Json = {name: parameters[name] for name in same if parameters[name] is not None}
         request["kind"] = "network"
+        if parameters["bit_rate"] is not None:
+            request["rate"] = parameters["bit_rate"] * 1e9 / 8 / parameters["message_size"]
         source, destination = parameters["source"], parameters["destination"]
         if source != HOST:
             request["source_node"] = source
@@ -74,22 +106,15 @@ class NetworkTask(MeasuredTask):
         if parameters["slice_ms"] is not None:
             request["slice_s"] = parameters["slice_ms"] / 1e3
         if parameters["jobs"] is not None:
-            request["beside"] = {
-                "device": parameters["device"],
-                "operation": parameters["jobs"],
-                "variant": parameters["variant"],
-                "buffer_size": parameters["buffer_size"],
-                "depth": parameters["job_depth"],
-                "completion": parameters["job_completion"],
-                "threads": parameters["job_threads"],
-                "data": {"name": parameters["data"], "sample_bytes": parameters["sample_bytes"]},
-            }
+            request["beside"] = _jobs(parameters)
         return request
 
     def _too_much(self, parameters: Json) -> str | None:
         """What is out of its bounds, alone or together with others. Hops and jobs beside have
         bounds of their own, and do not count for these."""
         traffic = parameters | {"mode": None, "jobs": None, "slice_ms": None}
+        if parameters["rate"] is not None and parameters["bit_rate"] is not None:
+            return "rate and bit_rate say the same in two ways: leave one away"
         times = {"warmup_s": 0.0, "sample_s": 1.0, "timeout_s": 60.0, "seed": 0}
         return _core.test_problem(json.dumps(self.test(traffic) | times))
 
@@ -97,6 +122,8 @@ class NetworkTask(MeasuredTask):
         """See `MeasuredTask`."""
         if parameters["mode"] is not None:
             return f"a mode is built on this machine, not on {node}: leave node or mode away"
+        if parameters["job_node"] not in (None, LOCAL):
+            return f"{node} knows no other nodes: leave node or job_node away"
         return super().no_node(parameters, node, machine)
 
     def worker_prefix(self, parameters: Json) -> Sequence[str]:
@@ -126,8 +153,13 @@ class NetworkTask(MeasuredTask):
                 reason = reason or machine.no_node(node)
         if reason is not None or parameters["jobs"] is None:
             return reason
-        if source != HOST:
-            return "jobs run beside traffic that this machine sends: leave source away"
+        if parameters["job_node"] != LOCAL:
+            # What devices it has it says itself.
+            missing = machine.no_node(parameters["job_node"])
+            is_dma = parameters["data"] is None
+            return missing or (None if is_dma else offload.no_data(parameters["data"]))
+        if parameters["jobs"].startswith(_DMA):
+            return dma.TASK.unavailable({"device": parameters["device"]}, machine)
         target = parameters | {
             "depth": parameters["job_depth"],
             "completion": parameters["job_completion"],
@@ -136,6 +168,29 @@ class NetworkTask(MeasuredTask):
         if reason is not None:
             return reason.replace("use completion=", "use job_completion=")
         return offload.no_data(parameters["data"])
+
+
+def _jobs(parameters: Json) -> Json:
+    """The test of what runs beside the traffic."""
+    jobs = parameters["jobs"]
+    same: Json = {
+        "device": parameters["device"],
+        "buffer_size": parameters["buffer_size"],
+        "depth": parameters["job_depth"],
+        "completion": parameters["job_completion"],
+        "threads": parameters["job_threads"],
+    }
+    if parameters["job_node"] != LOCAL:
+        same["node"] = parameters["job_node"]
+    if jobs.startswith(_DMA):
+        how = {"initiator": parameters["job_initiator"], "measure": "throughput"}
+        return same | how | {"kind": "dma", "operation": jobs.removeprefix(_DMA)}
+    return same | {
+        "operation": jobs,
+        "variant": parameters["variant"],
+        "patterns": [offload.query(one) for one in parameters["job_patterns"] or ()],
+        "data": {"name": parameters["data"], "sample_bytes": parameters["sample_bytes"]},
+    }
 
 
 TASK = NetworkTask("network")

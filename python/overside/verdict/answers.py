@@ -112,7 +112,10 @@ def _where(test: TestSummary) -> str:
 def _title(group: Group, where: str) -> str:
     if group.task == "network":
         beside = group.parameters.get("jobs")
-        return f"{where} TCP" + (f" beside jobs ({formatting.clean(beside, 40)})" if beside else "")
+        protocol = formatting.choice(group.task, "protocol", group.parameters)
+        return f"{where} {protocol}" + (
+            f" beside jobs ({formatting.clean(beside, 40)})" if beside else ""
+        )
     title = group.title + (f" ({group.detail})" if group.detail else "")
     return f"{title} over {where}" if where else title
 
@@ -130,7 +133,9 @@ def _fastest(tests: Sequence[TestSummary]) -> str:
 
 
 def _figures(view: RunView, tests: Sequence[TestSummary]) -> str:
-    """The time of one, and the peak of many."""
+    """The time of one, and the peak of many; of traffic beside jobs what they cost it."""
+    if beside_jobs := [test for test in tests if "throughput_during" in test.metrics]:
+        return _by_phase(view, beside_jobs)
     asked = list(dict.fromkeys(name for test in tests for name in test.asked))
     parts = []
     for name in [name for name in asked if name in _TIMES][:1]:
@@ -141,6 +146,25 @@ def _figures(view: RunView, tests: Sequence[TestSummary]) -> str:
     if not any(parts) and asked:
         parts.append(_peak(view, tests, asked[0]))
     return "; ".join(filter(None, parts))
+
+
+def _by_phase(view: RunView, tests: Sequence[TestSummary]) -> str:
+    """What the traffic was before, during and after the jobs, of several tests the one that they
+    cost most."""
+    families = {"delay": "mean delay", "latency": "mean round trip", "throughput": "throughput"}
+    name = next(name for name in families if f"{name}_during" in tests[0].metrics)
+    told = [test for test in tests if f"{name}_during" in test.metrics]
+    choose = min if name == "throughput" else max
+    top = choose(told, key=lambda test: test.metrics[f"{name}_during"].median)
+    unit = view_model.metric_unit(view, f"{name}_during").strip()
+    whens = [when for when in ("before", "during", "after") if f"{name}_{when}" in top.metrics]
+    figures = [f"{_estimate(top.metrics[f'{name}_{when}'], unit)} {when}" for when in whens]
+    text = f"{families[name]} {formatting.listing(figures)} the jobs"
+    if how := _how(top, told):
+        text += f" ({how})"
+    if (caught := top.metrics.get("catch_up")) is not None:
+        text += f", caught up {_estimate(caught, 'ms')} after them"
+    return text
 
 
 def _time(view: RunView, tests: Sequence[TestSummary], name: str) -> str:

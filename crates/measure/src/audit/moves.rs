@@ -51,6 +51,7 @@ fn measure(test: &DmaTest, fault: LinkFault) -> Sample {
 /// A test over shared memory that a millisecond is enough for.
 pub(crate) fn test(operation: DmaOperation) -> DmaTest {
     DmaTest {
+        begin: None,
         timing: None,
         device: "shm".into(),
         variant: "auto".into(),

@@ -16,6 +16,7 @@ use super::copying::Copying;
 use super::path::{Ends, Path, over_link};
 use super::shape::Emulated;
 use super::virtual_engine::DmaEngine;
+use crate::begin::Begin;
 use crate::evidence::Evidence;
 use crate::memory_budget::memory_fits;
 use crate::metrics::Metrics;
@@ -72,6 +73,7 @@ pub(super) fn times(test: &DmaTest) -> Times {
     Times {
         warmup: Duration::from_secs_f64(test.warmup_s),
         sample: Duration::from_secs_f64(test.sample_s),
+        begin: test.begin.clone().map(Begin::into_inner),
     }
 }
 

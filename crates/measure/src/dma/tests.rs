@@ -16,6 +16,7 @@ use overside_probe::{Failure, FailureKind};
 
 pub(super) fn test(operation: DmaOperation) -> DmaTest {
     DmaTest {
+        begin: None,
         timing: None,
         completion: DmaCompletion::Poll,
         buffer_size: 100,

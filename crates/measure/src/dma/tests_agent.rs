@@ -56,6 +56,7 @@ fn reach(agent: &Agent, secure: bool) -> RemoteProbe {
 
 fn test(link: Link, operation: DmaOperation, initiator: Side) -> DmaTest {
     DmaTest {
+        begin: None,
         timing: None,
         device: format!("dpu0/{}", link.name()),
         initiator,

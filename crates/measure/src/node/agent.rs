@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::data_cache::{DataCache, InUse, Incoming};
 use super::digest::Digest;
-use super::turns::Turns;
-use super::worker_process::{WorkerCommand, WorkerProcess};
+use super::turns::{Turn, Turns};
+use super::worker_process::{BEGIN, BEGUN, READY, WAITS, WorkerCommand, WorkerProcess};
 use super::{FileContent, KIND, NodeQuestion, NodeReply, PART, data_of, environment};
 use crate::sample::Sample;
 
@@ -70,6 +70,7 @@ impl Probe for MeasureProbe {
             files: Vec::new(),
             incoming: None,
             process: None,
+            waiting: None,
         }))
     }
 }
@@ -86,6 +87,15 @@ struct Node {
     incoming: Option<Incoming>,
     /// Measures the next test too.
     process: Option<WorkerProcess>,
+    /// A test that waits, or runs beside traffic.
+    waiting: Option<Waiting>,
+}
+
+/// A test that is not measured in one go.
+struct Waiting {
+    process: WorkerProcess,
+    deadline: Instant,
+    _turn: Turn,
 }
 
 impl ProbePeer for Node {
@@ -123,7 +133,44 @@ impl Node {
                 let incoming = self.cache.begin(file)?;
                 self.take(incoming, &[])
             }
-            NodeQuestion::Measure(test) => self.measure(test),
+            NodeQuestion::Measure(test) => {
+                let line = Value::Object(self.localised(test.clone())?).to_string();
+                let (mut process, deadline, _turn) = self.worker(&test)?;
+                let answer = process.measure(&line, deadline, self.is_over())?;
+                self.sample(&answer, process)
+            }
+            NodeQuestion::Prepare(test) => {
+                let mut line = self.localised(test.clone())?;
+                line.insert(WAITS.into(), true.into());
+                let (mut process, deadline, turn) = self.worker(&test)?;
+                let line = Value::Object(line).to_string();
+                let answer = process.measure(&line, deadline, self.is_over())?;
+                if answer != READY {
+                    return self.sample(&answer, process);
+                }
+                self.waiting = Some(Waiting {
+                    process,
+                    deadline,
+                    _turn: turn,
+                });
+                Ok(NodeReply::Ready)
+            }
+            NodeQuestion::Begin => {
+                let mut waiting = self.waiting.take().ok_or_else(nothing_waits)?;
+                let (deadline, is_over) = (waiting.deadline, self.is_over());
+                let answer = waiting.process.measure(BEGIN, deadline, is_over)?;
+                if answer != BEGUN {
+                    return Err(nothing_waits());
+                }
+                self.waiting = Some(waiting);
+                Ok(NodeReply::Begun)
+            }
+            NodeQuestion::Finish => {
+                let waiting = self.waiting.take().ok_or_else(nothing_waits)?;
+                let mut process = waiting.process;
+                let answer = process.measure("", waiting.deadline, self.is_over())?;
+                self.sample(&answer, process)
+            }
         }
     }
 
@@ -149,32 +196,49 @@ impl Node {
         Ok(NodeReply::Taken)
     }
 
-    fn measure(&mut self, mut test: Map<String, Value>) -> Result<NodeReply, Failure> {
-        let timeout_s = test.get("timeout_s").and_then(Value::as_f64);
-        let timeout_s = timeout_s.unwrap_or(0.0).clamp(0.0, TIMEOUT_S_MAX);
-        let deadline = Instant::now() + Duration::from_secs_f64(timeout_s) + GRACE;
+    /// The test with the paths of its files.
+    fn localised(&self, mut test: Map<String, Value>) -> Result<Map<String, Value>, Failure> {
         for files in data_of(&mut test) {
             for file in files {
                 *file = self.path(file)?.into();
             }
         }
-        let cancelled = self.cancelled.clone();
-        let is_over = || cancelled.is_cancelled();
-        let Some(_turn) = self.turns.take(deadline, is_over) else {
+        Ok(test)
+    }
+
+    /// A process for a test, until when it may take, and the turn to measure it.
+    fn worker(
+        &mut self,
+        test: &Map<String, Value>,
+    ) -> Result<(WorkerProcess, Instant, Turn), Failure> {
+        // One that waits for a test that nobody begins would hold the turn.
+        self.waiting = None;
+        let timeout_s = test.get("timeout_s").and_then(Value::as_f64);
+        let timeout_s = timeout_s.unwrap_or(0.0).clamp(0.0, TIMEOUT_S_MAX);
+        let deadline = Instant::now() + Duration::from_secs_f64(timeout_s) + GRACE;
+        let Some(turn) = self.turns.take(deadline, self.is_over()) else {
             let text = "the agent measures other tests, and this one's time was over before";
             return Err(Failure::new(FailureKind::Timeout, text));
         };
-        let mut process = match self.process.take() {
+        let process = match self.process.take() {
             Some(process) => process,
             None => WorkerProcess::start(&self.worker)?,
         };
-        let test = Value::Object(test).to_string();
-        let answer = process.measure(&test, deadline, is_over)?;
+        Ok((process, deadline, turn))
+    }
+
+    fn is_over(&self) -> impl Fn() -> bool + use<> {
+        let cancelled = self.cancelled.clone();
+        move || cancelled.is_cancelled()
+    }
+
+    /// What a worker answers, which measures the next test too.
+    fn sample(&mut self, answer: &str, process: WorkerProcess) -> Result<NodeReply, Failure> {
         let not_one = |error| {
             let text = format!("the worker's answer is not a sample: {error}");
             Failure::new(FailureKind::Lost, text)
         };
-        let mut sample: Sample = serde_json::from_str(&answer).map_err(not_one)?;
+        let mut sample: Sample = serde_json::from_str(answer).map_err(not_one)?;
         self.process = Some(process);
         if let (CoreOwner::Dpu, Some(cpu)) = (self.owner, &mut sample.cpu) {
             cpu.dpu_s += std::mem::take(&mut cpu.host_s);
@@ -199,4 +263,8 @@ impl Node {
             Failure::new(FailureKind::Data, text)
         })
     }
+}
+
+fn nothing_waits() -> Failure {
+    Failure::new(FailureKind::Internal, "there is no test that waits")
 }

@@ -12,6 +12,13 @@
 //!                                   <-    taken
 //!   measure: the test               ->
 //!                                   <-    sample
+//!
+//!   prepare: a test beside traffic  ->    ... verified
+//!                                   <-    ready
+//!   begin                           ->
+//!                                   <-    begun
+//!   finish                          ->    ... when it is over
+//!                                   <-    sample
 //! ```
 //!
 //! The agent keeps the files ([`DataCache`]), so that each is sent once. It measures in a process of
@@ -74,6 +81,12 @@ pub enum NodeQuestion {
     File(FileContent),
     /// Measure this test, whose files are digests. [`NodeReply::Sample`].
     Measure(Map<String, Value>),
+    /// Open and verify this one, and wait. [`NodeReply::Ready`], or a sample without figures.
+    Prepare(Map<String, Value>),
+    /// Start its clock. [`NodeReply::Begun`], at once.
+    Begin,
+    /// Tell what came of it, when it is over. [`NodeReply::Sample`].
+    Finish,
 }
 
 /// What an agent answers.
@@ -88,6 +101,10 @@ pub enum NodeReply {
     Taken,
     /// What came of the test: a [`Sample`](crate::Sample).
     Sample(Map<String, Value>),
+    /// Everything is verified.
+    Ready,
+    /// The clock runs.
+    Begun,
     /// It was not done.
     Failed(Failure),
 }
@@ -121,7 +138,7 @@ impl Message for NodeReply {
                     SENT_FILES_MAX as u64,
                 )?;
             }
-            Self::Taken => {}
+            Self::Taken | Self::Ready | Self::Begun => {}
         }
         Ok(())
     }

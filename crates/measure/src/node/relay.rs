@@ -42,7 +42,50 @@ impl Relay {
         }
     }
 
-    fn take(&mut self, node: &str, mut test: Map<String, Value>) -> Result<Sample, Failure> {
+    fn take(&mut self, node: &str, test: Map<String, Value>) -> Result<Sample, Failure> {
+        let (mut node, test) = self.send(node, test)?;
+        let answer = node.ask(&NodeQuestion::Measure(test))?;
+        let has_refused = matches!(answer, NodeReply::Failed(_));
+        let sample = node.sample(answer);
+        // One that has refused this test will take the next.
+        if sample.is_ok() || has_refused {
+            self.nodes.insert(node.agent.node().into(), node.agent);
+        }
+        sample
+    }
+
+    /// Has a test opened and verified, which then waits.
+    ///
+    /// # Errors
+    /// [`Failure`], of the test as well.
+    pub(crate) fn prepare(
+        &mut self,
+        node: &str,
+        test: Map<String, Value>,
+    ) -> Result<WaitingTest, Failure> {
+        let (mut node, test) = self.send(node, test)?;
+        match node.ask(&NodeQuestion::Prepare(test))? {
+            NodeReply::Ready => Ok(WaitingTest { node }),
+            answer => {
+                let sample = node.sample(answer)?;
+                let failure = sample.error.or(sample.reason.map(Failure::unsupported));
+                Err(failure.unwrap_or_else(|| node.strange("a sample of what has not begun")))
+            }
+        }
+    }
+
+    /// Takes the agent of a test that is over back, for the next one.
+    pub(crate) fn give_back(&mut self, test: WaitingTest) {
+        let agent = test.node.agent;
+        self.nodes.insert(agent.node().into(), agent);
+    }
+
+    /// Sends the test's files, and returns it with their digests, and the time that is left.
+    fn send(
+        &mut self,
+        node: &str,
+        mut test: Map<String, Value>,
+    ) -> Result<(Node, Map<String, Value>), Failure> {
         let timeout_s = test.get("timeout_s").and_then(Value::as_f64).unwrap_or(0.0);
         let deadline = Instant::now() + Duration::from_secs_f64(timeout_s.clamp(0.0, 86400.0));
         let mut files = BTreeMap::new();
@@ -73,25 +116,7 @@ impl Relay {
             return Err(Failure::new(FailureKind::Timeout, text));
         }
         test.insert("timeout_s".into(), left.as_secs_f64().into());
-        match node.ask(&NodeQuestion::Measure(test))? {
-            NodeReply::Sample(sample) => {
-                let read = serde_json::from_value(Value::Object(sample));
-                let sample = read.map_err(|error| node.strange(&format!("no sample: {error}")))?;
-                self.keep(node.agent);
-                Ok(sample)
-            }
-            NodeReply::Failed(failure) => {
-                let failure = node.refused(failure);
-                // It has refused this test, and will take the next.
-                self.keep(node.agent);
-                Err(failure)
-            }
-            _ => Err(node.strange("something else")),
-        }
-    }
-
-    fn keep(&mut self, agent: RemoteProbe) {
-        self.nodes.insert(agent.node().into(), agent);
+        Ok((node, test))
     }
 
     /// What is in a file of this machine.
@@ -110,6 +135,39 @@ impl Relay {
         let content = FileContent { digest, bytes };
         self.digests.insert(key, content.clone());
         Ok(content)
+    }
+}
+
+/// A test that another node has verified.
+pub(crate) struct WaitingTest {
+    node: Node,
+}
+
+impl WaitingTest {
+    /// Starts its clock. When that was, on this machine's: the middle of asking and answer.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub(crate) fn begin(&mut self) -> Result<Instant, Failure> {
+        let asked = Instant::now();
+        match self.node.ask(&NodeQuestion::Begin)? {
+            NodeReply::Begun => Ok(asked + asked.elapsed() / 2),
+            NodeReply::Failed(failure) => Err(self.node.refused(failure)),
+            _ => Err(self.node.strange("something else")),
+        }
+    }
+
+    /// Waits until it is over.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub(crate) fn finish(&mut self) -> Result<Sample, Failure> {
+        let answer = self.node.ask(&NodeQuestion::Finish)?;
+        let sample = self.node.sample(answer)?.settled();
+        Ok(Sample {
+            node: Some(self.node.agent.node().into()),
+            ..sample
+        })
     }
 }
 
@@ -184,6 +242,18 @@ impl Node {
         }
         let answer = self.agent.ask(question, self.deadline).map_err(no_sample)?;
         NodeReply::decode(&answer).map_err(|error| self.strange(&error.to_string()))
+    }
+
+    /// The sample that an answer is.
+    fn sample(&self, answer: NodeReply) -> Result<Sample, Failure> {
+        match answer {
+            NodeReply::Sample(sample) => {
+                let read = serde_json::from_value(Value::Object(sample));
+                read.map_err(|error| self.strange(&format!("no sample: {error}")))
+            }
+            NodeReply::Failed(failure) => Err(self.refused(failure)),
+            _ => Err(self.strange("something else")),
+        }
     }
 
     /// What the agent says went wrong, with its name.

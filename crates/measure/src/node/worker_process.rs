@@ -8,13 +8,19 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use overside_base::lock;
 use overside_link::agent::MAX_PROBE_BYTES;
 use overside_probe::{Failure, FailureKind};
 use rustix::event::{PollFd, PollFlags, poll};
+use serde_json::{Map, Value};
 
+use crate::begin::Begin;
+use crate::tasks::{AnyTest, resolve_all};
+use crate::test::TestError;
 use crate::worker::Worker;
 
 /// The verb of the command `overside` that is such a process. For agents only.
@@ -23,6 +29,12 @@ pub const WORKER_VERB: &str = "measure-worker";
 /// where buffers lie whether they are page faults in the sample or not.
 const ALLOCATOR: &str =
     "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456";
+/// The key of a test that waits when it is verified, and what is said then on lines of their own: by
+/// the worker, and by the agent.
+pub(super) const WAITS: &str = "waits";
+pub(super) const READY: &str = "ready";
+pub(super) const BEGIN: &str = "begin";
+pub(super) const BEGUN: &str = "begun";
 /// How often it is looked whether the host is still there.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a process that was killed may take to end.
@@ -48,15 +60,42 @@ pub fn serve_tests() -> io::Result<()> {
             }
             std::process::exit(0);
         })?;
-    let mut worker = Worker::new();
-    while let Ok(test) = tests.recv() {
-        let sample = (worker.measure_json(&test)).unwrap_or_else(|error| {
+    let (lines, mut worker) = (Arc::new(Mutex::new(tests)), Worker::new());
+    loop {
+        let Ok(test) = lock(&lines).recv() else {
+            return Ok(());
+        };
+        let sample = match waiting_test(&test) {
+            Some(test) => {
+                let begin = begin_when_told(parent.try_clone()?, Arc::clone(&lines));
+                test.map(|mut test| worker.measure_beside(&mut test, begin).to_json())
+            }
+            None => worker.measure_json(&test),
+        };
+        let sample = sample.unwrap_or_else(|error| {
             let failure = Failure::new(FailureKind::Internal, error.to_string());
             crate::Sample::failed(failure).to_json()
         });
         parent.write_all(format!("{sample}\n").as_bytes())?;
     }
-    Ok(())
+}
+
+/// The test, if it is one that waits.
+fn waiting_test(line: &str) -> Option<Result<AnyTest, TestError>> {
+    let mut test: Map<String, Value> = serde_json::from_str(line).ok()?;
+    test.remove(WAITS)?;
+    resolve_all(&mut test);
+    Some(AnyTest::parse_beside(&Value::Object(test)))
+}
+
+/// Says that everything is verified, and waits for the word.
+fn begin_when_told(parent: UnixStream, lines: Arc<Mutex<Receiver<String>>>) -> Begin {
+    Begin::new(move || {
+        // Where the agent has gone, this process is ended; any line is the word.
+        let _ = (&parent).write_all(format!("{READY}\n").as_bytes());
+        let _ = lock(&lines).recv();
+        let _ = (&parent).write_all(format!("{BEGUN}\n").as_bytes());
+    })
 }
 
 /// What starts a worker process.
@@ -100,7 +139,8 @@ impl WorkerProcess {
         started().map_err(|error| failed(&error))
     }
 
-    /// The sample of a test, as JSON. After a failure the process is of no use any more.
+    /// Says `test`, unless it is empty, and waits for a line: the sample as JSON, or what a test that
+    /// waits says before. After a failure the process is of no use any more.
     ///
     /// # Errors
     /// [`Failure`]: the process died, took too long, or nobody waits any more.
@@ -110,7 +150,10 @@ impl WorkerProcess {
         deadline: Instant,
         is_over: impl Fn() -> bool,
     ) -> Result<String, Failure> {
-        let mut unsent = format!("{test}\n").into_bytes();
+        let mut unsent = match test.is_empty() {
+            true => Vec::new(),
+            false => format!("{test}\n").into_bytes(),
+        };
         loop {
             if !unsent.is_empty() {
                 match self.socket.write(&unsent) {

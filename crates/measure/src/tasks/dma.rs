@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Measured;
 use super::spec::{Charts, Parameter, Reference, Report, TaskSpec, higher, latencies, lower};
+use crate::begin::Begin;
 use crate::dma;
 use crate::sample::Sample;
 use crate::test::{THREADS_MAX, TestError, auto, one, times_within};
@@ -177,6 +178,9 @@ pub struct DmaTest {
     /// What payloads are made from.
     #[serde(default)]
     pub seed: u64,
+    /// Beside other work: lets the clock start.
+    #[serde(skip)]
+    pub(crate) begin: Option<Begin>,
 }
 
 /// How the end of operations is noticed.
@@ -286,6 +290,18 @@ impl Measured for DmaTest {
 
     fn timeout_s(&self) -> f64 {
         self.timeout_s
+    }
+
+    fn can_be_begun(&self) -> bool {
+        true
+    }
+
+    fn begin_by(&mut self, begin: Begin) {
+        self.begin = Some(begin);
+        // The other work goes on in real time.
+        if self.device.starts_with("emulated:") {
+            self.timing = Some(Timing::Paced);
+        }
     }
 
     fn take(&self, deadline: Instant) -> Result<Sample, Failure> {

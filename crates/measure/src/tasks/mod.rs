@@ -37,6 +37,7 @@ use overside_probe::Failure;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::begin::Begin;
 use crate::sample::Sample;
 use crate::test::{Test, TestError};
 
@@ -44,18 +45,28 @@ pub use dma::{DmaBuffers, DmaCompletion, DmaMeasure, DmaOperation, DmaTest};
 pub use hash::{HashCalls, HashTest};
 pub use memory::{MemoryPattern, MemoryTest};
 pub use network::{Hop, NetworkTest};
-pub(crate) use place::Place;
+pub(crate) use place::{Place, resolve_all};
 pub use spec::{
     Better, Charts, Choice, Kind, Labels, Metric, Parameter, Reference, Report, TaskSpec, Title,
 };
 
 /// A test that a worker can measure without a device's queue.
-pub(crate) trait Measured {
+pub(crate) trait Measured: Send {
     /// Whether every number lies within its bounds.
     fn check(&self) -> Result<(), TestError>;
 
     /// Seconds after which the sample has failed, preparation included.
     fn timeout_s(&self) -> f64;
+
+    /// Whether it can run beside other work, which says when it begins.
+    fn can_be_begun(&self) -> bool {
+        false
+    }
+
+    /// The timed part waits for `begin`; for those that can be begun.
+    fn begin_by(&mut self, begin: Begin) {
+        let _ = begin;
+    }
 
     /// Measures once: verifies, warms up, runs under the clock.
     fn take(&self, deadline: Instant) -> Result<Sample, Failure>;
@@ -130,6 +141,20 @@ pub(crate) enum AnyTest {
 }
 
 impl AnyTest {
+    /// Reads a test that can run beside other work: jobs on one device, or bytes that move.
+    pub(crate) fn parse_beside(json: &Value) -> Result<Self, TestError> {
+        let test = Self::parse(&json.to_string())?;
+        let bound = |value: String, allowed| Err(TestError::bound("beside", value, allowed));
+        match &test {
+            Self::Jobs(jobs) => match jobs.placement {
+                Some(policy) => bound(format!("placement {policy}"), "jobs on one device"),
+                None => Ok(test),
+            },
+            Self::Other(other) if other.can_be_begun() => Ok(test),
+            Self::Other(_) => bound("of another kind".into(), "of kind jobs or dma"),
+        }
+    }
+
     /// Reads a test and checks its bounds.
     pub(crate) fn parse(json: &str) -> Result<Self, TestError> {
         let mut keys: Map<String, Value> = serde_json::from_str(json).map_err(not_a_test)?;

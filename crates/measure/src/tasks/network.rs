@@ -1,9 +1,10 @@
-//! Tests of kind `network`: round trips and streams over TCP, the loops of
+//! Tests of kind `network`: round trips and streams over TCP and UDP, the loops of
 //! `overside_probe::network`.
 
 mod background;
 mod ends;
 mod figures;
+mod phases;
 mod spec;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use overside_device::threads::process_cpu_ns;
 use overside_link::Secret;
-use overside_probe::network::{CONNECTIONS_MAX, Error, Limit, Load, Pass, Plan, Traffic};
+use overside_probe::network::{CONNECTIONS_MAX, Error, Limit, Load, Pass, Plan, Protocol, Traffic};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -29,6 +30,8 @@ pub(super) use spec::{MODES, forwarding_cores, spec};
 const VERIFIED_MESSAGES: u64 = 64;
 /// The most bytes that it sends.
 const VERIFIED_BYTES: u64 = 64 << 20;
+/// Of a stream with a rate as many as it sends in this time, in seconds, if they are fewer.
+const VERIFIED_S: f64 = 0.25;
 /// The most slices of a series.
 const SLICES_MAX: f64 = 2000.0;
 /// The longest name of a node in bytes.
@@ -54,6 +57,9 @@ pub struct NetworkTest {
     /// What lies between the ends, where it was built for this test.
     #[serde(default)]
     pub hop: Option<Hop>,
+    /// What carries the messages.
+    #[serde(default)]
+    pub protocol: Protocol,
     /// One message in bytes.
     pub message_size: usize,
     /// Data connections.
@@ -68,7 +74,7 @@ pub struct NetworkTest {
     /// The most messages in one write.
     #[serde(default = "one")]
     pub batch: usize,
-    /// Messages a second over all connections; for round trips.
+    /// Messages a second over all connections, at even distances.
     #[serde(default)]
     pub rate: Option<f64>,
     /// How both ends wait.
@@ -86,7 +92,8 @@ pub struct NetworkTest {
     /// Seconds of one slice of the series; no series if absent.
     #[serde(default)]
     pub slice_s: Option<f64>,
-    /// Jobs that run in the middle third of the time: a test of jobs without its times.
+    /// What runs in the middle third of the time: a test of jobs, or of kind `dma`, without its
+    /// times.
     #[serde(default)]
     pub beside: Option<Map<String, Value>>,
     /// Seconds of the same work before the clock starts.
@@ -127,7 +134,17 @@ impl NetworkTest {
             waiting: self.completion,
             socket_buffer: self.socket_buffer,
             seed: self.seed,
+            protocol: self.protocol,
+            paced_messages: self.paced_messages(),
         }
+    }
+
+    /// The most messages of a pass; of streams with a rate.
+    fn paced_messages(&self) -> Option<u64> {
+        let rate = self.rate.filter(|_| self.pattern == Traffic::Stream)?;
+        let timed = (rate * self.sample_s.max(self.warmup_s)).ceil() as u64;
+        // Each connection sends at least what is verified, and one more at either end of the time.
+        Some(timed.saturating_add(self.connections as u64 * (VERIFIED_MESSAGES + 2)))
     }
 
     /// What the client does, once it is known who answers where.
@@ -149,7 +166,10 @@ impl NetworkTest {
     fn verified(&self) -> u64 {
         let together =
             (self.connections.clamp(1, CONNECTIONS_MAX) * self.message_size.max(1)) as u64;
-        (VERIFIED_BYTES / together).clamp(1, VERIFIED_MESSAGES)
+        let most = (VERIFIED_BYTES / together).clamp(1, VERIFIED_MESSAGES);
+        let soon = |rate: f64| (rate * VERIFIED_S / self.connections.max(1) as f64) as u64;
+        let most_soon = self.rate.map_or(most, soon);
+        most.min(most_soon).max(1)
     }
 
     /// CPU time of the hop's processes so far; `None` where there is none or the system does not
@@ -176,9 +196,6 @@ impl Measured for NetworkTest {
             true => Err(TestError::bound(field, "given", allowed)),
             false => Ok(()),
         };
-        let streams = self.pattern == Traffic::Stream;
-        let round_trips = "given only for round trips";
-        only(self.rate.is_some() && streams, "rate", round_trips)?;
         let (source, destination) = (&self.source_node, &self.destination_node);
         for node in [source, destination].into_iter().flatten() {
             within("the length of a node's name", node.len(), 1, NODE_MAX)?;
@@ -188,8 +205,6 @@ impl Measured for NetworkTest {
         only(self.hop.is_some() && elsewhere, "hop", both_here)?;
         let unsliced = self.beside.is_some() && self.slice_s.is_none();
         only(unsliced, "beside", "given only with slice_s")?;
-        let apart = self.beside.is_some() && source.is_some();
-        only(apart, "beside", "given only if this process sends")?;
         if let Some(hop) = &self.hop {
             within("the hop's processes", hop.processes.len(), 0, PROCESSES_MAX)?;
         }
@@ -222,7 +237,8 @@ impl Measured for NetworkTest {
             Some(beside) => {
                 let beside = BackgroundLoad::parse(beside, self)
                     .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
-                Some(beside.start(deadline)?)
+                let third = Duration::from_secs_f64(self.sample_s / 3.0);
+                Some(beside.prepare(third, deadline)?)
             }
         };
         let (hop_before, machine_before) = (self.hop_ns(), figures::machine_busy_s());
@@ -240,7 +256,7 @@ impl Measured for NetworkTest {
             .hop_ns()
             .zip(hop_before)
             .map(|(now, then)| now.saturating_sub(then));
-        let jobs = beside.map(background::Running::finish).transpose()?;
+        let jobs = beside.map(background::Prepared::finish).transpose()?;
         let taken = NetworkResult {
             destination: ends.destination,
             client: ends.client,

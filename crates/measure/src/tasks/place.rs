@@ -54,7 +54,7 @@ impl<'a> Place<'a> {
 }
 
 /// Puts the number of cores where `all` are asked for; that number, if they are.
-pub(super) fn resolve_all(test: &mut Map<String, Value>) -> Option<usize> {
+pub(crate) fn resolve_all(test: &mut Map<String, Value>) -> Option<usize> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // No more threads than connections can have work.
     let connections = test.get("connections").and_then(Value::as_u64);
@@ -67,6 +67,8 @@ pub(super) fn resolve_all(test: &mut Map<String, Value>) -> Option<usize> {
         }
     }
     let beside = test.get_mut("beside").and_then(Value::as_object_mut);
-    let beside = beside.and_then(resolve_all);
+    // Another node has cores of its own.
+    let here = beside.filter(|beside| !beside.contains_key("node"));
+    let beside = here.and_then(resolve_all);
     asked.or(beside)
 }

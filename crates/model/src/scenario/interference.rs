@@ -19,7 +19,7 @@ use series::{TrafficModel, Window};
 const FRAME_NS_MIN: f64 = 50.0;
 /// Of what a frame takes, the least part on the shared path that the bound of events counts on.
 const PATH_SHARE_MIN: f64 = 0.05;
-const PHASES: [&str; 3] = ["before", "beside", "after"];
+const PHASES: [&str; 3] = ["before", "during", "after"];
 
 /// About how many events a point simulates.
 pub(super) fn events(point: &Point) -> u64 {

@@ -338,6 +338,54 @@ fn a_digest_that_lies_a_length_and_a_name_that_do_are_refused() {
 }
 
 #[test]
+fn another_node_runs_jobs_beside_traffic() {
+    let user = User::new();
+    let _agent = agent(&user, &[]);
+    let file = data(&user, "some", 1 << 16);
+    let mut worker = Worker::start(&user);
+    let mut beside = compress("dpu0", &file);
+    for key in ["warmup_s", "sample_s", "timeout_s"] {
+        beside.as_object_mut().unwrap().remove(key);
+    }
+    let traffic = |beside: &Value| {
+        json!({
+            "kind": "network", "pattern": "stream", "protocol": "udp", "message_size": 64,
+            "rate": 1000.0, "slice_s": 0.01, "beside": beside,
+            "warmup_s": 0.0, "sample_s": 0.3, "timeout_s": 30.0,
+        })
+    };
+    let dma = json!({
+        "kind": "dma", "node": "dpu0", "device": "shm", "initiator": "host", "operation": "write",
+        "completion": "event", "buffer_size": 4096,
+    });
+    for beside in [&beside, &dma] {
+        let sample = worker.measure(&traffic(beside));
+        assert_eq!(sample.status, Status::Ok, "{:?}", sample.error);
+        assert_eq!(
+            sample.work.unwrap().jobs as f64 + sample.metrics["lost"],
+            300.0
+        );
+        let [begin, end] = sample.series.as_ref().unwrap().jobs_s.unwrap();
+        assert!(begin >= 0.09 && end - begin >= 0.099, "{begin} to {end}");
+        assert!(sample.metrics["job_throughput_alone"] > 0.0);
+        // The agent's cores are a card's.
+        assert!(sample.cpu.unwrap().dpu_s > 0.0);
+        assert!(sample.warnings.iter().all(|one| one.kind != "not-a-card"));
+    }
+    // What the node refuses leaves no figures, and says who.
+    let mut unknown = beside.clone();
+    unknown["device"] = "emulated:nothing".into();
+    let refused = worker.measure(&traffic(&unknown));
+    assert_eq!(refused.status, Status::Skipped, "{:?}", refused.error);
+    assert_contains(refused.reason.unwrap(), "the jobs beside");
+    unknown["node"] = "nobody".into();
+    let refused = worker.measure(&traffic(&unknown));
+    assert_contains(refused.reason.unwrap(), "nobody");
+    // The worker there goes on: it measures a test of its own.
+    assert_eq!(worker.measure(&compress("dpu0", &file)).status, Status::Ok);
+}
+
+#[test]
 fn a_host_that_does_not_go_on_with_its_data_loses_its_connection() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");

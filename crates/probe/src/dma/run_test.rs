@@ -1,5 +1,6 @@
 //! One sample: what both sides are told, in which order.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use overside_device::CpuTime;
@@ -10,12 +11,14 @@ use crate::closed_loop::Until;
 use crate::failure::{Failure, FailureKind};
 
 /// How long operations are handed over.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Times {
     /// Before the clock.
     pub warmup: Duration,
     /// Under it.
     pub sample: Duration,
+    /// Called when everything is verified; the clock starts when it returns.
+    pub begin: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 /// What came of it.
@@ -72,6 +75,9 @@ impl Sides<'_> {
         self.both(Command::Fill(1))?;
         self.run(Until::Passed(times.warmup))?;
         self.both(Command::Poison)?;
+        if let Some(begin) = &times.begin {
+            begin();
+        }
         let before = self.peers_time()?;
         let ran = self.run(Until::Passed(times.sample))?;
         let peers = self.peers_time()?.since(before);

@@ -1,8 +1,8 @@
 //! The end that measures.
 
-use std::io::{ErrorKind, Write};
-use std::net::TcpStream;
-use std::sync::Barrier;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use overside_device::threads::thread_cpu_ns;
@@ -12,13 +12,16 @@ use rustix::event::epoll::EventFlags;
 use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
 
+use super::arrivals::{ArrivalFigures, Expected, Timeline};
+use super::clock_offset::{ClockOffset, ClockRelation, Echo};
 use super::connection::{ReadBuffer, WriteBuffer, gone};
 use super::event_loop::EventLoop;
 use super::pattern::BytePattern;
-use super::wire::{self, Counts, Question, REPORTS};
+use super::remote::slices_can_be;
+use super::wire::{self, Counts, Question, REPORTS, Reply};
 use super::{
-    CONNECTIONS_MAX, Error, Plan, SLICES_MAX, SLICES_SENT_MAX, Traffic, nanoseconds, round_trips,
-    streams, thread_setup,
+    CONNECTIONS_MAX, Error, Plan, Protocol, SLICES_MAX, SLICES_SENT_MAX, Traffic, nanoseconds,
+    paced, round_trips, streams, thread_setup,
 };
 use crate::latency::Latencies;
 
@@ -26,6 +29,10 @@ use crate::latency::Latencies;
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// The most patience that is asked of a server at a time.
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
+/// Datagrams that do not come within this time after the others are lost.
+const DATAGRAM_PATIENCE: Duration = Duration::from_millis(250);
+/// Echoes that relate the two ends' clocks, before and after a paced pass.
+const ECHOES: usize = 32;
 
 /// When to stop sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,13 +75,46 @@ pub struct Pass {
     /// The pass in slices, if the plan asks for them.
     #[serde(deserialize_with = "codec::list::<_, _, SLICES_SENT_MAX>")]
     pub slices: Vec<Slice>,
-    /// Of each round trip. With a rate it begins at the intended time of sending.
+    /// Of each round trip, or of a paced stream each message's way. With a rate it begins at the
+    /// intended time of sending.
     pub latencies: Latencies,
+    /// Of a paced stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<OneWay>,
+    /// Of a pass that came from another machine: when it began, on the clock that
+    /// [`super::remote::NetworkReply::Clock`] tells.
+    #[serde(default)]
+    pub started_ns: u64,
+}
+
+/// What became of a paced stream's messages. The pass's `messages` are those that came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneWay {
+    /// Messages that were sent.
+    pub sent: u64,
+    /// Messages that came again.
+    pub duplicates: u64,
+    /// Messages that came after one with a higher number (RFC 4737).
+    pub reordered: u64,
+    /// How far every delay may be off, in nanoseconds, because the clocks are two.
+    pub clock_error_ns: u64,
+    /// By how much the receiver's clock is faster, and how far that may be off.
+    pub drift: f64,
+    /// See `drift`.
+    pub drift_error: f64,
+}
+
+impl OneWay {
+    /// Messages that never came, of which `received` did.
+    pub fn lost(&self, received: u64) -> u64 {
+        self.sent.saturating_sub(received)
+    }
 }
 
 /// A part of a pass; sent as its fields in this order, times in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "[u64; 6]", into = "[u64; 6]")]
+#[serde(from = "[u64; 7]", into = "[u64; 7]")]
 pub struct Slice {
     /// When it ends, from the beginning of the pass.
     pub end: Duration,
@@ -82,16 +122,38 @@ pub struct Slice {
     pub length: Duration,
     /// Bytes that came in it.
     pub bytes: u64,
-    /// Round trips that ended in it.
+    /// Round trips that ended in it; of streams messages that came.
     pub messages: u64,
     /// Sum of their latencies in nanoseconds.
     pub latency_sum_ns: u64,
     /// The longest of them.
     pub latency_max_ns: u64,
+    /// Of a paced stream: messages that should have been sent in it, and never came.
+    pub lost: u64,
 }
 
-impl From<[u64; 6]> for Slice {
-    fn from([end, length, bytes, messages, latency_sum_ns, latency_max_ns]: [u64; 6]) -> Self {
+impl Slice {
+    /// An empty one: so many of this length are before it.
+    pub(super) fn numbered(before: usize, length_ns: u64) -> Self {
+        Self {
+            end: Duration::from_nanos(length_ns.saturating_mul(before as u64 + 1)),
+            length: Duration::from_nanos(length_ns),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<[u64; 7]> for Slice {
+    fn from(fields: [u64; 7]) -> Self {
+        let [
+            end,
+            length,
+            bytes,
+            messages,
+            latency_sum_ns,
+            latency_max_ns,
+            lost,
+        ] = fields;
         Self {
             end: Duration::from_nanos(end),
             length: Duration::from_nanos(length.max(1)),
@@ -99,11 +161,12 @@ impl From<[u64; 6]> for Slice {
             messages,
             latency_sum_ns,
             latency_max_ns,
+            lost,
         }
     }
 }
 
-impl From<Slice> for [u64; 6] {
+impl From<Slice> for [u64; 7] {
     fn from(slice: Slice) -> Self {
         [
             nanoseconds(slice.end),
@@ -112,6 +175,7 @@ impl From<Slice> for [u64; 6] {
             slice.messages,
             slice.latency_sum_ns,
             slice.latency_max_ns,
+            slice.lost,
         ]
     }
 }
@@ -141,7 +205,7 @@ pub struct Client {
     groups: Vec<Group>,
     pattern: BytePattern,
     /// Bytes that the server has had so far.
-    sent: u64,
+    arrived: u64,
     cancelled: CancellationToken,
 }
 
@@ -173,6 +237,8 @@ pub(super) struct Link {
     /// Among all of the session.
     pub index: usize,
     pub stream: TcpStream,
+    /// What carries the messages in its place.
+    pub datagrams: Option<UdpSocket>,
     pub read_buffer: ReadBuffer,
     pub write_buffer: WriteBuffer,
     /// Messages put into the write buffer so far, and messages that came back.
@@ -232,7 +298,7 @@ impl Client {
     }
 
     fn connect(plan: Plan, cancelled: CancellationToken) -> Result<Self, Error> {
-        let reports = connect(&plan, REPORTS)?;
+        let (reports, _) = connect(&plan, REPORTS)?;
         let pattern = BytePattern::new(plan.load.message_bytes, plan.load.seed);
         let mut groups: Vec<Group> = (0..plan.load.threads)
             .map(|thread| {
@@ -248,16 +314,20 @@ impl Client {
             if cancelled.is_cancelled() {
                 return Err(Error::Closed);
             }
-            let stream = connect(&plan, index as u32)?;
+            let (stream, datagrams) = connect(&plan, index as u32)?;
             stream
                 .set_nonblocking(true)
                 .map_err(Error::system("a connection"))?;
             let group = &mut groups[index % plan.load.threads];
             let interest = EventFlags::IN;
-            group.events.add(&stream, interest)?;
+            match &datagrams {
+                Some(socket) => group.events.add(socket, interest)?,
+                None => group.events.add(&stream, interest)?,
+            }
             group.links.push(Link {
                 index,
                 stream,
+                datagrams,
                 read_buffer: ReadBuffer::new(plan.load.message_bytes),
                 write_buffer: WriteBuffer::new(&pattern, plan.batch),
                 sent: 0,
@@ -270,13 +340,14 @@ impl Client {
             .map_err(Error::system("a connection"))?;
         // Who is not the other end of this test hangs up or says something else.
         let address = plan.destination;
-        ask(&reports, 0, plan.load.connections).map_err(|_| Error::Stranger { address })?;
+        ask_counts(&reports, 0, PATIENCE_MAX, plan.load.connections)
+            .map_err(|_| Error::Stranger { address })?;
         Ok(Self {
             plan,
             reports,
             groups,
             pattern,
-            sent: 0,
+            arrived: 0,
             cancelled,
         })
     }
@@ -302,12 +373,19 @@ impl Client {
     pub fn pass(&mut self, limit: Limit, deadline: Instant) -> Result<Pass, Error> {
         let before = self.counts(0)?;
         let already: Vec<u64> = self.links().map(|link| link.sent).collect();
+        let origin = Instant::now();
+        let clocks = match self.plan.load.is_paced() {
+            true => Some(self.begin_paced(limit, &already, origin)?),
+            false => None,
+        };
         let gate = Barrier::new(self.groups.len() + 1);
         let (plan, pattern, cancelled) = (&self.plan, &self.pattern, &self.cancelled);
         let reports = &self.reports;
         let connections = plan.load.connections;
+        // All threads share one beginning.
+        let begun = OnceLock::new();
         let (done, mut slices, start) = std::thread::scope(|scope| {
-            let gate = &gate;
+            let (gate, begun) = (&gate, &begun);
             let threads: Vec<_> = (self.groups.iter_mut())
                 .map(|group| {
                     scope.spawn(move || {
@@ -318,13 +396,14 @@ impl Client {
                             plan,
                             pattern,
                             limit,
-                            start: Instant::now(),
+                            start: *begun.get_or_init(Instant::now),
                             deadline,
                             cancelled,
                         };
                         let cpu = thread_cpu_ns();
                         let mut done = match plan.load.traffic {
                             Traffic::RoundTrips => round_trips::run(group, &task),
+                            Traffic::Stream if plan.load.is_paced() => paced::run(group, &task),
                             Traffic::Stream => streams::run(group, &task),
                         }?;
                         done.cpu_ns = thread_cpu_ns() - cpu;
@@ -336,7 +415,7 @@ impl Client {
             gate.wait();
             let still = || threads.iter().any(|thread| !thread.is_finished());
             let slices = match (plan.load.traffic, plan.slice) {
-                (Traffic::Stream, Some(length)) => {
+                (Traffic::Stream, Some(length)) if !plan.load.is_paced() => {
                     watch(reports, connections, length, start, still)
                 }
                 _ => Ok(Vec::new()),
@@ -347,11 +426,13 @@ impl Client {
                 .collect();
             Ok::<_, Error>((done?, slices?, start))
         })?;
-        let sent: u64 = (self.links().zip(&already))
+        let sent: Vec<u64> = (self.links().zip(&already))
             .map(|(link, before)| link.sent - before)
-            .sum();
-        self.sent += sent * self.plan.load.message_bytes as u64;
-        let (after, ended) = self.settle(deadline)?;
+            .collect();
+        let messages: u64 = sent.iter().sum();
+        let target = self.arrived + messages * self.plan.load.message_bytes as u64;
+        let (after, ended) = self.settle(target, deadline)?;
+        self.arrived = after.bytes();
         let end = match self.plan.load.traffic {
             Traffic::RoundTrips => done.iter().filter_map(|done| done.end).max(),
             Traffic::Stream => Some(ended),
@@ -361,13 +442,12 @@ impl Client {
             merge(&mut slices, &one.slices);
             latencies.add(&one.latencies);
         }
-        let connection_bytes = (self.links().zip(&already))
-            .map(|(link, before)| (link.sent - before) * self.plan.load.message_bytes as u64)
-            .collect::<Vec<_>>();
-        Ok(Pass {
+        let bytes_of = |messages: &u64| messages * self.plan.load.message_bytes as u64;
+        let connection_bytes: Vec<u64> = sent.iter().map(bytes_of).collect();
+        let mut pass = Pass {
             start,
             elapsed: end.unwrap_or(ended) - start,
-            messages: sent,
+            messages,
             bytes: connection_bytes.iter().sum(),
             connection_bytes,
             writes: done.iter().map(|done| done.writes).sum(),
@@ -376,7 +456,99 @@ impl Client {
             late: done.iter().map(|done| done.late).sum(),
             slices,
             latencies,
-        })
+            one_way: None,
+            started_ns: 0,
+        };
+        if let Some(clock_before) = clocks {
+            pass.start = begun.get().copied().unwrap_or(start);
+            self.finish_paced(&mut pass, (clock_before, origin), sent)?;
+        }
+        Ok(pass)
+    }
+
+    /// Relates the clocks, and tells the receiver which messages come.
+    fn begin_paced(
+        &self,
+        limit: Limit,
+        already: &[u64],
+        origin: Instant,
+    ) -> Result<ClockOffset, Error> {
+        let most = self.plan.intervals().most(limit);
+        let offset = self.clock_offset(origin)?;
+        let expected = |&first: &u64| Expected { first, most };
+        let question = Question::Begin(already.iter().map(expected).collect());
+        match ask(&self.reports, &question)? {
+            Reply::Begun => Ok(offset),
+            other => Err(no_answer(other)),
+        }
+    }
+
+    /// Puts in what the receiver says of a paced pass's messages.
+    fn finish_paced(
+        &self,
+        pass: &mut Pass,
+        (before, origin): (ClockOffset, Instant),
+        sent: Vec<u64>,
+    ) -> Result<(), Error> {
+        let after = self.clock_offset(origin)?;
+        let clocks = ClockRelation::between(before, after).ok_or_else(|| {
+            Error::Wrong("the clocks of the two ends drift apart as no clocks do".into())
+        })?;
+        let question = Question::Arrivals(Timeline {
+            start_ns: clocks.there_ns(nanoseconds(pass.start - origin)),
+            drift: clocks.drift,
+            step_ns: self.plan.intervals().step_ns,
+            slice_ns: self.plan.slice.map(nanoseconds),
+            sent: sent.clone(),
+        });
+        let figures = match ask(&self.reports, &question)? {
+            Reply::Arrivals(figures) => *figures,
+            other => return Err(no_answer(other)),
+        };
+        figures_can_be(&figures, &sent)?;
+        let message_bytes = self.plan.load.message_bytes as u64;
+        pass.messages = figures.received.iter().sum();
+        if pass.messages == 0 {
+            let sent: u64 = sent.iter().sum();
+            return Err(Error::Timeout(format!("none of {sent} messages had come")));
+        }
+        pass.connection_bytes = (figures.received.iter())
+            .map(|messages| messages * message_bytes)
+            .collect();
+        pass.bytes = pass.connection_bytes.iter().sum();
+        pass.elapsed = Duration::from_nanos(figures.last_ns.max(1));
+        pass.slices = figures.slices;
+        for slice in &mut pass.slices {
+            slice.bytes = slice.messages * message_bytes;
+        }
+        pass.latencies = figures.delays;
+        pass.one_way = Some(OneWay {
+            sent: sent.iter().sum(),
+            duplicates: figures.duplicates,
+            reordered: figures.reordered,
+            clock_error_ns: clocks.error_ns,
+            drift: clocks.drift,
+            drift_error: clocks.drift_error,
+        });
+        Ok(())
+    }
+
+    /// How the receiver's clock relates to the time since `origin`.
+    fn clock_offset(&self, origin: Instant) -> Result<ClockOffset, Error> {
+        let echo = || {
+            let sent_ns = nanoseconds(origin.elapsed());
+            match ask(&self.reports, &Question::Clock)? {
+                Reply::Clock(there_ns) => Ok(Echo {
+                    sent_ns,
+                    there_ns,
+                    back_ns: nanoseconds(origin.elapsed()),
+                }),
+                other => Err(no_answer(other)),
+            }
+        };
+        let echoes = (0..ECHOES).map(|_| echo()).collect::<Result<Vec<_>, _>>()?;
+        let none = || Error::Wrong("no echo came back".into());
+        ClockOffset::estimate(&echoes).ok_or_else(none)
     }
 
     /// All links in the order of their numbers.
@@ -386,10 +558,16 @@ impl Client {
             .map(move |index| &self.groups[index % groups].links[index / groups])
     }
 
-    /// Waits until the server has everything that was sent, and that all of it was right.
-    fn settle(&self, deadline: Instant) -> Result<(Counts, Instant), Error> {
+    /// Waits until the server has had `target` bytes, and all of them were right. Datagrams that
+    /// are missing when no more come are lost.
+    fn settle(&self, target: u64, deadline: Instant) -> Result<(Counts, Instant), Error> {
+        let is_lossy = self.plan.load.protocol == Protocol::Udp;
+        let mut before = None;
         loop {
-            let counts = self.counts(self.sent)?;
+            let counts = match is_lossy {
+                true => self.counts_within(target, DATAGRAM_PATIENCE)?,
+                false => self.counts(target)?,
+            };
             let now = Instant::now();
             if counts.wrong > 0 {
                 return Err(Error::Wrong(format!(
@@ -398,64 +576,124 @@ impl Client {
                 )));
             }
             let bytes = counts.bytes();
-            if bytes >= self.sent {
-                return match bytes == self.sent {
-                    true => Ok((counts, now)),
-                    false => Err(Error::Wrong(format!(
-                        "{bytes} bytes came of {} that were sent",
-                        self.sent
-                    ))),
-                };
+            if bytes > target {
+                let text = format!("{bytes} bytes came of {target} that were sent");
+                return Err(Error::Wrong(text));
+            }
+            let no_more_come = is_lossy && before == Some(bytes);
+            if bytes == target || no_more_come {
+                return Ok((counts, now));
             }
             if self.cancelled.is_cancelled() {
                 return Err(Error::Closed);
             }
             if now >= deadline {
-                let missing = self.sent - bytes;
+                let missing = target - bytes;
                 return Err(Error::Timeout(format!("{missing} bytes had not come")));
             }
+            before = Some(bytes);
         }
     }
 
     fn counts(&self, bytes: u64) -> Result<Counts, Error> {
-        ask(&self.reports, bytes, self.plan.load.connections)
+        self.counts_within(bytes, PATIENCE_MAX)
+    }
+
+    fn counts_within(&self, bytes: u64, patience: Duration) -> Result<Counts, Error> {
+        ask_counts(&self.reports, bytes, patience, self.plan.load.connections)
     }
 }
 
-/// Connects and says which connection it is.
-fn connect(plan: &Plan, index: u32) -> Result<TcpStream, Error> {
+/// Connects and says which connection it is; with a socket for its datagrams, where they carry the
+/// messages.
+fn connect(plan: &Plan, index: u32) -> Result<(TcpStream, Option<UdpSocket>), Error> {
     let address = plan.destination;
-    let stream = TcpStream::connect_timeout(&address, ANSWER_TIME)
+    let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIME)
         .map_err(|source| Error::Unreachable { address, source })?;
     let failed = || Error::system(format!("the connection to {address}"));
+    let is_udp = plan.load.protocol == Protocol::Udp && index != REPORTS;
     if let (Some(bytes), true) = (plan.load.socket_buffer, index != REPORTS) {
         let sized = sockopt::set_socket_recv_buffer_size(&stream, bytes)
             .and_then(|()| sockopt::set_socket_send_buffer_size(&stream, bytes));
         sized.map_err(|error| failed()(error.into()))?;
     }
     stream.set_nodelay(true).map_err(failed())?;
-    let greeting = wire::greeting(plan.secret, index);
-    (&stream).write_all(&greeting).map_err(gone)?;
-    Ok(stream)
+    if !is_udp {
+        let greeting = wire::greeting(plan.secret, index, 0);
+        stream.write_all(&greeting).map_err(gone)?;
+        return Ok((stream, None));
+    }
+    let here = stream.local_addr().map_err(failed())?.ip();
+    let socket = UdpSocket::bind(SocketAddr::new(here, 0)).map_err(failed())?;
+    let port = socket.local_addr().map_err(failed())?.port();
+    let greeting = wire::greeting(plan.secret, index, port);
+    stream.write_all(&greeting).map_err(gone)?;
+    stream
+        .set_read_timeout(Some(ANSWER_TIME))
+        .map_err(failed())?;
+    let mut theirs = [0; 2];
+    let stranger = |_| Error::Stranger { address };
+    stream.read_exact(&mut theirs).map_err(stranger)?;
+    let there = SocketAddr::new(address.ip(), u16::from_le_bytes(theirs));
+    socket.connect(there).map_err(failed())?;
+    socket.set_nonblocking(true).map_err(failed())?;
+    if let Some(bytes) = plan.load.socket_buffer {
+        sockopt::set_socket_send_buffer_size(&socket, bytes)
+            .map_err(|error| failed()(error.into()))?;
+    }
+    Ok((stream, Some(socket)))
+}
+
+fn ask(reports: &TcpStream, question: &Question) -> Result<Reply, Error> {
+    wire::send(reports, question).map_err(gone)?;
+    wire::receive(reports).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => Error::Wrong(error.to_string()),
+        _ => gone(error),
+    })
 }
 
 /// Asks how much has come, once `bytes` have or some patience is over.
-fn ask(reports: &TcpStream, bytes: u64, connections: usize) -> Result<Counts, Error> {
-    let question = Question {
-        bytes,
-        patience_ms: PATIENCE_MAX.as_millis() as u32,
-    };
-    wire::send(reports, &question).map_err(gone)?;
-    let counts: Counts = wire::receive(reports).map_err(|error| match error.kind() {
-        ErrorKind::InvalidData => Error::Wrong(error.to_string()),
-        _ => gone(error),
-    })?;
-    match counts.received.len() == connections {
-        true => Ok(counts),
-        false => Err(Error::Wrong(format!(
+fn ask_counts(
+    reports: &TcpStream,
+    bytes: u64,
+    patience: Duration,
+    connections: usize,
+) -> Result<Counts, Error> {
+    let patience_ms = patience.as_millis() as u32;
+    match ask(reports, &Question::Counts { bytes, patience_ms })? {
+        Reply::Counts(counts) if counts.received.len() == connections => Ok(counts),
+        Reply::Counts(counts) => Err(Error::Wrong(format!(
             "the other end counts {} connections, not {connections}",
             counts.received.len()
         ))),
+        other => Err(no_answer(other)),
+    }
+}
+
+/// What stands in place of an answer.
+fn no_answer(reply: Reply) -> Error {
+    match reply {
+        Reply::Refused(reason) => Error::Wrong(format!("the other end refuses: {reason}")),
+        _ => Error::Wrong("the other end answers something else".into()),
+    }
+}
+
+/// Whether the receiver's figures can be those of messages of which so many were `sent`.
+fn figures_can_be(figures: &ArrivalFigures, sent: &[u64]) -> Result<(), Error> {
+    let received = &figures.received;
+    let total = received
+        .iter()
+        .try_fold(0u64, |sum, &one| sum.checked_add(one));
+    let is_right = received.len() == sent.len()
+        && received.iter().zip(sent).all(|(came, sent)| came <= sent)
+        && total == Some(figures.delays.count())
+        && slices_can_be(&figures.slices)
+        && figures.reordered <= figures.delays.count();
+    match is_right {
+        true => Ok(()),
+        false => Err(Error::Wrong(
+            "what the other end says of the messages cannot be".into(),
+        )),
     }
 }
 
@@ -467,7 +705,8 @@ fn watch(
     start: Instant,
     still: impl Fn() -> bool,
 ) -> Result<Vec<Slice>, Error> {
-    let first = ask(reports, 0, connections)?;
+    let count = || ask_counts(reports, 0, PATIENCE_MAX, connections);
+    let first = count()?;
     // From here on by the server's clock, which knows when the bytes came.
     let offset = start.elapsed();
     let first_ns = first.clock_ns;
@@ -475,7 +714,7 @@ fn watch(
     let mut next = offset + length;
     while still() && slices.len() < SLICES_MAX {
         std::thread::sleep(next.saturating_sub(start.elapsed()));
-        let now = ask(reports, 0, connections)?;
+        let now = count()?;
         let end = offset + Duration::from_nanos(now.clock_ns.saturating_sub(first_ns));
         slices.push(Slice {
             end,

@@ -105,9 +105,19 @@ impl WriteBuffer {
         self.written = 0;
     }
 
+    /// What has not gone yet.
+    pub(super) fn unwritten(&self) -> &[u8] {
+        &self.buffer[self.written..self.len]
+    }
+
+    /// Everything has gone, by another way.
+    pub(super) fn clear(&mut self) {
+        self.written = self.len;
+    }
+
     /// Writes once. `false`: the connection takes nothing more for now.
     pub(super) fn write(&mut self, stream: &TcpStream) -> Result<bool, Error> {
-        let Some(count) = write(stream, &self.buffer[self.written..self.len])? else {
+        let Some(count) = write(stream, self.unwritten())? else {
             return Ok(false);
         };
         self.written += count;

@@ -1,8 +1,7 @@
 //! Which of a thread's connections have something to do.
 
 use std::mem::MaybeUninit;
-use std::net::TcpStream;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use overside_base::EventFd;
@@ -55,7 +54,7 @@ impl EventLoop {
     }
 
     /// Adds the next connection.
-    pub(super) fn add(&mut self, stream: &TcpStream, interest: EventFlags) -> Result<(), Error> {
+    pub(super) fn add(&mut self, stream: impl AsFd, interest: EventFlags) -> Result<(), Error> {
         let data = EventData::new_u64(self.connections as u64);
         let added = epoll::add(&self.set, stream, data, interest);
         added.map_err(|error| failed(error, "a connection"))?;
@@ -74,7 +73,7 @@ impl EventLoop {
     pub(super) fn change(
         &self,
         number: usize,
-        stream: &TcpStream,
+        stream: impl AsFd,
         interest: EventFlags,
     ) -> Result<(), Error> {
         let data = EventData::new_u64(number as u64);

@@ -46,6 +46,12 @@ impl BytePattern {
         }
     }
 
+    /// Which message it says that it is; `None` if it is too short to say.
+    pub(super) fn number(&self, message: &[u8]) -> Option<u64> {
+        let stamp = |bytes: &[u8]| Some(u64::from_le_bytes(*bytes.first_chunk::<STAMP>()?));
+        Some(stamp(message)? ^ stamp(&self.body)?)
+    }
+
     /// Whether it is message `number`.
     pub(super) fn is(&self, message: &[u8], number: u64) -> bool {
         let len = self.body.len();
@@ -88,6 +94,8 @@ mod tests {
             for number in [0, 1, 255, 63, 64, 1021] {
                 pattern.stamp(&mut message, number);
                 assert!(pattern.is(&message, number), "{len} {number}");
+                let told = pattern.number(&message);
+                assert_eq!(told, (len >= 8).then_some(number), "{len} {number}");
                 assert!(!pattern.is(&message, number ^ 1), "{len} {number}");
                 assert!(!pattern.is(&message[1..], number), "{len} {number}");
             }

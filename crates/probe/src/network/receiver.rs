@@ -5,8 +5,8 @@
 //! 2. Once all of the test's connections are there it listens no more.
 //! 3. It answers what the client asks on the connection of reports, until that ends or it is dropped.
 
-use std::io::{ErrorKind, Read};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +21,8 @@ use rustix::net::sockopt;
 
 use super::event_loop::waker;
 use super::session::Session;
-use super::wire::{self, Counts, GREETING_BYTES, Question, REPORTS};
-use super::{Error, Load, thread_setup};
+use super::wire::{self, GREETING_BYTES, Question, REPORTS, Reply};
+use super::{Error, Load, Protocol, thread_setup};
 
 /// How long a new connection may take to say what it is.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
@@ -182,10 +182,14 @@ impl Shared {
             for connection in std::mem::take(&mut pending) {
                 match connection.read_greeting(&self.config.secret) {
                     Greeting::Nothing(connection) => pending.push(connection),
-                    Greeting::Index(REPORTS, stream) if reports.is_none() => reports = Some(stream),
-                    Greeting::Index(index, stream) => {
-                        let taken = prepare(&stream, self.config.load.socket_buffer)
-                            && session.take(index, stream);
+                    Greeting::Index((REPORTS, _), stream) if reports.is_none() => {
+                        reports = Some(stream);
+                    }
+                    Greeting::Index((index, port), stream) => {
+                        let load = &self.config.load;
+                        let taken = prepare(&stream, load.socket_buffer)
+                            && datagrams(&stream, load, port)
+                                .is_ok_and(|datagrams| session.take(index, stream, datagrams));
                         missing -= usize::from(taken);
                     }
                     Greeting::Stranger => {}
@@ -214,7 +218,7 @@ impl Shared {
 /// What a connection has said.
 enum Greeting {
     Nothing(PendingConnection),
-    Index(u32, TcpStream),
+    Index((u32, u16), TcpStream),
     Stranger,
 }
 
@@ -246,7 +250,7 @@ impl PendingConnection {
             }
         }
         match wire::parse_greeting(&self.greeting, secret) {
-            Some(index) => Greeting::Index(index, self.stream),
+            Some(greets) => Greeting::Index(greets, self.stream),
             None => Greeting::Stranger,
         }
     }
@@ -262,10 +266,42 @@ fn answer_questions(session: &Session, stream: &TcpStream) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     loop {
         let question: Question = wire::receive(stream).ok()?;
-        let patience = Duration::from_millis(question.patience_ms.into()).min(PATIENCE_MAX);
-        let counts: Counts = session.counts(question.bytes, patience);
-        wire::send(stream, &counts).ok()?;
+        let reply = match question {
+            Question::Counts { bytes, patience_ms } => {
+                let patience = Duration::from_millis(patience_ms.into()).min(PATIENCE_MAX);
+                Reply::Counts(session.counts(bytes, patience))
+            }
+            Question::Clock => Reply::Clock(session.clock_ns()),
+            Question::Begin(expected) => match session.begin(&expected) {
+                Ok(()) => Reply::Begun,
+                Err(reason) => Reply::Refused(reason),
+            },
+            Question::Arrivals(timeline) => Reply::Arrivals(Box::new(session.arrivals(&timeline))),
+        };
+        wire::send(stream, &reply).ok()?;
     }
+}
+
+/// Where messages go by datagrams: a socket that takes them from that port of the client's alone, whose
+/// own port the client is told.
+fn datagrams(
+    mut stream: &TcpStream,
+    load: &Load,
+    client_port: u16,
+) -> std::io::Result<Option<UdpSocket>> {
+    if load.protocol != Protocol::Udp {
+        return Ok(None);
+    }
+    let socket = UdpSocket::bind(SocketAddr::new(stream.local_addr()?.ip(), 0))?;
+    if let Some(bytes) = load.socket_buffer {
+        sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.connect(SocketAddr::new(stream.peer_addr()?.ip(), client_port))?;
+    // From before it was connected, from anybody.
+    while socket.recv(&mut [0]).is_ok() {}
+    stream.write_all(&socket.local_addr()?.port().to_le_bytes())?;
+    Ok(Some(socket))
 }
 
 /// Sets a data connection up.

@@ -7,6 +7,8 @@
 //!
 //!   connect: what to send where  ->
 //!                                <-   connected
+//!   clock                        ->
+//!                                <-   clock: the agent's time
 //!   pass: how long               ->
 //!                                <-   passed: what came of it
 //! ```
@@ -24,7 +26,7 @@ use overside_link::agent::{Host, MAX_PROBE_BYTES, Probe, ProbePeer};
 use overside_link::codec::{CodecError, Message, clean};
 use serde::{Deserialize, Serialize};
 
-use super::client::{Client, Limit, Pass, Slice};
+use super::client::{Client, Limit, OneWay, Pass, Slice};
 use super::receiver::{Receiver, ReceiverConfig};
 use super::{Error, Load, Plan, Role, SLICES_SENT_MAX, Traffic, nanoseconds, thread_setup};
 use crate::bounds::{cores_within, within};
@@ -51,6 +53,8 @@ pub enum NetworkQuestion {
     },
     /// Be the client. Once.
     Connect(Box<Plan>),
+    /// Tell the time: [`NetworkReply::Clock`].
+    Clock,
     /// Send.
     Pass {
         /// For how long.
@@ -82,6 +86,8 @@ pub enum NetworkReply {
         /// Which machine the client runs on, as [`super::machine`] tells it.
         machine: u64,
     },
+    /// Nanoseconds of the agent's clock, whose zero means nothing.
+    Clock(u64),
     /// What was sent and checked.
     Passed(Box<Pass>),
     /// Why not.
@@ -130,7 +136,7 @@ impl Pass {
     /// # Errors
     /// [`Error::Wrong`] if they contradict each other or the plan.
     pub fn check(&self, plan: &Plan) -> Result<(), Error> {
-        let trips = plan.load.traffic == Traffic::RoundTrips;
+        let timed = plan.load.traffic == Traffic::RoundTrips || plan.load.is_paced();
         let sum = (self.connection_bytes.iter()).try_fold(0u64, |sum, &one| sum.checked_add(one));
         let expected = [
             (
@@ -147,7 +153,7 @@ impl Pass {
             (
                 "latencies",
                 self.latencies.count(),
-                if trips { self.messages } else { 0 },
+                if timed { self.messages } else { 0 },
             ),
         ];
         for (what, told, right) in expected {
@@ -156,8 +162,15 @@ impl Pass {
                 return Err(Error::Wrong(what));
             }
         }
-        let sent = self.messages > 0 && !self.elapsed.is_zero() && self.late <= self.messages;
-        if !sent || self.elapsed > PASS_TIME_MAX || !slices_can_be(&self.slices) {
+        let one_way = self.one_way.unwrap_or(OneWay {
+            sent: self.messages,
+            ..OneWay::default()
+        });
+        let paced = self.one_way.is_some() == plan.load.is_paced()
+            && self.messages <= one_way.sent
+            && (one_way.drift.is_finite() && one_way.drift_error.is_finite());
+        let sent = self.messages > 0 && !self.elapsed.is_zero() && self.late <= one_way.sent;
+        if !sent || !paced || self.elapsed > PASS_TIME_MAX || !slices_can_be(&self.slices) {
             return Err(Error::Wrong("its figures cannot be".into()));
         }
         Ok(())
@@ -165,9 +178,10 @@ impl Pass {
 }
 
 /// Whether they lie within a pass, and can be added up.
-fn slices_can_be(slices: &[Slice]) -> bool {
+pub(super) fn slices_can_be(slices: &[Slice]) -> bool {
     let within = |slice: &Slice| slice.end <= PASS_TIME_MAX && slice.length <= PASS_TIME_MAX;
-    let counts: [fn(&Slice) -> u64; 3] = [
+    let counts: [fn(&Slice) -> u64; 4] = [
+        |slice| slice.lost,
         |slice| slice.bytes,
         |slice| slice.messages,
         |slice| slice.latency_sum_ns,
@@ -194,6 +208,7 @@ impl Probe for NetworkProbe {
         Ok(Box::new(RemoteEnd {
             role: self.role,
             host,
+            origin: Instant::now(),
             memory: None,
             receiver: None,
             client: None,
@@ -205,6 +220,8 @@ impl Probe for NetworkProbe {
 struct RemoteEnd {
     role: Role,
     host: Host,
+    /// Zero of the clock that it tells.
+    origin: Instant,
     memory: Option<Reservation>,
     receiver: Option<Receiver>,
     client: Option<Client>,
@@ -215,6 +232,9 @@ impl ProbePeer for RemoteEnd {
         let reply = match NetworkQuestion::decode(question) {
             Ok(NetworkQuestion::Receive { load, cores }) => self.receive(load, cores),
             Ok(NetworkQuestion::Connect(plan)) => self.connect(*plan),
+            Ok(NetworkQuestion::Clock) => {
+                Ok(NetworkReply::Clock(nanoseconds(self.origin.elapsed())))
+            }
             Ok(NetworkQuestion::Pass { limit, within_ns }) => self.pass(limit, within_ns),
             Err(error) => Err(Refusal::Question(error.to_string())),
         };
@@ -322,7 +342,8 @@ impl RemoteEnd {
             return Err(out_of_turn("there are no connections to send over"));
         };
         let deadline = Instant::now() + Duration::from_nanos(within_ns);
-        let pass = client.pass(limit, deadline)?;
+        let mut pass = client.pass(limit, deadline)?;
+        pass.started_ns = nanoseconds(pass.start - self.origin);
         if pass.slices.len() > SLICES_SENT_MAX {
             let slices = pass.slices.len();
             let text = format!("there are {slices} slices, and at most {SLICES_SENT_MAX} are sent");

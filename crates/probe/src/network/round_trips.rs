@@ -5,16 +5,13 @@ use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 
-use super::client::{Done, Group, Limit, Link, PassContext, Slice};
+use super::client::{Done, Group, Link, PassContext, Slice};
+use super::schedule::{LATE_NS, Schedule};
 use super::{Error, SLICES_MAX, nanoseconds};
 use crate::closed_loop::CompletionMode;
 
 /// How long a thread sleeps at most before it looks at the clock.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
-/// Less than this before a message is due, a thread stays awake: a sleep may last longer.
-const AWAKE_NS: u64 = 30_000;
-/// A message that is sent so long after its time is late.
-const LATE_NS: u64 = 1_000_000;
 
 /// Runs the connections of one thread.
 pub(super) fn run(group: &mut Group, task: &PassContext<'_>) -> Result<Done, Error> {
@@ -31,58 +28,6 @@ pub(super) fn run(group: &mut Group, task: &PassContext<'_>) -> Result<Done, Err
     let result = sender.run(group, &mut all);
     group.links = all.into_iter().map(|trips| trips.link).collect();
     result.map(|()| sender.done)
-}
-
-/// When messages are due, in nanoseconds of the pass.
-#[derive(Clone, Copy)]
-struct Schedule {
-    /// Between two messages of one connection; 0: each as soon as there is room.
-    step_ns: f64,
-    connections: f64,
-    limit: Limit,
-}
-
-impl Schedule {
-    fn new(task: &PassContext<'_>) -> Self {
-        let connections = task.plan.load.connections as f64;
-        let rate = task.plan.rate_per_s;
-        Self {
-            step_ns: rate.map_or(0.0, |rate| 1e9 * connections / rate),
-            connections,
-            limit: task.limit,
-        }
-    }
-
-    fn has_rate(self) -> bool {
-        self.step_ns > 0.0
-    }
-
-    /// When message `number` of connection `index` is to be sent: connections take turns.
-    fn intended_ns(self, index: usize, number: u64) -> u64 {
-        ((number as f64 + index as f64 / self.connections) * self.step_ns) as u64
-    }
-
-    /// Whether a connection that has sent `number` messages sends another one, now or later.
-    fn goes_on(self, index: usize, number: u64, now_ns: u64) -> bool {
-        match self.limit {
-            Limit::Messages(most) => number < most,
-            // At least one.
-            Limit::Time(_) if number == 0 => true,
-            Limit::Time(time) => {
-                let at = if self.has_rate() {
-                    self.intended_ns(index, number)
-                } else {
-                    now_ns
-                };
-                u128::from(at) < time.as_nanos()
-            }
-        }
-    }
-
-    /// The same, and the time for it has come.
-    fn is_due(self, index: usize, number: u64, now_ns: u64) -> bool {
-        self.goes_on(index, number, now_ns) && self.intended_ns(index, number) <= now_ns
-    }
 }
 
 /// One connection's part of a pass.
@@ -172,8 +117,8 @@ impl Sender<'_> {
                 }
             }
         }
-        let left = next.map(|at| at.saturating_sub(now).saturating_sub(AWAKE_NS));
-        busy.then(|| left.map_or(SLEEP_MAX, Duration::from_nanos).min(SLEEP_MAX))
+        let left = next.map(|at| Schedule::sleep(at, now));
+        busy.then(|| left.unwrap_or(SLEEP_MAX).min(SLEEP_MAX))
     }
 
     /// Puts messages under way that are due, as far as depth and connection allow.
@@ -277,11 +222,8 @@ impl Done {
             return;
         }
         while self.slices.len() <= index {
-            self.slices.push(Slice {
-                end: length * (self.slices.len() as u32 + 1),
-                length,
-                ..Slice::default()
-            });
+            self.slices
+                .push(Slice::numbered(self.slices.len(), length_ns));
         }
         let slice = &mut self.slices[index];
         slice.bytes += bytes as u64;

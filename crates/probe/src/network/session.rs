@@ -1,8 +1,8 @@
 //! The threads of the end that answers, and what has come over its connections.
 
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,12 @@ use overside_base::{EventFd, lock};
 use overside_device::threads::ThreadClock;
 use rustix::event::epoll::EventFlags;
 
+use super::arrivals::{ArrivalFigures, Arrivals, Expected, Timeline};
 use super::connection::{ReadBuffer, write};
 use super::event_loop::{EventLoop, waker};
 use super::pattern::BytePattern;
 use super::wire::Counts;
-use super::{Error, Load, Traffic, thread_setup};
+use super::{Error, Load, Traffic, nanoseconds, thread_setup};
 use crate::closed_loop::CompletionMode;
 
 /// How long a thread sleeps at most before it looks whether the session is over.
@@ -25,6 +26,8 @@ const ROUNDS_A_LOOK: u32 = 64;
 const PARK_MAX: Duration = Duration::from_millis(50);
 /// Reads from one connection before it is another's turn.
 const READS_A_TURN: u32 = 16;
+/// The same of datagrams.
+const DATAGRAMS_A_TURN: u32 = 256;
 
 /// What the threads and whoever counts share.
 pub(super) struct Session {
@@ -44,11 +47,13 @@ pub(super) struct Session {
     counting: Thread,
     started: Instant,
     running: AtomicUsize,
+    /// Of the paced pass that goes on.
+    arrivals: RwLock<Arrivals>,
 }
 
 /// One thread's letter box and clock.
 struct Worker {
-    arrivals: Mutex<Vec<(usize, TcpStream)>>,
+    new: Mutex<Vec<(usize, TcpStream, Option<UdpSocket>)>>,
     waker: EventFd,
     clock: ThreadClock,
 }
@@ -62,7 +67,7 @@ impl Session {
     ) -> Result<(Arc<Self>, Vec<JoinHandle<()>>), Error> {
         let workers = (0..load.threads).map(|_| {
             Ok(Worker {
-                arrivals: Mutex::default(),
+                new: Mutex::default(),
                 waker: waker()?,
                 clock: ThreadClock::default(),
             })
@@ -81,6 +86,7 @@ impl Session {
             counting: std::thread::current(),
             started: Instant::now(),
             running: AtomicUsize::new(0),
+            arrivals: RwLock::default(),
         });
         let mut threads = Vec::new();
         for index in 0..session.workers.len() {
@@ -97,7 +103,7 @@ impl Session {
     }
 
     /// Hands a connection to its thread; whether there is one of that number that has not come yet.
-    pub(super) fn take(&self, index: u32, stream: TcpStream) -> bool {
+    pub(super) fn take(&self, index: u32, stream: TcpStream, datagrams: Option<UdpSocket>) -> bool {
         let index = index as usize;
         let mut taken = lock(&self.taken);
         match taken.get_mut(index) {
@@ -106,7 +112,7 @@ impl Session {
         }
         drop(taken);
         let worker = &self.workers[index % self.workers.len()];
-        lock(&worker.arrivals).push((index, stream));
+        lock(&worker.new).push((index, stream, datagrams));
         worker.waker.signal();
         true
     }
@@ -117,6 +123,47 @@ impl Session {
         for worker in &self.workers {
             worker.waker.signal();
         }
+    }
+
+    /// The time, in nanoseconds.
+    pub(super) fn clock_ns(&self) -> u64 {
+        nanoseconds(self.started.elapsed())
+    }
+
+    /// A paced pass begins; or why not.
+    pub(super) fn begin(&self, expected: &[Expected]) -> Result<(), String> {
+        let all = expected
+            .iter()
+            .try_fold(0u64, |sum, one| sum.checked_add(one.most));
+        let most = self.load.paced_messages.unwrap_or(0);
+        if expected.len() != self.load.connections || all.is_none_or(|all| all > most) {
+            return Err(format!(
+                "messages on {} connections were to come, at most {most} together",
+                self.load.connections
+            ));
+        }
+        // The last pass's give their memory back first.
+        *self.paced() = Arrivals::default();
+        *self.paced() = Arrivals::new(expected);
+        Ok(())
+    }
+
+    /// What came of it.
+    pub(super) fn arrivals(&self, timeline: &Timeline) -> ArrivalFigures {
+        let arrivals = self.arrivals.read().unwrap_or_else(PoisonError::into_inner);
+        arrivals.figures(timeline)
+    }
+
+    /// What a thread notes messages in, and when that is.
+    fn noting(&self) -> (u64, RwLockReadGuard<'_, Arrivals>) {
+        let arrivals = self.arrivals.read().unwrap_or_else(PoisonError::into_inner);
+        (self.clock_ns(), arrivals)
+    }
+
+    fn paced(&self) -> RwLockWriteGuard<'_, Arrivals> {
+        self.arrivals
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the bytes, no longer than `patience`, and counts. Called by the thread that
@@ -138,7 +185,7 @@ impl Session {
             .map(|count| count.load(Ordering::Acquire))
             .collect();
         Counts {
-            clock_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            clock_ns: self.clock_ns(),
             messages: self.messages.load(Ordering::Acquire),
             wrong: self.wrong.load(Ordering::Acquire),
             cpu_ns: (self.workers.iter())
@@ -188,6 +235,8 @@ fn spawn(
 struct ServerConnection {
     index: usize,
     stream: TcpStream,
+    /// What messages come by in its place, and room for one and a byte more.
+    datagrams: Option<(UdpSocket, Vec<u8>)>,
     read_buffer: ReadBuffer,
     next: u64,
     /// Bytes of whole messages in the read buffer that have been echoed.
@@ -207,12 +256,17 @@ fn serve(session: &Session, index: usize) -> Result<(), Error> {
         rounds = rounds.wrapping_add(1);
         if events.woken || (eager && rounds.is_multiple_of(ROUNDS_A_LOOK)) {
             worker.waker.clear();
-            for (index, stream) in lock(&worker.arrivals).drain(..) {
+            for (index, stream, datagrams) in lock(&worker.new).drain(..) {
                 let interest = EventFlags::IN;
-                events.add(&stream, interest)?;
+                match &datagrams {
+                    Some(socket) => events.add(socket, interest)?,
+                    None => events.add(&stream, interest)?,
+                }
+                let room = || vec![0; session.load.message_bytes + 1];
                 all.push(Some(ServerConnection {
                     index,
                     stream,
+                    datagrams: datagrams.map(|socket| (socket, room())),
                     read_buffer: ReadBuffer::new(session.pattern.message_bytes()),
                     next: 0,
                     echoed: 0,
@@ -232,6 +286,7 @@ fn serve(session: &Session, index: usize) -> Result<(), Error> {
             };
             let interest = match session.load.traffic {
                 Traffic::RoundTrips => served.echo(session),
+                Traffic::Stream if served.datagrams.is_some() => served.receive_datagrams(session),
                 Traffic::Stream => served.receive_stream(session),
             };
             match interest {
@@ -280,10 +335,14 @@ impl ServerConnection {
             if self.read_buffer.read(&self.stream)?.is_none() {
                 break;
             }
+            let paced = (session.load.is_paced()).then(|| session.noting());
             let whole = self.read_buffer.whole();
             let (mut messages, mut wrong) = (0, 0);
             for message in whole.chunks_exact(session.pattern.message_bytes()) {
                 wrong += u64::from(!session.pattern.is(message, self.next));
+                if let Some((now_ns, arrivals)) = &paced {
+                    arrivals.note(self.index, self.next, *now_ns);
+                }
                 self.next += 1;
                 messages += 1;
             }
@@ -294,6 +353,34 @@ impl ServerConnection {
             }
             if messages > 0 {
                 session.add(self.index, messages, bytes as u64);
+            }
+        }
+        Ok(EventFlags::IN)
+    }
+
+    /// Takes a few datagrams. One that comes again, or too late for its pass, counts for nothing.
+    fn receive_datagrams(&mut self, session: &Session) -> Result<EventFlags, Error> {
+        let Some((socket, room)) = &mut self.datagrams else {
+            return Ok(EventFlags::IN);
+        };
+        for _ in 0..DATAGRAMS_A_TURN {
+            let count = match socket.recv(room) {
+                Ok(count) => count,
+                // Also that the client's port is closed: it may still send, or has ended.
+                Err(_) => break,
+            };
+            let (now_ns, arrivals) = session.noting();
+            let message = &room[..count];
+            let number = session.pattern.number(message);
+            match number.filter(|number| session.pattern.is(message, *number)) {
+                Some(number) => {
+                    if arrivals.note(self.index, number, now_ns) {
+                        session.add(self.index, 1, count as u64);
+                    }
+                }
+                None => {
+                    session.wrong.fetch_add(1, Ordering::AcqRel);
+                }
             }
         }
         Ok(EventFlags::IN)

@@ -1,54 +1,105 @@
 //! What the two ends say to each other beside the messages.
 //!
-//! Each connection begins with a greeting of a fixed length: magic, the secret, and which connection it
-//! is. On the one for reports the client then asks [`Question`]s and has [`Counts`] back, each a
-//! [`Message`] behind its length in four bytes.
+//! Each connection begins with a greeting of a fixed length: magic, the secret, which connection it is,
+//! and, for UDP, the port that its datagrams come from; the receiver then answers with the port that
+//! they go to, in two bytes. On the one for reports the client asks [`Question`]s and has [`Reply`]s
+//! back, each a [`Message`] behind its length in four bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use overside_link::Secret;
-use overside_link::codec::{self, CodecError, Message};
+use overside_link::codec::{self, CodecError, Message, at_most, clean};
 use serde::{Deserialize, Serialize};
 
 use super::CONNECTIONS_MAX;
+use super::arrivals::{ArrivalFigures, CLOCK_MAX_NS, Expected, Timeline};
 
 /// The last byte is the version.
-const MAGIC: [u8; 8] = *b"ovs-net\x03";
+const MAGIC: [u8; 8] = *b"ovs-net\x04";
 /// What a connection begins with.
-pub(super) const GREETING_BYTES: usize = MAGIC.len() + Secret::BYTES + 4;
+pub(super) const GREETING_BYTES: usize = MAGIC.len() + Secret::BYTES + 4 + 2;
 /// The number of the connection for reports.
 pub(super) const REPORTS: u32 = u32::MAX;
 
-/// The greeting of a connection.
-pub(super) fn greeting(secret: Secret, index: u32) -> [u8; GREETING_BYTES] {
+/// The longest text of a refusal in bytes.
+const TEXT_MAX: usize = 500;
+
+/// The greeting of a connection; `udp_port` is 0 where no datagrams come.
+pub(super) fn greeting(secret: Secret, index: u32, udp_port: u16) -> [u8; GREETING_BYTES] {
     let mut bytes = [0; GREETING_BYTES];
     let (magic, rest) = bytes.split_at_mut(MAGIC.len());
-    let (told, number) = rest.split_at_mut(Secret::BYTES);
+    let (told, rest) = rest.split_at_mut(Secret::BYTES);
+    let (number, port) = rest.split_at_mut(4);
     magic.copy_from_slice(&MAGIC);
     told.copy_from_slice(&secret.to_bytes());
     number.copy_from_slice(&index.to_le_bytes());
+    port.copy_from_slice(&udp_port.to_le_bytes());
     bytes
 }
 
-/// Which connection it is, if whoever greets knows the secret.
-pub(super) fn parse_greeting(bytes: &[u8; GREETING_BYTES], secret: &Secret) -> Option<u32> {
+/// Which connection it is and where its datagrams come from, if whoever greets knows the secret.
+pub(super) fn parse_greeting(bytes: &[u8; GREETING_BYTES], secret: &Secret) -> Option<(u32, u16)> {
     let rest = bytes.strip_prefix(&MAGIC)?;
-    let (told, number) = rest.split_first_chunk()?;
-    let number = number.try_into().ok()?;
-    secret.is(told).then(|| u32::from_le_bytes(number))
+    let (told, rest) = rest.split_first_chunk()?;
+    let (number, port) = rest.split_first_chunk()?;
+    let port = port.try_into().ok()?;
+    let greets = (u32::from_le_bytes(*number), u16::from_le_bytes(port));
+    secret.is(told).then_some(greets)
 }
 
-/// Asks for the counts, once `bytes` have come or `patience_ms` are over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Question {
-    pub bytes: u64,
-    pub patience_ms: u32,
+/// What the client asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Question {
+    /// How much has come, once `bytes` have or `patience_ms` are over. [`Reply::Counts`].
+    Counts { bytes: u64, patience_ms: u32 },
+    /// What the receiver's clock says. [`Reply::Clock`].
+    Clock,
+    /// These messages come: a paced pass begins, of so many connections. [`Reply::Begun`].
+    Begin(#[serde(deserialize_with = "codec::list::<_, _, CONNECTIONS_MAX>")] Vec<Expected>),
+    /// When they came. [`Reply::Arrivals`].
+    Arrivals(Timeline),
+}
+
+/// What the receiver answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Reply {
+    Counts(Counts),
+    /// In nanoseconds.
+    Clock(u64),
+    Begun,
+    Arrivals(Box<ArrivalFigures>),
+    /// It does not do that.
+    Refused(String),
 }
 
 impl Message for Question {
-    const MAX_BYTES: usize = 128;
+    const MAX_BYTES: usize = 128 << 10;
+
+    fn check(&mut self) -> Result<(), CodecError> {
+        match self {
+            Self::Arrivals(timeline) => timeline.check(),
+            Self::Counts { .. } | Self::Clock | Self::Begin(_) => Ok(()),
+        }
+    }
+}
+
+impl Message for Reply {
+    const MAX_BYTES: usize = 2 << 20;
+
+    fn check(&mut self) -> Result<(), CodecError> {
+        match self {
+            Self::Counts(counts) => counts.check(),
+            Self::Clock(now_ns) => at_most("clock_ns", *now_ns, CLOCK_MAX_NS),
+            Self::Refused(text) => {
+                *text = clean(text, TEXT_MAX);
+                Ok(())
+            }
+            Self::Begun | Self::Arrivals(_) => Ok(()),
+        }
+    }
 }
 
 /// How much has come.
@@ -67,10 +118,9 @@ pub(super) struct Counts {
     pub received: Vec<u64>,
 }
 
-impl Message for Counts {
-    const MAX_BYTES: usize = 32 << 10;
-
-    fn check(&mut self) -> Result<(), CodecError> {
+impl Counts {
+    fn check(&self) -> Result<(), CodecError> {
+        at_most("clock_ns", self.clock_ns, CLOCK_MAX_NS)?;
         let sum = self
             .received
             .iter()
@@ -78,9 +128,7 @@ impl Message for Counts {
         sum.map(drop)
             .ok_or_else(|| CodecError::Malformed("more bytes than can be counted".into()))
     }
-}
 
-impl Counts {
     /// Bytes of all connections.
     pub fn bytes(&self) -> u64 {
         self.received.iter().sum()
@@ -116,9 +164,9 @@ mod tests {
     #[test]
     fn one_wrong_byte_of_a_greeting_is_enough() {
         let secret = Secret::random().unwrap();
-        let good = greeting(secret, 7);
-        assert_eq!(parse_greeting(&good, &secret), Some(7));
-        for at in 0..GREETING_BYTES - 4 {
+        let good = greeting(secret, 7, 4567);
+        assert_eq!(parse_greeting(&good, &secret), Some((7, 4567)));
+        for at in 0..GREETING_BYTES - 6 {
             let mut bytes = good;
             bytes[at] ^= 0x80;
             assert_eq!(parse_greeting(&bytes, &secret), None, "{at}");
@@ -127,17 +175,30 @@ mod tests {
 
     #[test]
     fn the_most_counts_have_room_and_more_are_refused() {
-        let counts = |connections, each| Counts {
-            clock_ns: u64::MAX,
-            messages: u64::MAX,
-            wrong: u64::MAX,
-            cpu_ns: u64::MAX,
-            received: vec![each; connections],
+        let counts = |connections, each| {
+            Reply::Counts(Counts {
+                clock_ns: CLOCK_MAX_NS,
+                messages: u64::MAX,
+                wrong: u64::MAX,
+                cpu_ns: u64::MAX,
+                received: vec![each; connections],
+            })
         };
         let most = counts(CONNECTIONS_MAX, u64::MAX >> 10);
-        assert_eq!(Counts::decode(&most.encode()), Ok(most));
-        for bad in [counts(CONNECTIONS_MAX + 1, 1), counts(2, u64::MAX)] {
-            assert!(Counts::decode(&bad.encode()).is_err());
+        assert_eq!(Reply::decode(&most.encode()), Ok(most));
+        let late = Reply::Clock(CLOCK_MAX_NS + 1);
+        for bad in [counts(CONNECTIONS_MAX + 1, 1), counts(2, u64::MAX), late] {
+            assert!(Reply::decode(&bad.encode()).is_err());
         }
+        let expected = |connections| {
+            let one = Expected {
+                first: u64::MAX,
+                most: u64::MAX,
+            };
+            Question::Begin(vec![one; connections])
+        };
+        let most = expected(CONNECTIONS_MAX);
+        assert_eq!(Question::decode(&most.encode()), Ok(most));
+        assert!(Question::decode(&expected(CONNECTIONS_MAX + 1).encode()).is_err());
     }
 }

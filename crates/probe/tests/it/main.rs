@@ -3,6 +3,7 @@
 mod closed_loop;
 mod dma;
 mod network;
+mod network_paced;
 mod network_remote;
 mod perftest;
 mod wire;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use overside_link::Secret;
 use overside_probe::closed_loop::CompletionMode;
 use overside_probe::network::{
-    Client, Error, Limit, Load, Pass, Plan, Receiver, ReceiverConfig, Traffic,
+    Client, Error, Limit, Load, Pass, Plan, Protocol, Receiver, ReceiverConfig, Traffic,
 };
 
 fn config(load: Load) -> ReceiverConfig {
@@ -52,6 +52,8 @@ fn load(traffic: Traffic) -> Load {
         waiting: CompletionMode::Event,
         socket_buffer: None,
         seed: 3,
+        protocol: Protocol::Tcp,
+        paced_messages: None,
     }
 }
 
@@ -299,7 +301,7 @@ fn garbage_does_not_keep_the_client_out() {
         &b"GET / HTTP/1.1\r\n\r\n"[..],
         &[0; 64],
         &[0xff; 4096],
-        b"ovs-net\x03",
+        b"ovs-net\x04",
     ] {
         let mut stream = TcpStream::connect(plan.destination).unwrap();
         stream.write_all(bytes).unwrap();

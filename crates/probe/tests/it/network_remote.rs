@@ -11,7 +11,7 @@ use overside_link::codec::Message;
 use overside_probe::closed_loop::CompletionMode;
 use overside_probe::network::remote::{FailedKind, NetworkProbe, NetworkQuestion, NetworkReply};
 use overside_probe::network::{
-    Client, Error, Limit, Load, Plan, Receiver, ReceiverConfig, Role, Traffic, machine,
+    Client, Error, Limit, Load, Plan, Protocol, Receiver, ReceiverConfig, Role, Traffic, machine,
 };
 use serde_json::{Value, json};
 
@@ -53,6 +53,8 @@ fn load(traffic: Traffic) -> Load {
         waiting: CompletionMode::Event,
         socket_buffer: None,
         seed: 3,
+        protocol: Protocol::Tcp,
+        paced_messages: None,
     }
 }
 
@@ -314,7 +316,7 @@ fn figures_that_cannot_be_are_no_figures() {
         ("connection_bytes", json!([u64::MAX, u64::MAX])),
         ("connection_bytes", json!([256])),
         ("late", json!(5)),
-        ("slices", json!(vec![[0; 6]; 5000])),
+        ("slices", json!(vec![[0; 7]; 5000])),
         (
             "latencies",
             json!({"buckets": [[100, 5]], "min_ns": 1, "max_ns": 1, "sum_ns": 1}),

@@ -118,7 +118,14 @@ def _network(ask: Json) -> RequestedConditions | None:
     if "threads" in keys:
         near["threads"] = near["connections"] = float(keys["threads"])
     pattern = "round-trip" if path == "ends" else "stream"
-    must: dict[str, tuple[object, ...]] = {"pattern": (pattern,), "mode": (_HOPS[path],)}
+    # Runs of older releases do not say the protocol.
+    must: dict[str, tuple[object, ...]] = {
+        "pattern": (pattern,),
+        "mode": (_HOPS[path],),
+        "protocol": ("tcp", None),
+        "rate": (None,),
+        "bit_rate": (None,),
+    }
     return RequestedConditions("network", "throughput", must, near, size)
 
 

@@ -10,7 +10,9 @@ use overside_link::Secret;
 use overside_link::agent::CancellationToken;
 use overside_link::codec::Message;
 use overside_probe::network::remote::{self, FailedKind, NetworkQuestion, NetworkReply};
-use overside_probe::network::{Client, Error, Limit, Pass, Plan, ReceiverConfig, Role, machine};
+use overside_probe::network::{
+    Client, ClockOffset, Echo, Error, Limit, Pass, Plan, ReceiverConfig, Role, machine,
+};
 
 use super::{NetworkTest, no_sample};
 use overside_probe::{Failure, FailureKind};
@@ -22,6 +24,10 @@ const HEAD_START: Duration = Duration::from_secs(1);
 /// which is measured, and is not to wait for that at the end; and while another agent sends.
 const LOOK_HERE: Duration = Duration::from_millis(20);
 const LOOK_THERE: Duration = Duration::from_millis(250);
+
+/// Echoes that relate the clock of an agent that sends to this machine's: when jobs ran is told by this
+/// one's.
+const ECHOES: usize = 8;
 
 /// Both ends, with all connections between them open.
 pub(super) struct Ends {
@@ -137,6 +143,8 @@ impl Ends {
             Sender::There(probe, plan) => {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let within = left.saturating_sub(HEAD_START).max(left / 2);
+                let asked = Instant::now();
+                let offset = clock_offset(probe, asked, deadline)?;
                 let question = NetworkQuestion::Pass {
                     limit,
                     within_ns: u64::try_from(within.as_nanos()).unwrap_or(u64::MAX).max(1),
@@ -145,9 +153,19 @@ impl Ends {
                 let NetworkReply::Passed(pass) = passed else {
                     return Err(something_else(probe));
                 };
-                pass.check(plan)
-                    .map_err(|error| of(probe.node(), FailureKind::Verification, &error))?;
-                Ok(*pass)
+                let wrong = |error: &dyn std::fmt::Display| {
+                    of(probe.node(), FailureKind::Verification, error)
+                };
+                pass.check(plan).map_err(|error| wrong(&error))?;
+                let start_ns = (pass.started_ns.cast_signed()).checked_sub(offset.middle_ns());
+                let start = start_ns.and_then(|ns| {
+                    let within_error = ns.saturating_add_unsigned(offset.error_ns()).max(0);
+                    asked.checked_add(Duration::from_nanos(within_error.cast_unsigned()))
+                });
+                match start.filter(|start| *start <= Instant::now()) {
+                    Some(start) => Ok(Pass { start, ..*pass }),
+                    None => Err(wrong(&"it says that it began at a time that cannot be")),
+                }
             }
         }
     }
@@ -167,6 +185,28 @@ impl Ends {
             let _ = probe.close();
         }
     }
+}
+
+/// How the clock of the agent that sends relates to the time since `origin`.
+fn clock_offset(
+    source: &mut RemoteProbe,
+    origin: Instant,
+    deadline: Instant,
+) -> Result<ClockOffset, Failure> {
+    let now_ns = || crate::sample::nanoseconds(origin.elapsed());
+    let mut echoes = Vec::new();
+    for _ in 0..ECHOES {
+        let sent_ns = now_ns();
+        let NetworkReply::Clock(there_ns) = ask(source, &NetworkQuestion::Clock, deadline)? else {
+            return Err(something_else(source));
+        };
+        echoes.push(Echo {
+            sent_ns,
+            there_ns,
+            back_ns: now_ns(),
+        });
+    }
+    ClockOffset::estimate(&echoes).ok_or_else(|| something_else(source))
 }
 
 /// Who answers.

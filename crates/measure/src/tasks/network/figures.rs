@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use overside_device::{Applied, CpuTime, Provenance};
-use overside_probe::network::{Pass, Role, Slice, Traffic};
+use overside_probe::network::{OneWay, Pass, Protocol, Role, Slice, Traffic};
 
 use super::background::JobsReport;
+use super::phases::{self, CatchUp};
 use super::{NetworkResult, NetworkTest};
 use crate::evidence::Evidence;
 use crate::metrics::Metrics;
+use crate::node::LOCAL;
 use crate::sample::{Check, Done, Sample, Series, Warning, Work, nanoseconds};
 
 /// Messages that may be sent late before it is said.
@@ -20,10 +22,20 @@ const FEW_MESSAGES: u64 = 100;
 pub(super) fn sample(test: &NetworkTest, taken: &NetworkResult) -> Sample {
     let timed = &taken.timed;
     let traffic = cpu_time(taken);
-    let jobs = (taken.jobs.as_ref()).map(|jobs| Evidence::of_sample(&jobs.sample));
-    let evidence = jobs.map_or(Evidence::measured(traffic), |jobs| {
-        Evidence::measured(traffic).and(jobs)
-    });
+    let evidence = match &taken.jobs {
+        None => Evidence::measured(traffic),
+        Some(jobs) => {
+            // What they took alone was not taken while the traffic's clock ran.
+            let alone = Evidence {
+                cpu: CpuTime::default(),
+                late: None,
+                ..Evidence::of_sample(&jobs.alone)
+            };
+            (Evidence::measured(traffic))
+                .and(Evidence::of_sample(&jobs.sample))
+                .and(alone)
+        }
+    };
     let done = Done {
         applied: Some(applied(test, taken)),
         work: Work {
@@ -70,13 +82,33 @@ pub(super) fn sample(test: &NetworkTest, taken: &NetworkResult) -> Sample {
         metrics.put_latencies(&timed.latencies);
         sample.histogram = Some(timed.latencies.to_text());
     }
+    if let Some(one_way) = &timed.one_way {
+        put_one_way(timed, one_way, &mut metrics);
+    }
     if let Some(jobs) = &taken.jobs {
-        phases(test, timed, jobs, &mut metrics);
+        phases::figures(test, timed, jobs, &mut metrics);
     }
     sample.metrics = metrics.0;
     sample.series = series(test, taken);
     sample.warnings = warnings(test, taken);
     sample
+}
+
+/// What a paced stream has beside others.
+fn put_one_way(timed: &Pass, one_way: &OneWay, metrics: &mut Metrics) {
+    timed.latencies.metrics(&mut |name, value| {
+        metrics.put(name.replace("latency", "delay"), value);
+    });
+    metrics.put("delay_error", one_way.clock_error_ns as f64 / 1e3);
+    metrics.put("clock_drift", one_way.drift * 1e6);
+    metrics.put("clock_drift_error", one_way.drift_error * 1e6);
+    let lost = one_way.lost(timed.messages);
+    let share = |count: u64| 100.0 * count as f64 / one_way.sent as f64;
+    metrics.put("loss", share(lost));
+    metrics.put("lost", lost as f64);
+    metrics.put("duplicates", one_way.duplicates as f64);
+    metrics.put("reordered", one_way.reordered as f64);
+    metrics.put("late", share(timed.late));
 }
 
 fn applied(test: &NetworkTest, taken: &NetworkResult) -> Applied {
@@ -91,7 +123,10 @@ fn applied(test: &NetworkTest, taken: &NetworkResult) -> Applied {
         device: from_to(test),
         driver: format!("probe {version}"),
         variant: test.mode.clone().unwrap_or_else(|| "as-is".into()),
-        library: format!("TCP of Linux, {way}"),
+        library: match test.protocol {
+            Protocol::Tcp => format!("TCP of Linux, {way}"),
+            Protocol::Udp => format!("UDP of Linux, {way}"),
+        },
         because: None,
         provenance: Provenance::Measured,
     }
@@ -126,57 +161,16 @@ fn cpu_time(taken: &NetworkResult) -> CpuTime {
     cpu
 }
 
-/// Before, during and after the jobs: throughput, how much it varies, and latency.
-fn phases(test: &NetworkTest, timed: &Pass, jobs: &JobsReport, metrics: &mut Metrics) {
-    let (begin, end) = jobs.between(timed.start);
-    let all = [
-        ("before", Duration::ZERO, begin),
-        ("during", begin, end),
-        ("after", end, Duration::MAX),
-    ];
-    for (name, from, to) in all {
-        let inside =
-            |slice: &&Slice| slice.end.saturating_sub(slice.length) >= from && slice.end <= to;
-        let slices: Vec<&Slice> = timed.slices.iter().filter(inside).collect();
-        let rates: Vec<f64> = slices.iter().map(|slice| rate(slice)).collect();
-        let mut put = |what: &str, value: f64| metrics.put(format!("{what}_{name}"), value);
-        let mean = mean(&rates);
-        put("throughput", mean);
-        let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
-        put(
-            "jitter",
-            (variance / rates.len() as f64).sqrt() / mean * 100.0,
-        );
-        if test.pattern == Traffic::RoundTrips {
-            let messages: u64 = slices.iter().map(|slice| slice.messages).sum();
-            let sum: u64 = slices.iter().map(|slice| slice.latency_sum_ns).sum();
-            put("latency", sum as f64 / messages as f64 / 1e3);
-        }
-    }
-    if let Some(&rate) = jobs.sample.metrics.get("throughput") {
-        metrics.put("job_throughput", rate);
-    }
-}
-
-/// MB/s.
-fn rate(slice: &Slice) -> f64 {
-    slice.bytes as f64 / 1e6 / slice.length.as_secs_f64()
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
 fn series(test: &NetworkTest, taken: &NetworkResult) -> Option<Series> {
     let slice_s = test.slice_s?;
     let slices = &taken.timed.slices;
     let round = |value: f64| (value * 1e6).round() / 1e6;
-    let trips = test.pattern == Traffic::RoundTrips;
+    let is_timed = test.pattern == Traffic::RoundTrips || taken.timed.one_way.is_some();
     let latency = |of: fn(&Slice) -> f64| {
         let values = slices
             .iter()
             .map(|slice| (slice.messages > 0).then(|| round(of(slice) / 1e3)));
-        trips.then(|| values.collect())
+        is_timed.then(|| values.collect())
     };
     Some(Series {
         slice_s,
@@ -184,9 +178,17 @@ fn series(test: &NetworkTest, taken: &NetworkResult) -> Option<Series> {
             .iter()
             .map(|slice| round(slice.end.as_secs_f64()))
             .collect(),
-        throughput: slices.iter().map(|slice| round(rate(slice))).collect(),
+        throughput: slices
+            .iter()
+            .map(|slice| round(phases::rate(slice)))
+            .collect(),
         latency_mean: latency(|slice| slice.latency_sum_ns as f64 / slice.messages as f64),
         latency_max: latency(|slice| slice.latency_max_ns as f64),
+        lost: (taken.timed.one_way.as_ref())
+            .map(|_| slices.iter().map(|slice| slice.lost).collect()),
+        phases: (taken.jobs.as_ref())
+            .map(|jobs| phases::spans(&taken.timed, jobs))
+            .unwrap_or_default(),
         jobs_s: taken.jobs.as_ref().map(|jobs| {
             let (begin, end) = jobs.between(taken.timed.start);
             [round(begin.as_secs_f64()), round(end.as_secs_f64())]
@@ -200,8 +202,9 @@ fn warnings(test: &NetworkTest, taken: &NetworkResult) -> Vec<Warning> {
         all.push(Warning::new(kind, message, remedy));
     };
     let timed = &taken.timed;
-    if timed.late as f64 > LATE_LIMIT * timed.messages as f64 {
-        let (late, messages) = (timed.late, timed.messages);
+    let sent = timed.one_way.map_or(timed.messages, |one_way| one_way.sent);
+    if timed.late as f64 > LATE_LIMIT * sent as f64 {
+        let (late, messages) = (timed.late, sent);
         warn(
             "late",
             format!(
@@ -242,18 +245,63 @@ fn warnings(test: &NetworkTest, taken: &NetworkResult) -> Vec<Warning> {
             "run the agent on the card, or on another machine: docs/agent.md",
         );
     }
+    if let Some(one_way) = &timed.one_way {
+        all.extend(clocks_apart(timed, one_way));
+    }
     if let Some(jobs) = &taken.jobs {
         all.extend(jobs.sample.warnings.iter().cloned());
+        all.extend(still_behind(test, jobs, timed));
         all.extend(overrun(jobs, timed));
-        all.push(Warning::new(
-            "not-a-card",
-            "the jobs beside run on this machine's cores, which also carry the network: \
-                      this is not how an accelerator disturbs a card's traffic"
-                .into(),
-            "measure on a card: docs/modes.md",
-        ));
+        if !jobs_are_elsewhere(test) {
+            all.push(Warning::new(
+                "not-a-card",
+                "the jobs beside run on this machine's cores, which also carry the network: this \
+                 is not how an accelerator disturbs a card's traffic"
+                    .into(),
+                "measure on a card: docs/modes.md",
+            ));
+        }
     }
     all
+}
+
+/// Whether the jobs run on a device of an agent, or by an agent: not on this machine's cores.
+fn jobs_are_elsewhere(test: &NetworkTest) -> bool {
+    let text = |key: &str| test.beside.as_ref()?.get(key)?.as_str();
+    let device = text("device").is_some_and(|name| name.contains('/'));
+    device || text("node").is_some_and(|node| node != LOCAL)
+}
+
+/// That the clocks are not known well enough for the delays, if so.
+fn clocks_apart(timed: &Pass, one_way: &OneWay) -> Option<Warning> {
+    let median_ns = timed.latencies.quantile_ns(0.5);
+    (one_way.clock_error_ns > median_ns).then(|| {
+        Warning::new(
+            "clocks",
+            format!(
+                "how the clocks of the two ends relate is known within {:.1} µs only, and the median \
+                 delay is {:.1} µs",
+                one_way.clock_error_ns as f64 / 1e3,
+                median_ns as f64 / 1e3
+            ),
+            "compare delays with each other, not with zero; an idle network and idle ends relate \
+             clocks better",
+        )
+    })
+}
+
+/// That the traffic ended before its delays were what they were, if so.
+fn still_behind(test: &NetworkTest, jobs: &JobsReport, timed: &Pass) -> Option<Warning> {
+    test.rate?;
+    let (begin, end) = jobs.between(timed.start);
+    let never = CatchUp { after: None };
+    (phases::catch_up(&timed.slices, begin, end)? == never).then(|| {
+        Warning::new(
+            "not-caught-up",
+            "when the traffic ended its delays were still above those before the jobs".into(),
+            "raise measure.sample_s, or lower the rate",
+        )
+    })
 }
 
 /// That the jobs beside left no slice of the traffic after them, if so.

@@ -1,20 +1,32 @@
 //! What the task `network` declares of itself.
 
+use overside_probe::dma::Link;
 use overside_probe::network::CONNECTIONS_MAX;
 
+use crate::node::LOCAL;
 use crate::tasks::spec::{
     Charts, Choice, Metric, Parameter, Reference, Report, TaskSpec, higher, latencies, lower,
 };
-use crate::test::{BUFFER_SIZE_MAX, DEPTH_MAX, SAMPLE_BYTES_MAX, THREADS_MAX};
+use crate::test::{BUFFER_SIZE_MAX, DEPTH_MAX, PATTERNS_MAX, SAMPLE_BYTES_MAX, THREADS_MAX};
 
-/// The operations that can run beside the traffic.
-const JOBS: [&str; 6] = [
+/// What can run beside the traffic: operations of devices, and bytes that move by DMA.
+const JOBS: [&str; 16] = [
     "copy",
     "compress-deflate",
     "compress-lz4",
     "compress-zstd",
+    "decompress-deflate",
+    "decompress-lz4",
+    "decompress-zstd",
+    "match-search",
+    "match-count",
+    "match-bitmap",
+    "match-groups",
     "hash-sha256",
     "hash-crc32",
+    "dma-read",
+    "dma-write",
+    "dma-send",
 ];
 /// What lies between two namespaces; `python/overside/bench/network_path.py` builds them.
 pub(in crate::tasks) const MODES: [&str; 7] = [
@@ -50,13 +62,15 @@ pub(in crate::tasks) fn spec() -> TaskSpec {
         "destination",
         "connections",
         "rate",
+        "bit_rate",
         "socket_buffer",
         "server_cores",
         "slice_ms",
     ];
     TaskSpec {
         name: "network",
-        description: "round trips and streams over TCP, also through a forwarding hop",
+        description: "round trips and streams over TCP and UDP, at a given rate, through a hop, and \
+                      beside jobs",
         operation: None,
         verified: true,
         parameters: traffic().into_iter().chain(jobs()).collect(),
@@ -70,11 +84,12 @@ pub(in crate::tasks) fn spec() -> TaskSpec {
                 ("depth", "Messages outstanding on a connection"),
                 ("connections", "Connections"),
                 ("rate", "Offered messages per second"),
+                ("bit_rate", "Offered Gb/s"),
             ]
             .map(|(name, title)| Choice { name, title })
             .into(),
-            ..Report::new("TCP {pattern}", &ways)
-                .titled_when("jobs", "TCP {pattern} beside jobs ({jobs})")
+            ..Report::new("{protocol} {pattern}", &ways)
+                .titled_when("jobs", "{protocol} {pattern} beside jobs ({jobs})")
         },
     }
 }
@@ -95,15 +110,19 @@ fn traffic() -> Vec<Parameter> {
         end("destination", "who answers"),
         Parameter::choice("mode", "build namespaces with this between the ends; without one, the \
             network as it is", &MODES),
-        Parameter::integer("message_size", "one message; 64, streams 131072", 1, 16 << 20)
+        Parameter::titled("protocol", "what carries the messages; UDP: streams with a rate",
+            [("tcp", "TCP"), ("udp", "UDP")]).default("tcp"),
+        Parameter::integer("message_size", "one message; 64, streams 131072, UDP 1400", 1, 16 << 20)
             .unit("bytes"),
         Parameter::integer("connections", "data connections", 1, CONNECTIONS_MAX as u64).default(1),
         Parameter::integer("threads", "threads of either end", 1, 64).default(1).or_all(),
         Parameter::integer("depth", "round trips: messages outstanding on a connection", 1, 4096)
             .default(1),
         Parameter::integer("batch", "messages in one write", 1, 4096).default(1),
-        Parameter::number("rate", "round trips: send so many a second, at even distances; \
-            latencies count from the intended times", 0.001, 1e7).unit("messages/s"),
+        Parameter::number("rate", "send so many a second over all connections, at even distances; \
+            latencies and delays count from the intended times", 0.001, 1e7).unit("messages/s"),
+        Parameter::number("bit_rate", "the same as bits of messages; in place of rate", 1e-6, 1e3)
+            .unit("Gb/s"),
         Parameter::choice("completion", "wait for sockets, or ask them", &["event", "poll"])
             .default("event"),
         Parameter::cores("cores", "the cores that the client's threads are pinned to"),
@@ -120,8 +139,13 @@ fn traffic() -> Vec<Parameter> {
 #[rustfmt::skip]
 fn jobs() -> Vec<Parameter> {
     vec![
-        Parameter::choice("jobs", "run this operation in the middle third of the sample", &JOBS),
-        Parameter::text("device", "jobs: what runs them").names(Reference::Device),
+        Parameter::choice("jobs", "run this operation alone, and then in the middle third of the \
+            sample", &JOBS),
+        Parameter {
+            links: Link::ALL.map(Link::name).into(),
+            ..Parameter::text("device", "jobs: what runs them; dma: what the bytes go over")
+                .names(Reference::Device)
+        },
         Parameter::text("variant", "jobs: the library by name").names(Reference::Variant),
         Parameter::integer("buffer_size", "jobs: one buffer", 1, BUFFER_SIZE_MAX).unit("bytes"),
         Parameter::integer("job_depth", "jobs in flight", 1, DEPTH_MAX as u64),
@@ -129,6 +153,11 @@ fn jobs() -> Vec<Parameter> {
             "poll"]),
         Parameter::integer("job_threads", "jobs: threads of the device", 1, THREADS_MAX as u64)
             .or_all(),
+        Parameter::text("job_node", "who runs the jobs, on a device of its own: this machine (local), \
+            or an agent by its name").default(LOCAL).names(Reference::Node),
+        Parameter::choice("job_initiator", "dma: who starts operations", &["host", "dpu"]),
+        Parameter::texts("job_patterns", "match: regular expressions, or the published queries q1 \
+            to q4; a list is one value", PATTERNS_MAX).names(Reference::Patterns),
         Parameter::text("data", "jobs: the data set").names(Reference::Data),
         Parameter::integer("sample_bytes", "jobs: how much of it is used", 1, SAMPLE_BYTES_MAX)
             .unit("bytes"),
@@ -151,6 +180,7 @@ fn metrics() -> Vec<Metric> {
         lower("client_cpu", "%", "CPU time of the client's threads; one core is 100"),
         lower("server_cpu", "%", "CPU time of the server's threads; one core is 100"),
         lower("hop_cpu", "%", "CPU time of the hop's processes; one core is 100"),
+        lower("machine_cpu_idle", "%", "the same in the idle phase: whatever else ran"),
         lower("machine_cpu", "%", "time that cores of this machine were busy, with the kernel's \
             part of a hop and whatever else ran; one core is 100"),
         lower("cpu_seconds", "s", "host CPU seconds of both ends and of the hop's processes"),
@@ -170,14 +200,60 @@ fn metrics() -> Vec<Metric> {
         let description = format!("mean time of a round trip {when} the jobs");
         lower(format!("latency_{when}"), "µs", description)
     });
-    let jobs = higher("job_throughput", "MB/s", "that of the jobs beside");
+    let delay = whens.map(|when| {
+        let description = format!("mean one-way delay {when} the jobs");
+        lower(format!("delay_{when}"), "µs", description)
+    });
+    let longest = whens.map(|when| {
+        let description = format!("longest one-way delay {when} the jobs");
+        lower(format!("delay_max_{when}"), "µs", description)
+    });
+    let loss_in = whens.map(|when| {
+        let description = format!("messages of the time {when} the jobs that never came, of all");
+        lower(format!("loss_{when}"), "%", description)
+    });
+    let recovery = [
+        lower("catch_up", "ms", "from the end of the jobs until the mean delay of a slice is no \
+            more than the highest before them"),
+        higher("throughput_after_max", "MB/s", "that of the fastest slice after the jobs, when the \
+            sender makes up for what was held back"),
+    ];
+    let jobs = [
+        higher("job_throughput", "MB/s", "that of the jobs beside the traffic"),
+        higher("job_throughput_alone", "MB/s", "that of the jobs without the traffic"),
+    ];
+    let loss = [
+        lower("loss", "%", "messages that were sent and never came, of all"),
+        lower("lost", "messages", "the same as a number"),
+        lower("duplicates", "messages", "messages that came again"),
+        lower("reordered", "messages", "messages that came after one with a higher number"),
+        lower("late", "%", "messages that were sent more than a millisecond after their time"),
+    ];
+    let clocks = [
+        lower("delay_error", "µs", "how far every delay may be off, because the two ends' clocks \
+            are two"),
+        lower("clock_drift", "ppm", "by how much the receiver's clock is faster"),
+        lower("clock_drift_error", "ppm", "how far that may be off"),
+    ];
+    let delays = latencies("one-way delay of a message of a stream with a rate").into_iter();
+    let delays = delays.map(|metric| Metric {
+        name: metric.name.replace("latency", "delay"),
+        ..metric
+    });
     (traffic.into_iter())
         .chain(latencies("time of a round trip"))
+        .chain(delays)
+        .chain(loss)
+        .chain(clocks)
         .chain(connections)
         .chain(cost)
         .chain(throughput)
         .chain(jitter)
         .chain(latency)
-        .chain([jobs])
+        .chain(delay)
+        .chain(longest)
+        .chain(loss_in)
+        .chain(recovery)
+        .chain(jobs)
         .collect()
 }

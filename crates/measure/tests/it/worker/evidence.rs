@@ -99,7 +99,23 @@ fn traffic(data: &DataSet, device: &str) -> Vec<(Value, Participants)> {
         let there = with(test.clone(), json!({"destination_node": "dpu0"}));
         all.push((there, Vec::new()));
         let changes = json!({"beside": beside});
-        all.push((with(test, changes), vec![device.to_owned()]));
+        all.push((with(test.clone(), changes), vec![device.to_owned()]));
+        if pattern == "stream" {
+            // Paced, by either protocol, from here and from another node.
+            for (protocol, source) in [("udp", None), ("tcp", Some("dpu0"))] {
+                let paced = json!({
+                    "protocol": protocol, "rate": 500.0, "source_node": source, "beside": beside,
+                });
+                all.push((with(test.clone(), paced), vec![device.to_owned()]));
+            }
+        }
+        if device.starts_with("emulated:") || device.contains("dma") {
+            let dma = json!({
+                "kind": "dma", "device": device, "initiator": "host", "operation": "read",
+                "completion": "poll", "buffer_size": 4096,
+            });
+            all.push((with(test, json!({"beside": dma})), vec![device.to_owned()]));
+        }
     }
     all
 }

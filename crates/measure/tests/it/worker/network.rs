@@ -2,7 +2,7 @@
 
 use crate::worker::inputs::{DataSet, refusal_of, sample_of as sample, text, with};
 use overside_device::{Provenance, Timing};
-use overside_measure::{FailureKind, Status};
+use overside_measure::{FailureKind, Sample, Status};
 use serde_json::{Value, json};
 
 fn refused(changes: Value) -> String {
@@ -76,6 +76,35 @@ fn a_rate_is_kept() {
     assert_eq!(sample.work.unwrap().jobs, 100);
 }
 
+#[test]
+fn a_stream_with_a_rate_tells_delays_and_what_was_lost() {
+    for protocol in ["tcp", "udp"] {
+        let one = sample(&network(json!({
+            "pattern": "stream", "protocol": protocol, "message_size": 256, "rate": 1000.0,
+            "connections": 2, "sample_s": 0.2, "warmup_s": 0.05, "slice_s": 0.01,
+        })));
+        assert_eq!(one.status, Status::Ok, "{:?}", one.error);
+        assert_eq!(one.provenance, Some(Provenance::Measured));
+        let library = &one.applied.as_ref().unwrap().library;
+        assert!(library.starts_with(&protocol.to_uppercase()), "{library}");
+        let metric = |name: &str| one.metrics[name];
+        // The schedule has 200 messages: what did not come is lost, and nothing else.
+        let work = one.work.unwrap();
+        assert_eq!(work.jobs as f64 + metric("lost"), 200.0);
+        assert!((metric("loss") - metric("lost") / 2.0).abs() < 1e-9);
+        assert!(metric("delay_min") <= metric("delay_p50"));
+        assert!(metric("delay_p999") <= metric("delay_max"));
+        // Both ends read the same clock.
+        assert!(metric("clock_drift").abs() <= metric("clock_drift_error"));
+        assert!(metric("delay_error") > 0.0);
+        assert!(!one.metrics.contains_key("latency_p50"));
+        let series = one.series.unwrap();
+        assert_eq!(series.lost.unwrap().len(), series.end_s.len());
+        assert_eq!(series.latency_mean.unwrap().len(), series.end_s.len());
+        assert!(series.phases.is_empty());
+    }
+}
+
 /// A test that runs beside traffic, which has its times and its seed.
 fn jobs(data: &DataSet, operation: &str, changes: Value) -> Value {
     let mut test = serde_json::to_value(data.test(operation)).unwrap();
@@ -100,7 +129,9 @@ fn jobs_run_in_the_middle_third_and_are_verified() {
     assert!(begin >= 0.09, "{begin}");
     assert!(end - begin >= 0.099, "{begin} to {end}");
     assert!(one.metrics["job_throughput"] > 0.0);
+    assert!(one.metrics["job_throughput_alone"] > 0.0);
     assert!(one.metrics["throughput_before"] > 0.0);
+    phases_follow_each_other(&one);
     assert!(
         one.warnings
             .iter()
@@ -112,6 +143,65 @@ fn jobs_run_in_the_middle_third_and_are_verified() {
     let skipped = sample(&network(unknown));
     assert_eq!(skipped.status, Status::Skipped);
     assert!(skipped.reason.unwrap().contains("the jobs beside"));
+}
+
+/// Idle, the jobs alone, the traffic alone, both, and the traffic alone again, where it is not over.
+fn phases_follow_each_other(one: &Sample) {
+    let phases = &one.series.as_ref().unwrap().phases;
+    let names: Vec<&str> = phases.iter().map(|phase| phase.name.as_str()).collect();
+    let all = ["idle", "alone", "before", "during", "after"];
+    assert_eq!(names, all[..names.len()]);
+    assert!(names.len() >= 4, "{names:?}");
+    for (one, next) in phases.iter().zip(&phases[1..]) {
+        assert!(
+            one.begin_s <= one.end_s && one.end_s <= next.begin_s + 1e-6,
+            "{phases:?}"
+        );
+    }
+    assert_eq!(phases[2].begin_s, 0.0);
+}
+
+#[test]
+fn any_operation_runs_beside_a_stream_with_a_rate() {
+    let data = DataSet::new(&text(1 << 20));
+    let here = json!({"patterns": ["the"]});
+    let dma = |operation: &str, device: &str| {
+        json!({
+            "kind": "dma", "device": device, "initiator": "host", "operation": operation,
+            "completion": "event", "measure": "throughput", "buffer_size": 65536, "depth": 4,
+        })
+    };
+    for (beside, provenance) in [
+        (
+            jobs(&data, "decompress-deflate", json!({})),
+            Provenance::Measured,
+        ),
+        (jobs(&data, "match-count", here), Provenance::Measured),
+        (
+            jobs(
+                &data,
+                "decompress-deflate",
+                json!({"device": "emulated:bf2"}),
+            ),
+            Provenance::Emulated,
+        ),
+        (dma("read", "shm"), Provenance::Measured),
+        (dma("write", "emulated:bf3"), Provenance::Emulated),
+    ] {
+        let one = sample(&network(json!({
+            "pattern": "stream", "protocol": "udp", "message_size": 256, "rate": 2000.0,
+            "sample_s": 0.3, "slice_s": 0.01, "beside": beside.clone(),
+        })));
+        assert_eq!(one.status, Status::Ok, "{:?} {beside}", one.error);
+        assert_eq!(one.provenance, Some(provenance), "{beside}");
+        assert_eq!(one.work.unwrap().jobs as f64 + one.metrics["lost"], 600.0);
+        for name in ["job_throughput", "job_throughput_alone", "delay_before"] {
+            assert!(one.metrics.contains_key(name), "{name} {beside}");
+        }
+        phases_follow_each_other(&one);
+        let [begin, end] = one.series.as_ref().unwrap().jobs_s.unwrap();
+        assert!(begin >= 0.09 && end - begin >= 0.099, "{begin} to {end}");
+    }
 }
 
 #[test]
@@ -138,7 +228,19 @@ fn what_contradicts_itself_or_is_out_of_bounds_is_refused() {
         (json!({"threads": 2}), "threads is 2; it can be 1 to 1"),
         (json!({"depth": 5000}), "depth is 5000"),
         (json!({"rate": -1.0}), "rate_per_s is -1"),
-        (json!({"rate": 5.0, "pattern": "stream"}), "rate is given"),
+        (json!({"protocol": "udp"}), "protocol udp is given"),
+        (
+            json!({"protocol": "udp", "pattern": "stream"}),
+            "protocol udp is given",
+        ),
+        (
+            json!({"protocol": "udp", "pattern": "stream", "rate": 5.0, "message_size": 8}),
+            "message_bytes is 8",
+        ),
+        (
+            json!({"pattern": "stream", "rate": 1e7, "sample_s": 60.0}),
+            "rate * sample_s",
+        ),
         (json!({"slice_s": 1e-9}), "sample_s / slice_s is"),
         (json!({"beside": {}}), "beside is given"),
         (json!({"cores": []}), "the number of cores is 0"),
@@ -146,10 +248,6 @@ fn what_contradicts_itself_or_is_out_of_bounds_is_refused() {
         (
             json!({"destination": "127.0.0.1:1"}),
             "unknown field `destination`",
-        ),
-        (
-            json!({"source_node": "dpu0", "slice_s": 0.01, "beside": {}}),
-            "beside is given",
         ),
         (json!({"source_node": ""}), "a node's name is 0"),
         (
@@ -166,6 +264,12 @@ fn what_contradicts_itself_or_is_out_of_bounds_is_refused() {
         (
             json!({"slice_s": 0.01, "beside": {"device": "cpu"}}),
             "beside: missing field",
+        ),
+        (
+            json!({"slice_s": 0.01, "beside": {
+                "kind": "memory", "pattern": "chase", "buffer_size": 65536,
+            }}),
+            "beside is of another kind",
         ),
     ] {
         let message = refused(changes);

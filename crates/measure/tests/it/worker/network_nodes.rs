@@ -49,6 +49,35 @@ fn any_two_nodes_are_ends_of_a_test() {
     });
 }
 
+#[test]
+fn jobs_run_beside_a_stream_from_another_node() {
+    let name = "worker::network_nodes::jobs_run_beside_a_stream_from_another_node";
+    in_own_process(name, |agents| {
+        let _third = agents.start("third", true, far(Role::Dpu));
+        let _dpu0 = agents.start("dpu0", true, far(Role::Dpu));
+        for (destination, protocol) in [(None, "udp"), (Some("dpu0"), "tcp")] {
+            let taken = sample(&json!({
+                "pattern": "stream", "protocol": protocol, "rate": 2000.0, "sample_s": 0.3,
+                "slice_s": 0.01, "source_node": "third", "destination_node": destination,
+                "beside": {
+                    "kind": "dma", "device": "shm", "initiator": "host", "operation": "write",
+                    "completion": "event", "buffer_size": 4096,
+                },
+            }));
+            assert_eq!(taken.status, Status::Ok, "{:?}", taken.error);
+            assert_eq!(
+                taken.work.unwrap().jobs as f64 + taken.metrics["lost"],
+                600.0
+            );
+            let [begin, end] = taken.series.as_ref().unwrap().jobs_s.unwrap();
+            // The jobs began by this machine's clock, and the stream a moment after it was asked for.
+            assert!(begin > 0.0 && begin < 0.11, "{begin}");
+            assert!(end - begin >= 0.099, "{begin} to {end}");
+            assert!(taken.metrics["throughput_before"] > 0.0);
+        }
+    });
+}
+
 fn looked_at(taken: &Sample, source: Option<&str>, destination: Option<&str>, pattern: &str) {
     let names = [source, destination].map(|node| node.unwrap_or("host"));
     let applied = taken.applied.as_ref().unwrap();

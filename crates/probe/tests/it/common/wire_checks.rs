@@ -7,7 +7,7 @@ use overside_link::codec::Message;
 use overside_probe::closed_loop::CompletionMode;
 use overside_probe::dma::remote::{BYTES_MAX, DmaQuestion, DmaReply};
 use overside_probe::network::remote::{NetworkQuestion, NetworkReply};
-use overside_probe::network::{Load, Plan, Traffic};
+use overside_probe::network::{Load, Plan, Protocol, Traffic};
 use overside_probe::perftest::PerftestQuestion;
 
 /// The first byte says what the rest is: a question to an agent about a link, a network or perftest, or
@@ -74,6 +74,8 @@ fn plan() -> Plan {
             waiting: CompletionMode::Poll,
             socket_buffer: None,
             seed: 0,
+            protocol: Protocol::Tcp,
+            paced_messages: None,
         },
         depth: 1,
         batch: 1,
