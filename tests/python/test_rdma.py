@@ -158,13 +158,17 @@ def test_every_verb_and_pairing(tmp_path: Path, transport: str, operations: list
                 "destination": ["host", "here"],
             },
         },
+        rounds=2,
     )
-    samples = measured(box)
-    assert len(samples) == 8 * len(operations)
-    for sample in samples:
-        assert sample["status"] == "ok", sample
+    # Where the clock is emulated perftest prints `inf` now and then, which is no figure.
+    samples = measured(box, code=None)
+    right = [sample for sample in samples if sample["status"] == "ok"]
+    assert len({sample["test"] for sample in right}) == 8 * len(operations), samples
+    for sample in right:
         assert {warning["kind"] for warning in sample["warnings"]} >= {"one-machine"}
         assert all(value > 0 for value in sample["metrics"].values())
+    for sample in samples:
+        assert sample in right or "not finite" in sample["error"]["message"]
 
 
 @needs_device
@@ -197,6 +201,7 @@ def test_the_link_by_ucx_takes_rdma(tmp_path: Path) -> None:
         assert sample["check"]["buffers"] > 0
 
 
-def measured(box: Path) -> list[dict[str, Any]]:
+def measured(box: Path, code: int | None = 0) -> list[dict[str, Any]]:
     """The samples of a run of it."""
-    return [json.loads(line) for line in (ran(box) / "samples.jsonl").read_text().splitlines()]
+    lines = (ran(box, code=code) / "samples.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
