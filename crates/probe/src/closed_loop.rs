@@ -176,7 +176,7 @@ pub struct Pass {
     pub late: u64,
     /// Of each operation; if they were timed.
     pub latencies: Option<Latencies>,
-    /// Time spent on handing operations over; if their completions were deferred.
+    /// CPU time spent on handing operations over; if their completions were deferred.
     pub posting: Option<Duration>,
 }
 

@@ -39,6 +39,8 @@ use crate::failure::{Failure, FailureKind};
 pub const KIND: &str = "perftest";
 /// The longest message in bytes.
 pub const MESSAGE_BYTES_MAX: u64 = 8 << 20;
+/// The longest that perftest hands over inline.
+const INLINE_BYTES_MAX: u64 = 912;
 /// The longest that a test may take, in milliseconds.
 const TIMEOUT_MS_MAX: u64 = 3_600_000;
 /// What a program prints is kept up to here; the tables that are read from it have one row.
@@ -146,6 +148,10 @@ impl Perftest {
         if self.inline && self.operation == Operation::Read {
             let message = "a read has no payload to hand over inline";
             return Err(Failure::unsupported(message));
+        }
+        if self.inline {
+            // perftest's own bound, whatever the device takes.
+            within("message_size", self.message_size, 1, INLINE_BYTES_MAX)?;
         }
         let polls_only = (Operation::Write, Metric::Latency);
         if self.event && (self.operation, self.metric) == polls_only {

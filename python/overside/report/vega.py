@@ -363,6 +363,8 @@ def grid(points: Sequence[Point], unit: str, rows: str) -> Spec:
     wide = bool(values) and max(values) / min(values) > LOG_FROM
     sizes = sorted({(point["size"], point["buffer"]) for point in points})
     across = {"title": "Buffer size", "labelAngle": 0, "grid": False}
+    # On a narrow screen not all have room.
+    across |= {"labelOverlap": "greedy", "labelSeparation": 4}
     down = {"title": rows, "grid": False}
     # Text has to be read on the darkest.
     scale = {"type": "log" if wide else "linear", "range": [0.04, 0.5]}

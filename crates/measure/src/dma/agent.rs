@@ -188,7 +188,9 @@ impl AgentSide {
         if self.plan.each != timed.is_some() || timed.is_some_and(|timed| timed != count) {
             return Err(self.strange("its latencies are not those of its operations"));
         }
-        let posting_ns_max = ran.elapsed_ns.saturating_mul(self.plan.threads as u64);
+        let threads = self.plan.threads as u64;
+        let elapsed_ns = ran.elapsed_ns.saturating_add(ran.elapsed_ns / CLOCKS);
+        let posting_ns_max = elapsed_ns.saturating_mul(threads);
         let posted = ran.posting_ns;
         if self.plan.deferred != posted.is_some() || posted.is_some_and(|ns| ns > posting_ns_max) {
             return Err(self.strange("what it says of posting cannot be"));

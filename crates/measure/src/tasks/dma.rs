@@ -71,7 +71,7 @@ pub(super) fn spec() -> TaskSpec {
     let rates = [
         higher("throughput", "MB/s", "bytes moved in the elapsed time; MB is 10^6 bytes"),
         higher("rate", "operations/s", "operations in the elapsed time"),
-        lower("post_time", "ns", "time of a thread to hand one operation over, with completion \
+        lower("post_time", "ns", "CPU time of a thread to hand one operation over, with completion \
             none"),
     ];
     let sides = [

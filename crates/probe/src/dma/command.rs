@@ -80,7 +80,7 @@ pub struct RunReport {
     pub late: u64,
     /// Of each operation, from its doorbell until it was reaped; if they were timed.
     pub latencies: Option<Latencies>,
-    /// Time that all threads together spent on handing operations over; if completions were
+    /// CPU time that all threads together spent on handing operations over; if completions were
     /// deferred.
     pub posting_ns: Option<u64>,
     /// CPU time that the initiator's side spent meanwhile.

@@ -111,6 +111,14 @@ impl Plan {
         }
     }
 
+    /// So many operations have to run for every byte to be moved once that is looked at.
+    pub(super) fn looked_at(&self) -> usize {
+        match self.operation {
+            Operation::Write => self.places(),
+            Operation::Read | Operation::Send => self.depth,
+        }
+    }
+
     /// The place of an operation.
     pub fn place(&self, slot: usize) -> usize {
         slot % self.places()

@@ -76,6 +76,10 @@ fn tests_that_cannot_be_are_refused_with_the_bound() {
             "no payload",
         ),
         (
+            with(|test| (test.inline, test.message_size) = (true, 913)),
+            "message_size is 913; it can be 1 to 912",
+        ),
+        (
             with(|test| (test.operation, test.event) = (Operation::Write, true)),
             "only polls",
         ),
