@@ -161,7 +161,7 @@ def test_ask_prints_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "ask", "idio.net.sm")
     assert (code, "did you mean" in err) == (4, True)
     code, out, _ = run(capsys, "ask", "idio.net.ipc")
-    assert "no scenario speaks of it" in out
+    assert "nothing is asked about it" in out
 
 
 def test_a_file_never_seen_before_is_scored_by_the_questions_in_it(

@@ -226,7 +226,9 @@ impl Facts {
                 return wrong("is there twice", "keep one of them".into());
             }
         }
-        keys::check(file, text, &facts).map_err(|(id, error)| place(&id, error))?;
+        if let Some((id, error)) = keys::misspelt(file, text, &facts)? {
+            return Err(place(&id, error));
+        }
         for fact in &facts.facts {
             (fact.check_figures()).map_err(|error| place(&fact.id, error))?;
             let Some(ask) = &fact.ask else { continue };

@@ -281,12 +281,11 @@ pub(crate) fn at_line(error: Error, text: &str, name: &str) -> Error {
     let mut found = None;
     for (number, line) in text.lines().enumerate() {
         let plain = line.replace(['"', '\''], "");
-        let is_name = (plain.trim_start_matches([' ', '-', '{']))
-            .strip_prefix(name)
-            // `id: a` is not `id: a.b`.
-            .is_some_and(|rest| {
-                !rest.starts_with(|at: char| at.is_alphanumeric() || "._-".contains(at))
-            });
+        // `id: a` is neither `id: a.b` nor `bid: a`.
+        let in_name = |at: char| at.is_alphanumeric() || "._-".contains(at);
+        let is_name = plain.match_indices(name).any(|(at, _)| {
+            !plain[..at].ends_with(in_name) && !plain[at + name.len()..].starts_with(in_name)
+        });
         match found {
             None if is_name => found = Some((number, line)),
             // The next name ends the question.

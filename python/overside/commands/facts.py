@@ -105,7 +105,7 @@ def _ask_model(args: argparse.Namespace, ids: Sequence[str]) -> int:
         published = _figure({**figure, "path": (), "value": figure["published"]})
         print(f"{clean(figure['name'])}: {published}")
         if not figure["commands"]:
-            print("  no scenario speaks of it")
+            print("  nothing is asked about it")
         for one in figure["commands"]:
             what = f"{clean(one['what'])}: " if one["what"] else ""
             print(f"  {what}{clean(one['figure'])}\n    {clean(one['command'], 400)}")

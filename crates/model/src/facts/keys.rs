@@ -51,26 +51,29 @@ struct Keys {
 }
 
 /// The first misspelt key, with the name of the fact or ordering that has it.
-pub(super) fn check(file: &str, text: &str, facts: &Facts) -> Result<(), (String, Error)> {
-    let keys: Keys = parse_yaml(file, text, BYTES_MAX).map_err(|error| (String::new(), error))?;
+pub(super) fn misspelt(
+    file: &str,
+    text: &str,
+    facts: &Facts,
+) -> Result<Option<(String, Error)>, Error> {
+    let keys: Keys = parse_yaml(file, text, BYTES_MAX)?;
     let of_facts = (facts.facts.iter().map(|one| &one.id)).zip(&keys.facts);
     let of_orderings = (facts.orderings.iter().map(|one| &one.id)).zip(&keys.orderings);
-    misspelt(of_facts, &FACT)?;
-    misspelt(of_orderings, &ORDERING)
+    Ok(first(of_facts, &FACT).or_else(|| first(of_orderings, &ORDERING)))
 }
 
-fn misspelt<'a>(
+fn first<'a>(
     entries: impl Iterator<Item = (&'a String, &'a BTreeMap<String, IgnoredAny>)>,
     known: &[&str],
-) -> Result<(), (String, Error)> {
+) -> Option<(String, Error)> {
     let known: Vec<&str> = known.iter().copied().chain([ASK]).collect();
     for (id, keys) in entries {
         for key in keys.keys().filter(|key| !known.contains(&key.as_str())) {
             if suggest(key, &known).is_some() {
                 let error = Error::of_key(key, format!("there is no key {}", quoted(key)), "");
-                return Err((id.clone(), error.meant(key, &known)));
+                return Some((id.clone(), error.meant(key, &known)));
             }
         }
     }
-    Ok(())
+    None
 }

@@ -85,6 +85,9 @@ impl Question {
         let Ok((over, cases)) = self.cases() else {
             return;
         };
+        if self.not_modelled.is_some() {
+            return;
+        }
         let of_several = match (cases.len(), over) {
             (1, _) => "",
             (_, Over::OneOf) => "one of these",

@@ -173,7 +173,7 @@ impl OrderingQuestion {
             {
                 let problem = "not one list of two questions or more";
                 let remedy = "write one of rising, falling and alike";
-                return Err(Error::of_key("ask", problem, remedy));
+                return Err(Error::of_key("all", problem, remedy));
             }
             if !(1.0..=1000.0).contains(&relation.within) {
                 let problem = format!("{} is no such factor", relation.within);
