@@ -167,7 +167,7 @@ fn what_a_device_cannot_is_skipped_with_the_limit() {
             "max_message_bytes",
         ),
         (
-            json!({"buffer_size": 1 << 30, "depth": 1024}),
+            json!({"operation": "read", "buffer_size": 1 << 30, "depth": 1024}),
             "more than half",
         ),
         (

@@ -168,7 +168,7 @@ fn any_operation_runs_beside_a_stream_with_a_rate() {
     let dma = |operation: &str, device: &str| {
         json!({
             "kind": "dma", "device": device, "initiator": "host", "operation": operation,
-            "completion": "event", "measure": "throughput", "buffer_size": 65536, "depth": 4,
+            "completion": "poll", "measure": "throughput", "buffer_size": 65536, "depth": 4,
         })
     };
     for (beside, provenance) in [
