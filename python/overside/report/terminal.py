@@ -193,7 +193,7 @@ def _in_detail(one: Verdict, detail: str) -> str:
         case "saved":
             return f"{head}; {'; '.join(filter(None, (one.brief, one.bound, one.saved)))}."
         case "short":
-            return f"{head}; {'; '.join(filter(None, (one.brief, one.saved_at_most)))}."
+            return f"{head}; {'; '.join(filter(None, (one.brief, one.saved_briefly)))}."
     return f"{head}; {one.brief}."
 
 

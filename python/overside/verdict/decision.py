@@ -97,8 +97,8 @@ class Verdict:
     one_at_a_time: str
     #: Host CPU saved, in words; empty if not known.
     saved: str
-    #: The most of it, in fewer words.
-    saved_at_most: str
+    #: The same in fewer words.
+    saved_briefly: str
     #: `high`, `medium` or `low`, and why.
     confidence: str
     reasons: tuple[str, ...]
@@ -322,7 +322,7 @@ class _Context:
             elsewhere=_elsewhere(ranges, first, last),
             one_at_a_time=_one_at_a_time(self._of_core(place, target)),
             saved=saved_words(part.get("host_cpu_saved")),
-            saved_at_most=_saved_at_most(part.get("host_cpu_saved")),
+            saved_briefly=_saved_briefly(part.get("host_cpu_saved")),
             confidence=_confidence(is_measured, reasons, self.noise),
             reasons=tuple(reasons),
             next_step=self._next(decision, is_measured, is_uncertain, target, part),
@@ -453,11 +453,11 @@ def saved_words(saved: Mapping[str, float] | None) -> str:
     return f"saves {most if least == most else f'{least} to {most}'} % of host CPU"
 
 
-def _saved_at_most(saved: Mapping[str, float] | None) -> str:
-    """`saves up to 76 % of host CPU`."""
-    if saved is None or saved["high"] <= 0:
-        return ""
-    return f"saves up to {saved['high'] * 100:.0f} % of host CPU"
+def _saved_briefly(saved: Mapping[str, float] | None) -> str:
+    """The same; `up to 76 % less host CPU, or more` where it may cost more."""
+    if saved is not None and saved["low"] < 0 < saved["high"]:
+        return f"up to {saved['high'] * 100:.0f} % less host CPU, or more"
+    return saved_words(saved)
 
 
 def _unpublished(target: Json) -> str:
