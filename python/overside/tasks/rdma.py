@@ -51,7 +51,7 @@ class RdmaTask(ExternalTask):
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
         """No such test, no agent; or no device or program, where an end is on this machine."""
         try:
-            command = _core.perftest_command(json.dumps(_test(parameters, "device")), 1024)
+            program = _program(parameters)
         except ValueError as error:
             return str(error)
         for node in _agents(parameters):
@@ -61,14 +61,14 @@ class RdmaTask(ExternalTask):
         here = [device for end, device in _ends(parameters) if end in (HOST, HERE)]
         if not here:
             return None
-        devices = [device["name"] for device in json.loads(_core.rdma_devices())]
+        devices = [device["name"] for device in _devices()]
         if not devices:
             return "no RDMA device: a network card with RDMA and its driver are needed"
         for device in here:
             if parameters[device] not in (None, *devices):
                 return f"no RDMA device {parameters[device]}; there are {', '.join(devices)}"
-        if shutil.which(command[0]) is None:
-            return f"no {command[0]}: apt-get install perftest"
+        if shutil.which(program) is None:
+            return f"no {program}: apt-get install perftest"
         return None
 
     def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
@@ -179,11 +179,15 @@ def _test(parameters: Json, device: str) -> Json:
 
 
 def _program(parameters: Json) -> str:
+    """Its name. Raises `ValueError` if there is no such test."""
     return command_line(parameters, "device", 1024)[0]
 
 
 def command_line(parameters: Json, device: str, port: int) -> list[str]:
-    """What an end is started by; the client's has the server's address behind it."""
+    """What an end is started by; the client's has the server's address behind it.
+
+    Raises `ValueError` if there is no such test.
+    """
     return _core.perftest_command(json.dumps(_test(parameters, device)), port)
 
 
