@@ -41,7 +41,7 @@ $(BIN)/python: | $(BIN)/.system-build
 # Cargo says what it compiles; pip would keep that to itself. What pip asks for is there by then. The
 # command and the module are built at once, so that neither waits for the other's last crate.
 $(BIN)/.installed: $(SOURCES) | $(BIN)/python
-	@echo 'building the command and the Python module: three to five minutes the first time' >&2
+	@echo 'building the command and the Python module: five to ten minutes the first time' >&2
 	$(CARGO) build --locked --release --package overside --package overside-py
 	@rm -rf build # modules that are no more would be installed again
 	$(BIN)/pip install --quiet --disable-pip-version-check .
