@@ -210,6 +210,23 @@ impl Pass {
     }
 }
 
+/// Fills a batch as far as there are slots, of the `left` operations.
+#[inline]
+pub(crate) fn fill_batch<Q: OperationQueue + ?Sized>(
+    queue: &mut Q,
+    batch: usize,
+    left: &mut u64,
+    filled: &mut VecDeque<usize>,
+) -> Result<(), Failure> {
+    let wanted = (batch.saturating_sub(filled.len()) as u64).min(*left) as usize;
+    if wanted > 0 && queue.has_room() {
+        let before = filled.len();
+        queue.fill(wanted, filled)?;
+        *left -= (filled.len() - before) as u64;
+    }
+    Ok(())
+}
+
 /// Runs operations until there are enough, then waits for those in flight.
 ///
 /// # Errors
@@ -233,12 +250,7 @@ pub fn run<Q: OperationQueue + ?Sized>(
     let mut pass = Pass::begun(start);
     pass.latencies = params.latencies.then(Latencies::new);
     loop {
-        let wanted = (params.batch.saturating_sub(filled.len()) as u64).min(left) as usize;
-        if wanted > 0 && queue.has_room() {
-            let before = filled.len();
-            queue.fill(wanted, &mut filled)?;
-            left -= (filled.len() - before) as u64;
-        }
+        fill_batch(queue, params.batch, &mut left, &mut filled)?;
         let whole = filled.len() >= params.batch || left == 0 || in_flight == 0;
         if whole && !filled.is_empty() {
             if params.latencies {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use overside_device::threads::thread_cpu_ns;
 
-use crate::closed_loop::{LoopParams, OperationQueue, Pass, Until, collect};
+use crate::closed_loop::{LoopParams, OperationQueue, Pass, Until, collect, fill_batch};
 use crate::failure::{Failure, FailureKind};
 
 /// Runs operations until there are enough. Single operations are not timed.
@@ -34,12 +34,7 @@ pub(crate) fn run<Q: OperationQueue + ?Sized>(
         let begun_ns = thread_cpu_ns();
         let mut in_flight = 0;
         loop {
-            let wanted = (params.batch.saturating_sub(filled.len()) as u64).min(left) as usize;
-            if wanted > 0 && queue.has_room() {
-                let before = filled.len();
-                queue.fill(wanted, &mut filled)?;
-                left -= (filled.len() - before) as u64;
-            }
+            fill_batch(queue, params.batch, &mut left, &mut filled)?;
             if filled.is_empty() {
                 break;
             }

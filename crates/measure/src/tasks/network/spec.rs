@@ -180,38 +180,25 @@ fn metrics() -> Vec<Metric> {
         lower("client_cpu", "%", "CPU time of the client's threads; one core is 100"),
         lower("server_cpu", "%", "CPU time of the server's threads; one core is 100"),
         lower("hop_cpu", "%", "CPU time of the hop's processes; one core is 100"),
-        lower("machine_cpu_idle", "%", "the same in the idle phase: whatever else ran"),
         lower("machine_cpu", "%", "time that cores of this machine were busy, with the kernel's \
             part of a hop and whatever else ran; one core is 100"),
+        lower("machine_cpu_idle", "%", "the same in the idle phase: whatever else ran"),
         lower("cpu_seconds", "s", "host CPU seconds of both ends and of the hop's processes"),
         lower("cpu_cost", "s/GB", "the same per 10^9 bytes of messages in one direction"),
     ];
-    let whens = ["before", "during", "after"];
-    let throughput = whens.map(|when| {
-        let description = format!("mean throughput {when} the jobs");
-        higher(format!("throughput_{when}"), "MB/s", description)
-    });
-    let jitter = whens.map(|when| {
-        let description =
-            format!("standard deviation of the slices' throughput {when} the jobs, of its mean");
-        lower(format!("jitter_{when}"), "%", description)
-    });
-    let latency = whens.map(|when| {
-        let description = format!("mean time of a round trip {when} the jobs");
-        lower(format!("latency_{when}"), "µs", description)
-    });
-    let delay = whens.map(|when| {
-        let description = format!("mean one-way delay {when} the jobs");
-        lower(format!("delay_{when}"), "µs", description)
-    });
-    let longest = whens.map(|when| {
-        let description = format!("longest one-way delay {when} the jobs");
-        lower(format!("delay_max_{when}"), "µs", description)
-    });
-    let loss_in = whens.map(|when| {
-        let description = format!("messages of the time {when} the jobs that never came, of all");
-        lower(format!("loss_{when}"), "%", description)
-    });
+    let by_phase = |make: fn(String, &'static str, String) -> Metric, name, unit, what: &str| {
+        ["before", "during", "after"]
+            .map(|when| make(format!("{name}_{when}"), unit, what.replace("WHEN", when)))
+    };
+    let phases = [
+        by_phase(higher, "throughput", "MB/s", "mean throughput WHEN the jobs"),
+        by_phase(lower, "jitter", "%", "standard deviation of the slices' throughput WHEN the jobs, of \
+            its mean"),
+        by_phase(lower, "latency", "µs", "mean time of a round trip WHEN the jobs"),
+        by_phase(lower, "delay", "µs", "mean one-way delay WHEN the jobs"),
+        by_phase(lower, "delay_max", "µs", "longest one-way delay WHEN the jobs"),
+        by_phase(lower, "loss", "%", "messages of the time WHEN the jobs that never came, of all"),
+    ];
     let recovery = [
         lower("catch_up", "ms", "from the end of the jobs until the mean delay of a slice is no \
             more than the highest before them"),
@@ -247,12 +234,7 @@ fn metrics() -> Vec<Metric> {
         .chain(clocks)
         .chain(connections)
         .chain(cost)
-        .chain(throughput)
-        .chain(jitter)
-        .chain(latency)
-        .chain(delay)
-        .chain(longest)
-        .chain(loss_in)
+        .chain(phases.into_iter().flatten())
         .chain(recovery)
         .chain(jobs)
         .collect()
