@@ -55,7 +55,12 @@ impl ContextBench<'_> {
         if let Some(failure) = plan::too_long(name, plan, longest) {
             return Err(failure);
         }
-        destinations_fit(plan.destination_bytes, plan.depth as u64)?;
+        // The buffer that a job began with stays while it has a larger one.
+        let kept = match plan.output_bytes < plan.destination_bytes {
+            true => plan.output_bytes,
+            false => 0,
+        };
+        destinations_fit(plan.destination_bytes + kept, plan.depth as u64)?;
         let memory = plan.capability.memory;
         let sources = self.buffers.source.sources(&*self.device, memory)?;
         let config = ContextConfig {
@@ -72,7 +77,7 @@ impl ContextBench<'_> {
                 self.clock.clone(),
             ),
             (&sources, shuffled(sources.len(), test.seed)),
-            (plan.depth, plan.destination_bytes),
+            (plan.depth, plan.output_bytes, plan.destination_bytes),
             (
                 test.operation,
                 OutputChecker::new(name, &plan.operation, &self.buffers, cache, self.deadline),
@@ -114,7 +119,7 @@ impl ContextBench<'_> {
             return Err(Failure::new(FailureKind::Verification, message));
         }
         let evidence = Evidence::of_device(self.device.info())
-            .with_late(totals.late, totals.jobs)
+            .with_late(totals.late, totals.completions())
             .and(Evidence::measured(cpu));
         let work = Work {
             jobs: totals.jobs,
@@ -131,6 +136,9 @@ impl ContextBench<'_> {
         if let Some(latencies) = &pass.latencies {
             metrics.put_latencies(latencies);
         }
+        if test.output_size.is_some() {
+            metrics.put("grown", totals.grown as f64 / totals.jobs as f64);
+        }
         let stages = mean_stages(&totals, &lifecycle);
         metrics.put_stages(stages.clone());
         let done = Done {
@@ -144,7 +152,8 @@ impl ContextBench<'_> {
         sample.stages = stages
             .map(|(name, ns)| (format!("{name}_ns"), ns))
             .collect();
-        if let Some(profile) = &self.profile {
+        // The model is of one try.
+        if let Some(profile) = self.profile.as_ref().filter(|_| totals.grown == 0) {
             let (source_bytes, destination_bytes) = totals.mean_sizes();
             let work = overside_model::Work {
                 patterns: plan.operation.patterns.clone(),
@@ -170,7 +179,7 @@ impl ContextBench<'_> {
             incompressible: totals.incompressible,
             late: Late::Completions {
                 late: totals.late,
-                of: totals.jobs,
+                of: totals.completions(),
             },
             varied,
         }));

@@ -22,6 +22,7 @@ const ALIGN_BYTES: usize = 64;
 pub(crate) struct ContextQueue<'a> {
     pub context: Box<dyn Context>,
     clock: Clock,
+    device: &'a dyn Device,
     /// How the context is set up again before each job, whose time this is a part of; `None`: it
     /// stays as it is.
     pub reconfigure: Option<ContextConfig>,
@@ -34,6 +35,10 @@ pub(crate) struct ContextQueue<'a> {
     slots: Vec<Slot>,
     free: Vec<usize>,
     filled: VecDeque<Job>,
+    /// Jobs whose result did not fit, with larger destinations; to be submitted again.
+    grown: VecDeque<Job>,
+    /// No destination grows beyond this.
+    destination_bytes_max: u64,
     completions: Vec<Completion>,
     pub checker: OutputChecker<'a>,
     operation: Operation,
@@ -48,34 +53,35 @@ struct Slot {
     input: usize,
     in_flight: bool,
     destination: Option<Region>,
+    /// The destination that its jobs begin with, while a larger one is in use.
+    first: Option<Region>,
     /// How its last job ended.
     last: Option<Outcome>,
 }
 
 impl<'a> ContextQueue<'a> {
-    /// With `depth` destinations of the device's memory. `order` is that of the sources.
+    /// With `depth` destinations of the device's memory, of `output_bytes` at first and up to
+    /// `destination_bytes_max` where a result does not fit. `order` is that of the sources.
     pub(crate) fn new(
-        device: &dyn Device,
+        device: &'a dyn Device,
         (context, clock): (Box<dyn Context>, Clock),
         (sources, order): (&'a [Slice], Vec<u32>),
-        (depth, destination_bytes): (usize, u64),
+        (depth, output_bytes, destination_bytes_max): (usize, u64, u64),
         (operation, checker): (Operation, OutputChecker<'a>),
     ) -> Result<Self, Failure> {
         let slot = |_| {
-            let destination = device.alloc(destination_bytes as usize, ALIGN_BYTES);
             Ok(Slot {
                 input: 0,
                 in_flight: false,
-                destination: Some(
-                    destination
-                        .map_err(|error| Failure::new(FailureKind::Job, error.to_string()))?,
-                ),
+                destination: Some(alloc(device, output_bytes)?),
+                first: None,
                 last: None,
             })
         };
         Ok(Self {
             context,
             clock,
+            device,
             reconfigure: None,
             is_set_up: false,
             sources,
@@ -84,6 +90,8 @@ impl<'a> ContextQueue<'a> {
             slots: (0..depth).map(slot).collect::<Result<_, Failure>>()?,
             free: (0..depth).rev().collect(),
             filled: VecDeque::with_capacity(depth),
+            grown: VecDeque::new(),
+            destination_bytes_max,
             completions: Vec::with_capacity(depth),
             checker,
             operation,
@@ -109,7 +117,8 @@ impl<'a> ContextQueue<'a> {
         Ok(())
     }
 
-    fn take_one(&mut self, mut completion: Completion) -> Result<Done, Failure> {
+    /// What completed; `None` if it is run again.
+    fn take_one(&mut self, mut completion: Completion) -> Result<Option<Done>, Failure> {
         let tag = completion.tag;
         let slot = (self.slots.get_mut(tag as usize)).filter(|slot| slot.in_flight);
         let Some(slot) = slot else {
@@ -117,6 +126,12 @@ impl<'a> ContextQueue<'a> {
             return Err(Failure::new(FailureKind::Verification, message));
         };
         slot.in_flight = false;
+        if let Err(JobError::OutputTooSmall { capacity }) = completion.result
+            && (capacity as u64) < self.destination_bytes_max
+        {
+            self.grow(completion, capacity as u64)?;
+            return Ok(None);
+        }
         let outcome = completion
             .result
             .map_err(|error| job_failed(slot.input, &error))?;
@@ -131,11 +146,69 @@ impl<'a> ContextQueue<'a> {
         slot.destination = Some(destination);
         slot.last = Some(outcome);
         self.free.push(tag as usize);
-        Ok(Done {
+        Ok(Some(Done {
             slot: tag as usize,
             late: completion.stages.late,
-        })
+        }))
     }
+
+    /// Has a job run again whose result did not fit into `capacity` bytes, with twice as many.
+    fn grow(&mut self, completion: Completion, capacity: u64) -> Result<(), Failure> {
+        self.totals.add_try(completion.stages);
+        let slot = &mut self.slots[completion.tag as usize];
+        // A larger one that was too small goes first: there are never more than two.
+        match slot.first {
+            None => slot.first = completion.destination,
+            Some(_) => drop(completion.destination),
+        }
+        let bytes = (2 * capacity).clamp(1, self.destination_bytes_max);
+        self.grown.push_back(Job {
+            tag: completion.tag,
+            source: completion.source,
+            destination: alloc(self.device, bytes)?,
+            deadline: None,
+        });
+        Ok(())
+    }
+
+    /// Hands jobs over at one doorbell, the context set up again for them where the test wants that.
+    /// Returns how many were taken; the others stay.
+    fn hand_over(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, Failure> {
+        if let (Some(config), Some(first)) = (&self.reconfigure, jobs.front())
+            && !self.is_set_up
+        {
+            let set_up = self.context.reconfigure(ContextConfig {
+                max_destination_bytes: first.destination.len() as u64,
+                ..config.clone()
+            });
+            set_up.map_err(|error| {
+                // None of ours is: whatever it is, nobody asked for it.
+                let kind = match error {
+                    OpenError::InFlight(_) => FailureKind::Verification,
+                    _ => FailureKind::Job,
+                };
+                Failure::new(kind, error.to_string())
+            })?;
+            self.lifecycle.add(&self.context.lifecycle());
+            self.is_set_up = true;
+        }
+        for job in &*jobs {
+            // Set for all before any is taken: what is not taken is set again.
+            self.slots[job.tag as usize].in_flight = true;
+        }
+        let taken = self.context.submit(jobs);
+        let taken = taken.map_err(|error| not_submitted(&error))?;
+        for job in &*jobs {
+            self.slots[job.tag as usize].in_flight = false;
+        }
+        self.is_set_up &= taken == 0;
+        Ok(taken)
+    }
+}
+
+fn alloc(device: &dyn Device, bytes: u64) -> Result<Region, Failure> {
+    let region = device.alloc(bytes as usize, ALIGN_BYTES);
+    region.map_err(|error| Failure::new(FailureKind::Job, error.to_string()))
 }
 
 impl OperationQueue for ContextQueue<'_> {
@@ -147,7 +220,8 @@ impl OperationQueue for ContextQueue<'_> {
         for _ in 0..count {
             let Some(tag) = self.free.pop() else { break };
             let slot = &mut self.slots[tag];
-            let Some(mut destination) = slot.destination.take() else {
+            let last = slot.destination.take();
+            let Some(mut destination) = slot.first.take().or(last) else {
                 let message = format!("slot {tag} is free and has no destination");
                 return Err(Failure::new(FailureKind::Internal, message));
             };
@@ -167,35 +241,19 @@ impl OperationQueue for ContextQueue<'_> {
     }
 
     fn submit(&mut self) -> Result<usize, Failure> {
-        if let Some(config) = &self.reconfigure
-            && !self.is_set_up
-        {
-            let set_up = self.context.reconfigure(config.clone());
-            set_up.map_err(|error| {
-                // None of ours is: whatever it is, nobody asked for it.
-                let kind = match error {
-                    OpenError::InFlight(_) => FailureKind::Verification,
-                    _ => FailureKind::Job,
-                };
-                Failure::new(kind, error.to_string())
-            })?;
-            self.lifecycle.add(&self.context.lifecycle());
-            self.is_set_up = true;
-        }
-        for job in &self.filled {
-            // Set for all before any is taken: what is not taken is set again.
-            self.slots[job.tag as usize].in_flight = true;
-        }
-        let taken = self.context.submit(&mut self.filled);
-        let taken = taken.map_err(|error| not_submitted(&error))?;
-        for job in &self.filled {
-            self.slots[job.tag as usize].in_flight = false;
-        }
-        self.is_set_up &= taken == 0;
-        Ok(taken)
+        let mut filled = std::mem::take(&mut self.filled);
+        let taken = self.hand_over(&mut filled);
+        self.filled = filled;
+        taken
     }
 
     fn poll(&mut self) -> Result<usize, Failure> {
+        if !self.grown.is_empty() {
+            let mut grown = std::mem::take(&mut self.grown);
+            let taken = self.hand_over(&mut grown);
+            self.grown = grown;
+            taken?;
+        }
         let polled = self.context.poll(&mut self.completions, self.slots.len());
         polled.map_err(|lost| is_lost(&lost))
     }
@@ -203,7 +261,7 @@ impl OperationQueue for ContextQueue<'_> {
     fn take(&mut self, _: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
         let mut completions = std::mem::take(&mut self.completions);
         for completion in completions.drain(..) {
-            done.push(self.take_one(completion)?);
+            done.extend(self.take_one(completion)?);
         }
         self.completions = completions;
         Ok(())

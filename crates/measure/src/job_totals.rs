@@ -17,6 +17,8 @@ pub(crate) struct JobTotals {
     /// Of the other side; for other operations than compression the result's.
     pub compressed_bytes: u64,
     pub incompressible: u64,
+    /// Tries whose result did not fit, so that the job was run again with a larger buffer.
+    pub grown: u64,
     pub late: u64,
     pub overdue_ns: u64,
     /// What ran them all.
@@ -36,6 +38,7 @@ impl JobTotals {
             bytes: 0,
             compressed_bytes: 0,
             incompressible: 0,
+            grown: 0,
             late: 0,
             overdue_ns: 0,
             applied: None,
@@ -80,6 +83,21 @@ impl JobTotals {
         self.engine.add(stages.engine_ns);
         self.engine_bytes += stages.engine_ns.map_or(0, |_| bytes);
         Ok(())
+    }
+
+    /// Adds a try whose result did not fit: its time is the job's, which is to be added.
+    pub(crate) fn add_try(&mut self, stages: Stages) {
+        self.grown += 1;
+        self.late += u64::from(stages.late);
+        self.overdue_ns += stages.overdue_ns;
+        self.queueing.add_many(stages.queueing_ns, 0);
+        self.transfer.add_many(stages.transfer_ns, 0);
+        self.engine.add_many(stages.engine_ns, 0);
+    }
+
+    /// Completions: of jobs, and of tries before them.
+    pub(crate) fn completions(&self) -> u64 {
+        self.jobs + self.grown
     }
 
     /// Mean bytes of a source and of a result.

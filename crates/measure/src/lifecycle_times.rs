@@ -16,7 +16,8 @@ impl TimeSum {
         self.add_many(ns, 1);
     }
 
-    fn add_many(&mut self, ns: Option<u64>, count: u64) {
+    /// Adds a time that so many share; of none, one that belongs to another that is added.
+    pub(crate) fn add_many(&mut self, ns: Option<u64>, count: u64) {
         if let Some(ns) = ns {
             self.sum_ns += ns;
             self.count += count;

@@ -19,7 +19,10 @@ pub(crate) struct Plan {
     pub capability: Capability,
     /// Jobs in flight.
     pub depth: usize,
+    /// What every result fits into, and the device takes.
     pub destination_bytes: u64,
+    /// A job's output buffer at first; it grows up to `destination_bytes`.
+    pub output_bytes: u64,
     pub completion: CompletionMode,
     pub warnings: Vec<Warning>,
 }
@@ -103,6 +106,8 @@ pub(crate) fn plan(test: &Test, device: &dyn Device) -> Result<Plan, Failure> {
         capability: capability.clone(),
         depth,
         destination_bytes,
+        output_bytes: (test.output_size)
+            .map_or(destination_bytes, |bytes| bytes.min(destination_bytes)),
         completion,
         warnings,
     })

@@ -73,6 +73,11 @@ pub struct Test {
     /// The library of the CPU's target; for placements.
     #[serde(default = "auto")]
     pub cpu_variant: String,
+    /// Bytes of a job's output buffer at first. A job whose result does not fit is run again with
+    /// twice as many, up to what every result fits into. Absent: that much at once. Without effect
+    /// on placements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_size: Option<u64>,
     /// Whether all buffers are of one length.
     #[serde(default)]
     pub sizes: Sizes,
@@ -192,6 +197,9 @@ impl Test {
     /// [`OutOfRange`] for the first that does not.
     pub fn check(&self) -> Result<(), OutOfRange> {
         within("buffer_size", self.buffer_size, 1, BUFFER_SIZE_MAX)?;
+        if let Some(bytes) = self.output_size {
+            within("output_size", bytes, 1, BUFFER_SIZE_MAX)?;
+        }
         within("depth", self.depth, 1, DEPTH_MAX)?;
         within("batch", self.batch, 1, DEPTH_MAX)?;
         within("threads", self.threads, 1, THREADS_MAX)?;

@@ -25,7 +25,7 @@ class OffloadTask(MeasuredTask):
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; a batch is never larger than the depth, reconfiguration runs one job
-        at a time, whole files are for placements, a real device has no emulated timing, and an
+        at a time, whole files are for placements, growing output buffers for jobs alone, a real device has no emulated timing, and an
         emulated one no threads; how an agent's device is set up is for the agent to say. A test is
         named after the data it really has, not after `corpus`."""
         full = super().normal(parameters)
@@ -48,9 +48,9 @@ class OffloadTask(MeasuredTask):
     def test(self, parameters: Json) -> Json:
         """See `MeasuredTask`."""
         # What a placement does without stands at the worker's defaults.
-        own = ("depth", "batch", "completion", "placement", "cpu_variant")
+        own = ("depth", "batch", "completion", "placement", "cpu_variant", "output_size")
         return {
-            **{name: parameters[name] for name in own if parameters[name] is not None},
+            **{name: parameters[name] for name in own if parameters.get(name) is not None},
             "device": parameters["device"],
             "timing": parameters["timing"],
             "operation": self.operation(parameters),
@@ -123,6 +123,8 @@ def _placed(full: Json) -> Json:
         full["sizes"] = "fixed"
     # The executor rings its doorbells and waits for completions in its own way.
     full["batch"] = full["completion"] = None
+    if "output_size" in full:
+        full["output_size"] = None
     emulated = is_emulated(full["device"])
     full["timing"] = (full["timing"] or "virtual") if emulated else None
     if full["placement"] != "device":

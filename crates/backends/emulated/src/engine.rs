@@ -79,6 +79,7 @@ impl CardWork {
             Ok(Outcome::Done(output)) => output.written as u64,
             // The engine finds out by doing it.
             Ok(Outcome::Incompressible) => source_bytes,
+            Err(JobError::OutputTooSmall { capacity }) => *capacity as u64,
             Err(_) => 0,
         };
         let pace = self.pace.as_ref();

@@ -114,6 +114,7 @@ fn test(operation: &str, device: &str, data: &Data) -> Test {
         cores: None,
         placement: None,
         cpu_variant: "auto".into(),
+        output_size: None,
         sizes: Sizes::default(),
         input: Input::default(),
         setting: Setting::Static,

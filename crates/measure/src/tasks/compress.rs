@@ -2,6 +2,7 @@
 
 use super::jobs;
 use super::spec::{Metric, Parameter, TaskSpec, higher, lower};
+use crate::test::BUFFER_SIZE_MAX;
 
 /// The formats, as boxes and as titles name them.
 const FORMATS: [(&str, &str); 6] = [
@@ -20,12 +21,20 @@ fn format() -> Parameter {
     Parameter::titled("format", "the format of the compressed side", FORMATS).default("deflate")
 }
 
+fn output_size() -> Parameter {
+    let doc = "a job's output buffer at first, twice as large each time that a result does not fit; \
+               without one every result fits; not of placements";
+    Parameter::integer("output_size", doc, 1, BUFFER_SIZE_MAX).unit("bytes")
+}
+
 #[rustfmt::skip]
 fn metrics() -> Vec<Metric> {
     jobs::metrics(vec![
         higher("compressed_throughput", "MB/s", "bytes of the compressed side in the elapsed time; \
             MB is 10^6 bytes"),
         lower("ratio", "-", "compressed bytes / uncompressed bytes"),
+        lower("grown", "-", "output_size: mean number of times that a job was run again with a \
+            larger output buffer"),
     ])
 }
 
@@ -35,7 +44,11 @@ pub(super) fn compress() -> TaskSpec {
         "compress",
         "compress buffers; each output is restored and compared",
         "compress-{format}",
-        vec![format(), Parameter::integer("level", level, 0, 22)],
+        vec![
+            format(),
+            Parameter::integer("level", level, 0, 22),
+            output_size(),
+        ],
         metrics(),
         "Compress to {format}",
     )
@@ -47,7 +60,7 @@ pub(super) fn decompress() -> TaskSpec {
         "decompress",
         "restore compressed buffers; each output is compared with the original",
         "decompress-{format}",
-        vec![format()],
+        vec![format(), output_size()],
         metrics(),
         "Decompress {format}",
     )

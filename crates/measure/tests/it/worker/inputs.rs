@@ -53,6 +53,7 @@ impl DataSet {
             cores: None,
             placement: None,
             cpu_variant: "auto".into(),
+            output_size: None,
             sizes: Sizes::default(),
             input: Input::default(),
             setting: Setting::Static,

@@ -8,6 +8,7 @@ mod faults;
 mod inputs;
 mod network;
 mod network_nodes;
+mod output_size;
 mod placements;
 mod samples;
 mod tasks;
