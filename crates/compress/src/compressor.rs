@@ -33,6 +33,7 @@ pub struct Compressor<W: Write> {
     executor: Submitters,
     output: Output<W>,
     framing: Framing,
+    /// The length of the chunk that is being filled, or of the next one.
     chunk_bytes: usize,
     /// The chunk that is being filled, and how far it is.
     current: Option<Buffer>,
@@ -56,12 +57,13 @@ impl<W: Write> Compressor<W> {
         let chunk_bytes = options.geometry(container)?;
         let framing = Framing::new(container, options, chunk_bytes)?;
         let setup = options.setup(container.compress(), chunk_bytes, chunk_bytes)?;
+        let executor = Submitters::open(setup, options.submitters)?;
         Ok(Self {
             container,
-            executor: Submitters::open(setup, options.submitters)?,
+            chunk_bytes: executor.chunk_bytes(),
+            executor,
             output: Output::new(writer, None),
             framing,
-            chunk_bytes,
             current: None,
             filled: 0,
             chunks: VecDeque::new(),
@@ -103,6 +105,7 @@ impl<W: Write> Compressor<W> {
             let all = this.executor.register(bytes);
             let mut begin = 0;
             while begin < all.len() {
+                this.chunk_bytes = this.executor.chunk_bytes();
                 let end = all.len().min(begin + this.chunk_bytes);
                 let slice = all.slice(begin..end);
                 this.framing.took(&slice);
@@ -191,7 +194,7 @@ impl<W: Write> Compressor<W> {
         self.executor.in_flight()
     }
 
-    /// The length of a chunk in bytes, as the format and the device allow.
+    /// The length of the chunk that is being filled, in bytes, as the format and the device allow.
     pub fn chunk_bytes(&self) -> usize {
         self.chunk_bytes
     }
@@ -218,6 +221,7 @@ impl<W: Write> Compressor<W> {
                 Some(buffer) => {
                     self.current = Some(buffer);
                     self.filled = 0;
+                    self.chunk_bytes = self.executor.chunk_bytes();
                 }
                 None => self.pull_or_wait()?,
             }

@@ -16,6 +16,8 @@ use crate::{Container, Error};
 pub const MAX_CHUNK_BYTES: usize = 64 << 20;
 /// The shortest chunk that can be asked for, in bytes.
 pub const MIN_CHUNK_BYTES: usize = 1 << 10;
+/// The longest chunk that is chosen by [`Options::adaptive_chunks`], in bytes.
+pub const MAX_ADAPTIVE_CHUNK_BYTES: usize = 8 << 20;
 /// Jobs in flight on a device.
 const DEVICE_DEPTH: usize = 16;
 /// What all chunks in flight may take together, roughly, in bytes; but two chunks always may.
@@ -34,6 +36,10 @@ pub struct Options {
     /// Bytes of input that are compressed at once, by themselves; 1 MiB. Less where the format or
     /// the device takes less.
     pub chunk_bytes: usize,
+    /// Under [`Policy::Adaptive`] chunks begin with `chunk_bytes` and become longer or shorter, by powers
+    /// of two up to [`MAX_ADAPTIVE_CHUNK_BYTES`] or what the format and all devices take, where that
+    /// is faster. Not with several submitters.
+    pub adaptive_chunks: bool,
     /// Which target gets what; the CPU unless set.
     pub policy: Policy,
     /// The CPU; this machine's cores unless set.
@@ -69,6 +75,7 @@ impl Default for Options {
             container: None,
             level: None,
             chunk_bytes: 1 << 20,
+            adaptive_chunks: false,
             policy: Policy::Cpu,
             cpu: None,
             devices: Vec::new(),
@@ -86,8 +93,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The length of chunks to be compressed: the least of what was asked for and what the format
-    /// and the device take.
+    /// The length of chunks to be compressed, or the greatest: the least of what was asked for and
+    /// what the format and the device take.
     ///
     /// # Errors
     /// [`Error::Option`] if it is not from [`MIN_CHUNK_BYTES`] to [`MAX_CHUNK_BYTES`].
@@ -98,7 +105,11 @@ impl Options {
                 self.chunk_bytes
             )));
         }
-        let chunk = self.chunk_bytes.min(container.max_chunk_bytes());
+        let asked = match self.sizes_chunks() {
+            true => self.chunk_bytes.max(MAX_ADAPTIVE_CHUNK_BYTES),
+            false => self.chunk_bytes,
+        };
+        let chunk = asked.min(container.max_chunk_bytes());
         let devices = match self.policy.uses_device() {
             true => &self.devices[..],
             false => &[],
@@ -106,6 +117,11 @@ impl Options {
         let taken = (devices.iter())
             .filter_map(|device| chunk_bytes(&**device, container.compress(), chunk));
         Ok(taken.min().unwrap_or(chunk).max(1))
+    }
+
+    /// Whether chunks change their length.
+    fn sizes_chunks(&self) -> bool {
+        self.adaptive_chunks && self.policy == Policy::Adaptive && self.submitters.get() == 1
     }
 
     /// The executor's setup for chunks of that geometry.
@@ -136,6 +152,9 @@ impl Options {
                 })
                 .collect(),
             source_bytes,
+            first_chunk_bytes: (self.sizes_chunks()
+                && matches!(operation.operation, Operation::Compress(_)))
+            .then_some(self.chunk_bytes),
             destination_bytes,
             window: (self.window_bytes).map(|bytes| (bytes / source_bytes.max(1)).max(1)),
             cpu_depth: (2 * threads).min(fits),

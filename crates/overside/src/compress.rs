@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use overside_compress::{Container, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 
-use crate::files::{self, FileArguments, Mode, Request, Verb};
+use crate::files::{self, ChunkSize, FileArguments, Mode, Request, Verb};
 use crate::options::size_within;
 
 /// Compress files on the CPU, on a device, or on both
@@ -43,13 +43,19 @@ struct FormatArguments {
     #[command(flatten)]
     level: Level,
     /// Bytes compressed independently, 1KiB to 64MiB; less where the format or the device takes
-    /// less [default: 1MiB]
-    #[arg(long = "chunk", value_name = "SIZE",
-          value_parser = size_within(MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES))]
-    chunk_bytes: Option<usize>,
+    /// less; auto: the adaptive placement finds out how many are fastest [default: 1MiB]
+    #[arg(long, value_name = "SIZE", value_parser = chunk)]
+    chunk: Option<ChunkSize>,
     /// Leave name and time of FILE out of the header
     #[arg(short, long)]
     no_name: bool,
+}
+
+fn chunk(text: &str) -> Result<ChunkSize, String> {
+    match text {
+        "auto" => Ok(ChunkSize::Auto),
+        _ => size_within(MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES)(text).map(ChunkSize::Bytes),
+    }
 }
 
 pub fn run(arguments: Arguments) -> ExitCode {
@@ -71,7 +77,7 @@ impl From<Arguments> for Request {
             },
             container: format.format,
             level: format.level.0,
-            chunk_bytes: format.chunk_bytes,
+            chunk: format.chunk,
             name: !format.no_name,
             mode,
             arguments: files,

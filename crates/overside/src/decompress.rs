@@ -48,7 +48,7 @@ impl From<Arguments> for Request {
             verb: Verb::Decompress,
             container: format.format,
             level: None,
-            chunk_bytes: None,
+            chunk: None,
             name: true,
             mode: files.output.mode(),
             arguments: files,

@@ -28,7 +28,7 @@ use overside_log::LevelFilter;
 use crate::messages::shown;
 use crate::system;
 use crate::walk::{Unreadable, Walk};
-pub use arguments::{FileArguments, Mode, Request};
+pub use arguments::{ChunkSize, FileArguments, Mode, Request};
 use destination::Destination;
 use input::Input;
 use listing::Listing;
@@ -121,8 +121,10 @@ impl<'a> Files<'a> {
         if let Some(verify) = placement.verify() {
             options.verify = verify;
         }
-        if let Some(chunk_bytes) = request.chunk_bytes {
-            options.chunk_bytes = chunk_bytes;
+        match request.chunk {
+            Some(ChunkSize::Bytes(bytes)) => options.chunk_bytes = bytes,
+            Some(ChunkSize::Auto) => options.adaptive_chunks = true,
+            None => {}
         }
         if let Some(name) = placement.device() {
             let devices = overside_backends::open_accelerators(name, placement.threads());

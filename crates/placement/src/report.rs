@@ -243,6 +243,9 @@ pub struct DecisionRecord {
     pub target: Target,
     /// The part of the bytes of both sides that the devices behind it get, 0 to 1.
     pub fraction: f64,
+    /// It is about the length of chunks, which is so many bytes from now on; the fraction is as before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunk_bytes: Option<usize>,
     /// To find something out, not because it is best.
     pub probe: bool,
     /// Why, as numbers.

@@ -31,6 +31,11 @@ pub struct Setup {
     /// The longest source of a chunk in bytes, and the size of the buffers that are given out. A
     /// chunk that is longer than a device takes runs on the CPU.
     pub source_bytes: usize,
+    /// Where the controller decides ([`Policy::Adaptive`], [`Policy::Device`] with several): chunks
+    /// begin with about so many bytes, and it changes that as it goes, by powers of two up to
+    /// `source_bytes`. [`Executor::chunk_bytes`](crate::Executor::chunk_bytes) says how long the
+    /// next one is to be. `None`: chunks are as long as their owner makes them.
+    pub first_chunk_bytes: Option<usize>,
     /// The longest destination of a chunk in bytes.
     pub destination_bytes: usize,
     /// Jobs in flight on the CPU. Two for each of its threads keep them busy.
@@ -106,6 +111,7 @@ impl Setup {
             operation,
             policy,
             source_bytes: 1 << 20,
+            first_chunk_bytes: None,
             destination_bytes: 1 << 20,
             cpu_depth: 2,
             window: None,

@@ -42,6 +42,7 @@ struct Threads {
     /// The first device that takes only its own memory.
     registrar: Option<Arc<dyn Device>>,
     window: usize,
+    chunk_bytes: usize,
     /// The callers' labels of what is in flight, in order.
     labels: VecDeque<u64>,
     pushed: u64,
@@ -80,6 +81,14 @@ impl Submitters {
         match &mut self.0 {
             Kind::Caller(executor) => executor.buffer(),
             Kind::Threads(threads) => threads.buffer(),
+        }
+    }
+
+    /// As [`Executor::chunk_bytes`]; with threads of their own the length with which chunks begin.
+    pub fn chunk_bytes(&self) -> usize {
+        match &self.0 {
+            Kind::Caller(executor) => executor.chunk_bytes(),
+            Kind::Threads(threads) => threads.chunk_bytes,
         }
     }
 
@@ -178,6 +187,8 @@ impl Threads {
         };
         let own = Setup {
             window: Some(window),
+            // No thread sees what all of them make of a length.
+            first_chunk_bytes: None,
             ..setup.clone()
         };
         let executors: Result<Vec<Executor>, Error> =
@@ -197,6 +208,8 @@ impl Threads {
             sources,
             registrar,
             window: window * count,
+            chunk_bytes: (setup.first_chunk_bytes)
+                .map_or(setup.source_bytes, |first| first.min(setup.source_bytes)),
             labels: VecDeque::new(),
             pushed: 0,
             done: BTreeMap::new(),

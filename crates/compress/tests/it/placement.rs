@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use common::{compressed, decompressed, noise, options, text};
 use overside_backends::Options as DeviceOptions;
-use overside_compress::{Container, Error, Options, Policy, Summary, compress, decompress};
+use overside_compress::{
+    Container, Error, MAX_ADAPTIVE_CHUNK_BYTES, Options, Policy, Summary, compress, decompress,
+};
 use overside_device::{Device, Timing};
 use overside_placement::EventKind;
 
@@ -59,6 +61,38 @@ fn both_targets_make_one_gzip_file() {
             Policy::Split(_) => assert!(cpu > device && device > 0, "{cpu} {device}"),
             _ => {}
         }
+    }
+}
+
+#[test]
+fn chunks_that_change_their_length_are_one_file() {
+    let content = [text(24_000_000), noise(100_000), text(300_001)].concat();
+    for (container, device) in [
+        (Container::Gzip, "emulated:bf2"),
+        (Container::Zlib, "emulated:bf2"),
+        (Container::Lz4, "emulated:bf3"),
+    ] {
+        let adaptive = Options {
+            chunk_bytes: 16 << 10,
+            adaptive_chunks: true,
+            ..on(Policy::Adaptive, device, options(container))
+        };
+        let (bytes, made) = compressed(&content, &adaptive);
+        let (back, _) = decompressed(&bytes).unwrap();
+        assert!(back == content, "{container}");
+        let report = made.report.as_ref().unwrap();
+        let lengths = (report.decisions.iter()).filter_map(|decided| decided.chunk_bytes);
+        for bytes in lengths {
+            assert!(bytes.is_power_of_two() && bytes <= MAX_ADAPTIVE_CHUNK_BYTES);
+        }
+        // They stay as they are where the placement does not decide.
+        let fixed = Options {
+            policy: Policy::Cpu,
+            ..adaptive
+        };
+        let (_, made) = compressed(&content, &fixed);
+        let (cpu, _) = chunks(&made);
+        assert_eq!(cpu, content.len().div_ceil(16 << 10) as u64);
     }
 }
 

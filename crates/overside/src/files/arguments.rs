@@ -106,12 +106,20 @@ pub enum StatsFormat {
     Text,
 }
 
+/// How long chunks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkSize {
+    /// As the adaptive placement finds fastest.
+    Auto,
+    Bytes(usize),
+}
+
 /// What to do with which files.
 pub struct Request {
     pub verb: Verb,
     pub container: Option<Container>,
     pub level: Option<u32>,
-    pub chunk_bytes: Option<usize>,
+    pub chunk: Option<ChunkSize>,
     /// Name and time of the original go into the header.
     pub name: bool,
     pub mode: Mode,
@@ -221,8 +229,11 @@ mod tests {
         let arguments = &request.arguments;
         assert_eq!(arguments.files, ["a", "b", "-c"]);
         assert_eq!((request.level, arguments.placement.threads()), (Some(9), 2));
-        assert_eq!(request.chunk_bytes, Some(64 << 10));
+        assert_eq!(request.chunk, Some(ChunkSize::Bytes(64 << 10)));
         assert!(arguments.output.keep && !arguments.output.stdout);
+        let request = parse("compress --chunk auto a").unwrap();
+        assert_eq!(request.chunk, Some(ChunkSize::Auto));
+        assert!(parse("compress --chunk 12 a").is_err());
         assert_eq!(parse("decompress").unwrap().arguments.files, ["-"]);
         assert!(parse("decompress -o - a").unwrap().arguments.output.stdout);
         let path = parse("compress -o -x a").unwrap().arguments.output.path;

@@ -45,7 +45,7 @@ impl PlacementRules {
             return Ok(());
         };
         options.policy = rule.policy();
-        if let (None, Some(chunk_bytes)) = (request.chunk_bytes, rule.chunk_bytes) {
+        if let (None, Some(chunk_bytes)) = (request.chunk, rule.chunk_bytes) {
             options.chunk_bytes = usize::try_from(chunk_bytes).unwrap_or(options.chunk_bytes);
         }
         if let (true, Some(name)) = (options.policy.uses_device(), &rule.device) {

@@ -176,6 +176,16 @@ fn explain(file: &FileReport) -> String {
     let mut shown: BTreeMap<Target, (f64, bool)> = BTreeMap::new();
     let mut left_out = 0;
     for (at, decided) in decisions.iter().enumerate() {
+        if let Some(bytes) = decided.chunk_bytes {
+            line!(
+                text,
+                "{:9.4} s  chunks of {bytes} bytes{}: {}",
+                Duration::from_nanos(decided.at_ns).as_secs_f64(),
+                if decided.probe { " tried" } else { "" },
+                decided.reason
+            );
+            continue;
+        }
         let same = shown.get(&decided.target).is_some_and(|(fraction, probe)| {
             *probe == decided.probe && (fraction - decided.fraction).abs() < 0.05
         });

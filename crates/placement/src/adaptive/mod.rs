@@ -13,6 +13,7 @@
 //!    other.
 //! 3. At the end the controller is told what both finished ([`throughput`]) and in what time.
 
+pub(crate) mod chunk_size;
 pub mod controller;
 pub(crate) mod lookahead;
 pub(crate) mod throughput;
@@ -205,6 +206,15 @@ impl AdaptiveScheduler {
         (self.balances.first()).is_none_or(|balance| balance.uses_rest || balance.targets.start > 0)
     }
 
+    /// The part of the bytes that is for other targets than the first.
+    pub(crate) fn fraction(&self) -> f64 {
+        let epoch = self
+            .balances
+            .first()
+            .and_then(|balance| balance.epoch.as_ref());
+        epoch.map_or(0.0, |epoch| epoch.decision.fraction)
+    }
+
     /// Opening a device took so long.
     pub(crate) fn opened(&mut self, target: Target, took: Duration) {
         for balance in &mut self.balances {
@@ -391,6 +401,7 @@ impl Balance {
             at_ns: since.as_nanos() as u64,
             target: first,
             fraction: decision.fraction,
+            chunk_bytes: None,
             probe: decision.probe,
             reason: decision.reason.between(&first.to_string(), &rest),
         })

@@ -128,6 +128,7 @@ impl Executor {
             let states = self.lanes.states(self.setup.clock.now());
             adaptive.end_epochs(&states);
         }
+        self.size_chunks();
         self.pump(kick);
         match &self.failure {
             Some(error) => Err(error.clone()),

@@ -16,11 +16,12 @@ pub(crate) use drive::is_readable;
 use overside_device::threads::thread_cpu_ns;
 use overside_device::{Completion, Device, ExternalBytes, JobError, Slice};
 
+use crate::adaptive::chunk_size::{ChunkSizer, Finished};
 use crate::in_flight::InFlight;
 use crate::lane::Lane;
 use crate::lanes::Lanes;
 use crate::memory::Pool;
-use crate::report::{EventKind, Log};
+use crate::report::{DecisionRecord, EventKind, Log};
 use crate::scheduler::Scheduler;
 use crate::submitters::registered;
 use crate::verify::Verifier;
@@ -74,6 +75,8 @@ use crate::{Buffer, Chunk, ChunkResult, DeviceSetup, Error, Report, Setup, Targe
 pub struct Executor {
     setup: Setup,
     scheduler: Scheduler,
+    /// Where the length of chunks is not their owner's to choose.
+    sizer: Option<ChunkSizer>,
     lanes: Lanes,
     verifier: Verifier,
     in_flight: InFlight,
@@ -101,9 +104,14 @@ impl Executor {
         let opened = clock.now();
         setup.check()?;
         let mut log = Log::default();
+        let scheduler = Scheduler::new(setup.policy, setup.devices.len(), clock);
+        let sizer = (setup.first_chunk_bytes)
+            .filter(|_| scheduler.is_adaptive())
+            .map(|first| ChunkSizer::new(first, setup.source_bytes, setup.window()));
         Ok(Self {
             lanes: Lanes::open(&setup, &mut log)?,
-            scheduler: Scheduler::new(setup.policy, setup.devices.len(), clock),
+            scheduler,
+            sizer,
             verifier: Verifier::new(&setup)?,
             in_flight: InFlight::new(setup.window(), 1 + setup.devices.len()),
             log,
@@ -131,6 +139,15 @@ impl Executor {
                 None
             }
         }
+    }
+
+    /// How long the next chunk is to be, in bytes: what the controller finds fastest, where it may
+    /// choose; else at most what `Setup` says.
+    pub fn chunk_bytes(&self) -> usize {
+        let first = (self.setup.first_chunk_bytes).map(|first| first.min(self.setup.source_bytes));
+        (self.sizer.as_ref().map(ChunkSizer::bytes))
+            .or(first)
+            .unwrap_or(self.setup.source_bytes)
     }
 
     /// The caller's memory as a source, without a copy: registered with the first device that needs
@@ -312,6 +329,31 @@ impl Executor {
         self.lanes.close();
         self.verifier.close();
         self.report()
+    }
+
+    /// Tells the sizer what was finished, and notes what it decides.
+    fn size_chunks(&mut self) {
+        let Some(sizer) = &mut self.sizer else {
+            return;
+        };
+        let mut finished = Finished::default();
+        for lane in self.lanes.iter() {
+            finished.bytes += lane.tally.source_bytes;
+            finished.chunks += lane.tally.chunks;
+        }
+        let since = self.setup.clock.since(self.opened);
+        let Some(resized) = sizer.observe(since, finished) else {
+            return;
+        };
+        let fraction = (self.scheduler.adaptive()).map_or(0.0, |adaptive| adaptive.fraction());
+        self.log.decision(DecisionRecord {
+            at_ns: since.as_nanos() as u64,
+            target: Target::Cpu,
+            fraction,
+            chunk_bytes: Some(resized.bytes),
+            probe: resized.probe,
+            reason: resized.reason,
+        });
     }
 
     /// Notes what went wrong.

@@ -1,6 +1,7 @@
 //! What placement promises, through its public interface: one program, so that it is linked once.
 
 mod adaptive;
+mod chunk_size;
 mod common;
 mod controller;
 mod emulated;

@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 pub mod rigged;
+pub mod timed;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
