@@ -24,7 +24,7 @@ const ALIGN: usize = 64;
 pub(crate) struct Buffers {
     memory: Slice,
     ranges: Vec<Range<usize>>,
-    /// How many buffers each input has, one after the other.
+    /// How many buffers each input has, one after the other; or each length.
     inputs: Vec<usize>,
 }
 
@@ -47,10 +47,7 @@ impl Buffers {
     pub(crate) fn read(data: &Data, buffer_size: u64, mixed: Option<u64>) -> Result<Self, NoData> {
         let stream = Stream::open(&data.files)?;
         if stream.len < buffer_size {
-            return Err(NoData::TooShort(format!(
-                "data set {} has {} bytes, less than one buffer of {buffer_size}",
-                data.name, stream.len
-            )));
+            return Err(too_short(data, stream.len, buffer_size));
         }
         let places = places(stream.len, buffer_size, data.sample_bytes);
         let lengths = match mixed {
@@ -71,6 +68,35 @@ impl Buffers {
             reader.read(places[number], buffer)
         });
         Ok(buffers?)
+    }
+
+    /// Takes them from the files once for each of these lengths, the shorter ones first.
+    pub(crate) fn read_lengths(data: &Data, all: &[usize]) -> Result<Self, NoData> {
+        let stream = Stream::open(&data.files)?;
+        let longest = all.last().map_or(1, |&length| length as u64);
+        if stream.len < longest {
+            return Err(too_short(data, stream.len, longest));
+        }
+        let (mut starts, mut lengths, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
+        for &length in all {
+            let places = places(stream.len, length as u64, data.sample_bytes);
+            inputs.push(places.len());
+            lengths.extend(places.iter().map(|_| length));
+            starts.extend(places);
+        }
+        let mut reader = Reader {
+            stream: &stream,
+            open: None,
+        };
+        let buffers = Self::filled(&lengths, |number, buffer| {
+            reader.read(starts[number], buffer)
+        });
+        Ok(Self { inputs, ..buffers? })
+    }
+
+    /// The length of its files together.
+    pub(crate) fn stream_bytes(data: &Data) -> Result<u64, Failure> {
+        Ok(Stream::open(&data.files)?.len)
     }
 
     /// The beginning of each file, of up to `sample_bytes`, cut into buffers of `buffer_size` and a
@@ -144,7 +170,8 @@ impl Buffers {
         self.ranges.len()
     }
 
-    /// How many each input has; one input if they are spread over all files.
+    /// How many each input has; one input if they are spread over all files. Of several lengths, how
+    /// many have each.
     pub(crate) fn inputs(&self) -> &[usize] {
         &self.inputs
     }
@@ -270,6 +297,13 @@ impl Buffers {
             ..compressed?
         })
     }
+}
+
+fn too_short(data: &Data, len: u64, buffer_size: u64) -> NoData {
+    NoData::TooShort(format!(
+        "data set {} has {len} bytes, less than one buffer of {buffer_size}",
+        data.name
+    ))
 }
 
 /// A length from a sixteenth of `longest` to all of it, each octave as likely as another.

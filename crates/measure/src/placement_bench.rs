@@ -19,7 +19,7 @@ use crate::memory_budget::destinations_fit;
 use crate::plan::{self, Plan, operations_max};
 use crate::sample::{Check, PlacementRecord, Sample, TargetRecord, Warning};
 use crate::shuffle::shuffled;
-use crate::test::{CompletionMode, DEPTH_MAX, Input, Setting, Test};
+use crate::test::{CompletionMode, DEPTH_MAX, Input, Setting, Sizes, Test};
 use crate::verify::{OutputChecker, ReferenceCache, TestBuffers};
 use figures::{Figures, TargetTimes};
 use queue::{Checkers, PlacementQueue};
@@ -104,14 +104,14 @@ impl PlacementBench<'_> {
         let check = summary(&checkers)?;
         let executor = self.open(self.policy)?;
         // A file's buffers stay in its order.
-        let order = match self.test.input {
-            Input::Buffers => shuffled(sources.len(), self.test.seed),
-            Input::Files => (0..sources.len() as u32).collect(),
+        let orders = match self.test.input {
+            Input::Buffers => self.shuffled_lengths(),
+            Input::Files => vec![(0..sources.len() as u32).collect()],
         };
         let operation = self.test.operation;
         let mut queue = PlacementQueue::new(
             executor,
-            (sources, order),
+            (sources, orders),
             checkers,
             self.depths(),
             operation,
@@ -126,6 +126,8 @@ impl PlacementBench<'_> {
         let begun = clock.read(cpu_time(&before));
         let timed = self.pass(&mut queue, self.test.sample())?;
         let after = queue.executor.report();
+        let chunk_bytes =
+            (self.test.sizes == Sizes::Adaptive).then(|| queue.executor.chunk_bytes() as u64);
         let cpu = clock.read(cpu_time(&after)).since(&begun);
         queue.check_kept()?;
         let varied = queue.varied();
@@ -151,6 +153,7 @@ impl PlacementBench<'_> {
             cpu,
             varied,
             job_cost,
+            chunk_bytes,
         };
         self.sample(&figures, check, timed.streams, &after)
     }
@@ -204,6 +207,9 @@ impl PlacementBench<'_> {
         let mut setup = Setup::new(operation, policy);
         setup.source_bytes = self.buffers.source.longest() as usize;
         setup.destination_bytes = self.destination_bytes() as usize;
+        if self.test.sizes == Sizes::Adaptive {
+            setup.first_chunk_bytes = Some(self.test.buffer_size as usize);
+        }
         setup.cpu_depth = cpu_depth(self.test);
         setup.clock = self.clock.clone();
         setup.job_timeout = self.deadline.saturating_duration_since(Instant::now());
@@ -266,8 +272,28 @@ impl PlacementBench<'_> {
             latencies: false,
             timeouts: Timeouts::until(self.deadline),
             clock: self.clock.clone(),
-            operations_max: operations_max(&self.clock, self.buffers.source.longest()),
+            operations_max: operations_max(
+                &self.clock,
+                match self.test.sizes {
+                    Sizes::Adaptive => self.test.buffer_size,
+                    _ => self.buffers.source.longest(),
+                },
+            ),
         }
+    }
+
+    /// The numbers of the buffers, of each length for itself if there are several, in the test's order.
+    fn shuffled_lengths(&self) -> Vec<Vec<u32>> {
+        let source = &self.buffers.source;
+        let mut first = 0;
+        (source.inputs().iter())
+            .map(|&count| {
+                let order = shuffled(count, self.test.seed);
+                let order = order.into_iter().map(|number| number + first).collect();
+                first += count as u32;
+                order
+            })
+            .collect()
     }
 
     /// Runs every distinct source once on each target alone and looks at every byte. Not timed.
@@ -287,10 +313,10 @@ impl PlacementBench<'_> {
             let place = usize::from(target != Target::Cpu);
             let mut own: Checkers<'b> = vec![None, None];
             own[place] = Some(checker);
-            let order = (0..sources.len() as u32).collect();
+            let orders = vec![(0..sources.len() as u32).collect()];
             let mut queue = PlacementQueue::new(
                 self.open_alone(target, side)?,
-                (sources.to_vec(), order),
+                (sources.to_vec(), orders),
                 own,
                 vec![0, 0],
                 self.test.operation,
@@ -382,7 +408,8 @@ impl PlacementBench<'_> {
                 setups,
             })
         };
-        let decided = (report.decisions.iter().rev()).find(|decided| !decided.probe);
+        let decided = (report.decisions.iter().rev())
+            .find(|decided| !decided.probe && decided.chunk_bytes.is_none());
         PlacementRecord {
             policy: self.policy.to_string(),
             initiator: self.initiator(),
@@ -397,6 +424,7 @@ impl PlacementBench<'_> {
                 .take(EVENTS_MAX)
                 .map(ToString::to_string)
                 .collect(),
+            chunk_bytes: figures.chunk_bytes,
             decision: decided.map(|decided| decided.reason.clone()),
             decisions: report.decisions.len() as u64 + report.decisions_left_out,
         }

@@ -129,6 +129,9 @@ pub struct PlacementRecord {
     /// What went wrong, when, and what was done about it; the first 16, warm-up included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
+    /// How long chunks were in the end, with adaptive sizes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk_bytes: Option<u64>,
     /// Why the controller decided what it decided last, as numbers; `adaptive` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,

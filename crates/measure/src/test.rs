@@ -131,6 +131,9 @@ pub enum Sizes {
     Fixed,
     /// From a sixteenth of `buffer_size` to all of it, each octave as likely as another.
     Mixed,
+    /// As the adaptive placement finds fastest, beginning with `buffer_size`: powers of two. For streams
+    /// of buffers in the static setting whose results are not what has such lengths.
+    Adaptive,
 }
 
 /// What a stream of a placement is made of.
@@ -221,6 +224,17 @@ impl Test {
         }
         if self.input == Input::Files && self.sizes == Sizes::Mixed {
             return Err(OutOfRange::new("sizes", "mixed", "fixed with whole files"));
+        }
+        let is_sized = self.placement == Some(Policy::Adaptive)
+            && (self.setting, self.input) == (Setting::Static, Input::Buffers)
+            && !matches!(self.operation, Operation::Decompress(_));
+        if self.sizes == Sizes::Adaptive && !is_sized {
+            return Err(OutOfRange::new(
+                "sizes",
+                "adaptive",
+                "fixed, or mixed: adaptive ones are of an adaptive placement of buffers in the static \
+                 setting, and not of decompression",
+            ));
         }
         within("the number of files", self.data.files.len(), 1, FILES_MAX)?;
         within("sample_bytes", self.data.sample_bytes, 1, SAMPLE_BYTES_MAX)?;

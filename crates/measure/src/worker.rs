@@ -11,7 +11,7 @@ use overside_base::panic_text;
 use overside_device::{Clock, Device, Timing};
 use overside_model::Profile;
 use overside_ops::Format;
-use overside_placement::{Policy, Target};
+use overside_placement::{Policy, Target, chunk_bytes, chunk_lengths};
 
 use crate::begin::Begin;
 use crate::context_bench::ContextBench;
@@ -29,6 +29,8 @@ use overside_probe::{Failure, FailureKind};
 /// Data sets kept ready, and the most bytes that they may take together.
 const BUFFERS_KEPT_MAX: usize = 8;
 const BUFFER_BYTES_MAX: u64 = 1 << 30;
+/// The longest chunk that adaptive sizes may lead to, in bytes.
+const CHUNK_BYTES_MAX: usize = 8 << 20;
 /// Devices kept open.
 const DEVICES_MAX: usize = 16;
 
@@ -61,6 +63,8 @@ struct BuffersKey {
     data: Data,
     input: Input,
     mixed: Option<u64>,
+    /// Where there are several.
+    lengths: Vec<usize>,
     buffer_size: u64,
     compressed: Option<Format>,
 }
@@ -190,7 +194,7 @@ impl Worker {
         }
         let device = self.device(test, &clock)?;
         let plan = plan(test, &*device)?;
-        let buffers = self.buffers(test)?;
+        let buffers = self.buffers(test, &[])?;
         let profile = self.profile(&test.device)?;
         let bench = ContextBench {
             test,
@@ -211,8 +215,15 @@ impl Worker {
         policy: Policy,
         (deadline, clock): (Instant, Clock),
     ) -> Result<Sample, Failure> {
+        let lengths = match test.sizes {
+            Sizes::Adaptive => self.lengths(test, &clock)?,
+            Sizes::Fixed | Sizes::Mixed => Vec::new(),
+        };
         let mut side = |target: Target| {
-            let alone = target_test(test, target);
+            let mut alone = target_test(test, target);
+            if let Some(longest) = lengths.last() {
+                alone.buffer_size = *longest as u64;
+            }
             let device = self.device(&alone, &clock)?;
             let plan = plan(&alone, &*device)?;
             Ok::<_, Failure>(Side { device, plan })
@@ -232,7 +243,7 @@ impl Worker {
             policy,
             cpu,
             devices: devices?,
-            buffers: self.buffers(test)?,
+            buffers: self.buffers(test, &lengths)?,
             profile: match test.devices().count() {
                 1 => self.profile(&test.device)?,
                 _ => None,
@@ -241,6 +252,19 @@ impl Worker {
             deadline,
         };
         bench.measure(&self.references)
+    }
+
+    /// The lengths that chunks may have, of which the data have four each, or the first has one.
+    fn lengths(&mut self, test: &Test, clock: &Clock) -> Result<Vec<usize>, Failure> {
+        let first = test.buffer_size as usize;
+        let several = Buffers::stream_bytes(&test.data)?.min(test.data.sample_bytes) / 4;
+        let mut most = CHUNK_BYTES_MAX.min(several as usize).max(first);
+        let devices = (0..test.devices().count()).map(Target::Device);
+        for target in std::iter::once(Target::Cpu).chain(devices) {
+            let device = self.device(&target_test(test, target), clock)?;
+            most = chunk_bytes(&*device, test.operation, most).unwrap_or(most);
+        }
+        Ok(chunk_lengths(first, most).collect())
     }
 
     fn device(&mut self, test: &Test, clock: &Clock) -> Result<Arc<dyn Device>, Failure> {
@@ -282,18 +306,21 @@ impl Worker {
         Ok(self.profiles.get(name).cloned())
     }
 
-    fn buffers(&mut self, test: &Test) -> Result<TestBuffers, Failure> {
+    /// Of these lengths, if there are several.
+    fn buffers(&mut self, test: &Test, lengths: &[usize]) -> Result<TestBuffers, Failure> {
         let compressed = compressed_input(test.operation);
         let key = BuffersKey {
             data: test.data.clone(),
             input: test.input,
             mixed: (test.sizes == Sizes::Mixed).then_some(test.seed),
+            lengths: lengths.to_vec(),
             buffer_size: test.buffer_size,
             compressed: None,
         };
         let original = self.kept(key.clone(), || {
             let (data, size) = (&test.data, test.buffer_size);
             let read = match test.input {
+                Input::Buffers if !lengths.is_empty() => Buffers::read_lengths(data, lengths),
                 Input::Buffers => Buffers::read(data, size, key.mixed),
                 Input::Files => Buffers::read_files(data, size),
             };

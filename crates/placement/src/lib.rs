@@ -40,6 +40,7 @@ mod split;
 mod submitters;
 mod verify;
 
+pub use adaptive::chunk_size::chunk_lengths;
 pub use adaptive::controller;
 pub use adaptive::lookahead::Lookahead;
 pub use adaptive::throughput::ThroughputEstimator;

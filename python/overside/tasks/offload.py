@@ -35,6 +35,8 @@ class OffloadTask(MeasuredTask):
         if full["placement"] is not None:
             return _placed(full)
         full["cpu_variant"], full["input"] = None, "buffers"
+        if full["sizes"] == "adaptive":
+            full["sizes"] = "fixed"
         if full["setting"] == "reconfiguration":
             full["depth"] = 1
         if full["depth"] != ALL:
@@ -71,6 +73,8 @@ class OffloadTask(MeasuredTask):
         reason = _not_shared(parameters)
         if reason is not None:
             return reason
+        if parameters["sizes"] == "adaptive" and self.name == "decompress":
+            return "what is compressed has its lengths already; sizes=adaptive is for other tasks"
         for target in _targets(parameters):
             reason = cannot(self.operation(target), target, machine)
             if reason is not None:
@@ -119,7 +123,8 @@ def cannot(operation: str, target: Json, machine: Machine) -> str | None:
 def _placed(full: Json) -> Json:
     """The parameters of a placement, without those of a target that has no part in it."""
     full["placement"] = _core.placement(full["placement"])
-    if full["input"] == "files":
+    decides = (full["placement"], full["setting"]) == ("adaptive", "static")
+    if full["input"] == "files" or (full["sizes"] == "adaptive" and not decides):
         full["sizes"] = "fixed"
     # The executor rings its doorbells and waits for completions in its own way.
     full["batch"] = full["completion"] = None

@@ -32,6 +32,8 @@ pub(super) struct Figures {
     pub varied: u64,
     /// The submitter's CPU time for a job, where it is a part of the time: on a virtual clock.
     pub job_cost: Option<Duration>,
+    /// How long chunks were in the end, where that may change.
+    pub chunk_bytes: Option<u64>,
 }
 
 /// Times of setting contexts up, by target, and of making buffers.

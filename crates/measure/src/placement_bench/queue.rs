@@ -22,8 +22,10 @@ pub(super) struct PlacementQueue<'a> {
     pub executor: Executor,
     clock: Clock,
     sources: Vec<Slice>,
-    /// In which order the sources are taken, again and again.
-    order: Vec<u32>,
+    /// In which order the sources of each length are taken, again and again.
+    orders: Vec<Order>,
+    /// Which sources the chunks are that did not come back, in order.
+    numbers: VecDeque<usize>,
     checkers: Checkers<'a>,
     operation: Operation,
     totals: Vec<JobTotals>,
@@ -35,16 +37,22 @@ pub(super) struct PlacementQueue<'a> {
     pulled: u64,
     piece: Option<ChunkResult>,
     /// By target: its last pieces, to be compared in full when the clock has stopped.
-    kept: Vec<VecDeque<ChunkResult>>,
+    kept: Vec<VecDeque<(usize, ChunkResult)>>,
     /// By target: how many are kept; as many as it has jobs in flight, so that keeping them does not
     /// ask for more buffers than the work does.
     keeps: Vec<usize>,
 }
 
+/// The numbers of sources, and how many were taken.
+struct Order {
+    numbers: Vec<u32>,
+    taken: usize,
+}
+
 impl<'a> PlacementQueue<'a> {
     pub(super) fn new(
         executor: Executor,
-        (sources, order): (Vec<Slice>, Vec<u32>),
+        (sources, orders): (Vec<Slice>, Vec<Vec<u32>>),
         checkers: Checkers<'a>,
         keeps: Vec<usize>,
         operation: Operation,
@@ -54,7 +62,10 @@ impl<'a> PlacementQueue<'a> {
             executor,
             clock,
             sources,
-            order,
+            orders: (orders.into_iter())
+                .map(|numbers| Order { numbers, taken: 0 })
+                .collect(),
+            numbers: VecDeque::new(),
             totals: none(operation, checkers.len()),
             kept: checkers.iter().map(|_| VecDeque::new()).collect(),
             checkers,
@@ -69,7 +80,7 @@ impl<'a> PlacementQueue<'a> {
 
     /// Buffers of one round of the stream.
     pub(super) fn sources(&self) -> usize {
-        self.order.len()
+        self.orders.first().map_or(1, |order| order.numbers.len())
     }
 
     /// Counts from zero: what was done so far was not under the clock.
@@ -91,27 +102,33 @@ impl<'a> PlacementQueue<'a> {
         self.pushed
     }
 
-    /// Which source a chunk was.
-    fn number(&self, label: u64) -> usize {
-        self.order[(label % self.order.len() as u64) as usize] as usize
+    /// The source of the next chunk, of the length that the executor wants.
+    fn next(&mut self) -> usize {
+        let wanted = self.executor.chunk_bytes();
+        let sources = &self.sources;
+        let has_length = |order: &Order| sources[order.numbers[0] as usize].len() == wanted;
+        let place = self.orders.iter().position(has_length).unwrap_or(0);
+        let order = &mut self.orders[place];
+        let number = order.numbers[order.taken % order.numbers.len()];
+        order.taken += 1;
+        number as usize
     }
 
     /// Keeps one of a target's last pieces, and the oldest no longer if they are too many.
-    fn keep(&mut self, piece: ChunkResult) {
+    fn keep(&mut self, number: usize, piece: ChunkResult) {
         let target = piece.target.index();
-        self.kept[target].push_back(piece);
+        self.kept[target].push_back((number, piece));
         if self.kept[target].len() > self.keeps[target]
-            && let Some(mut oldest) = self.kept[target].pop_front()
+            && let Some((number, mut oldest)) = self.kept[target].pop_front()
             && let Some(checker) = &self.checkers[target]
         {
-            checker.poison(self.number(oldest.label), &mut oldest.destination);
+            checker.poison(number, &mut oldest.destination);
         }
     }
 
     /// Compares the last outputs of each target in every byte, and gives their buffers back.
     pub(super) fn check_kept(&mut self) -> Result<(), Failure> {
-        for mut piece in self.take_kept() {
-            let number = self.number(piece.label);
+        for (number, mut piece) in self.take_kept() {
             let outcome = outcome(&piece, number)?;
             if let Some(checker) = &mut self.checkers[piece.target.index()] {
                 checker.check_whole(number, &outcome, &piece.destination)?;
@@ -133,7 +150,9 @@ impl<'a> PlacementQueue<'a> {
             return Err(wrong(format!("chunk {came} came where {due} was due")));
         }
         self.pulled += 1;
-        let (number, target) = (self.number(piece.label), piece.target.index());
+        let number = (self.numbers.pop_front())
+            .ok_or_else(|| wrong("a chunk came that nobody pushed".into()))?;
+        let target = piece.target.index();
         let outcome = outcome(&piece, number)?;
         let Some(applied) = &piece.applied else {
             return Err(wrong("a piece does not say what ran it".into()));
@@ -152,7 +171,7 @@ impl<'a> PlacementQueue<'a> {
             late: piece.stages.late,
         });
         if draining {
-            self.keep(piece);
+            self.keep(number, piece);
         } else {
             // The buffer is used again: what is in it must not pass for the next output.
             checker.poison(number, &mut piece.destination);
@@ -160,7 +179,7 @@ impl<'a> PlacementQueue<'a> {
         Ok(())
     }
 
-    fn take_kept(&mut self) -> Vec<ChunkResult> {
+    fn take_kept(&mut self) -> Vec<(usize, ChunkResult)> {
         self.kept.iter_mut().flat_map(std::mem::take).collect()
     }
 
@@ -198,10 +217,12 @@ impl OperationQueue for PlacementQueue<'_> {
             if !self.executor.has_capacity() {
                 break;
             }
-            let source = self.sources[self.number(self.pushed)].clone();
+            let number = self.next();
+            let source = self.sources[number].clone();
             let pushed = self.executor.push(Chunk::new(self.pushed, source));
             pushed
                 .map_err(|_| Failure::new(FailureKind::Internal, "there was room, and then not"))?;
+            self.numbers.push_back(number);
             self.pushed += 1;
             self.unsubmitted += 1;
             // Pieces come in order: no slot tells one from another.

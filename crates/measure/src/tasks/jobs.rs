@@ -89,8 +89,9 @@ fn common() -> Vec<Parameter> {
             without one the device has all, a job at a time")).names(Reference::Placement),
         Parameter::text("cpu_variant", "with a placement: the library of the CPU target")
             .names(Reference::Variant),
-        Parameter::choice("sizes", "lengths of buffers: all buffer_size, or mixed as of many tenants, \
-            from a sixteenth of it to all of it, each octave as likely", &["fixed", "mixed"])
+        Parameter::choice("sizes", "lengths of buffers: all buffer_size; mixed as of many tenants, from \
+            a sixteenth of it to all of it, each octave as likely; or, from buffer_size on, as \
+            placement=adaptive finds fastest", &["fixed", "mixed", "adaptive"])
             .default("fixed"),
         Parameter::choice("input", "a stream of a placement: all buffers, or each file of the data \
             set, cut into buffers and joined when all are done", &["buffers", "files"])

@@ -74,11 +74,23 @@ fn rounded(bytes: usize) -> usize {
     1 << bytes.max(1).ilog2()
 }
 
+/// The shortest and the longest chunk, if the first has about `first` bytes and none more than `most`.
+fn bounds(first: usize, most: usize) -> (usize, usize) {
+    let most = rounded(most);
+    (LEAST_BYTES.min(rounded(first)).min(most), most)
+}
+
+/// The lengths, in bytes, that chunks may have whose first has about `first` bytes, and none more
+/// than `most`: what [`Setup::first_chunk_bytes`](crate::Setup::first_chunk_bytes) leads to.
+pub fn chunk_lengths(first: usize, most: usize) -> impl Iterator<Item = usize> {
+    let (least, most) = bounds(first, most);
+    (least.ilog2()..=most.ilog2()).map(|power| 1 << power)
+}
+
 impl ChunkSizer {
     /// Begins with about `first` bytes, goes to `most`; `window` chunks are under way at the most.
     pub(crate) fn new(first: usize, most: usize, window: usize) -> Self {
-        let most = rounded(most);
-        let least = LEAST_BYTES.min(rounded(first)).min(most);
+        let (least, most) = bounds(first, most);
         Self {
             least,
             most,

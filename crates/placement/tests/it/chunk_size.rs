@@ -36,7 +36,7 @@ impl World {
         let clock = Clock::simulated();
         let timed = |name: &str, (job_us, rate): Speed, most: usize| {
             let speed = (Duration::from_micros(job_us), rate * 1e6);
-            Timed::new(name, &clock, speed, most as u64)
+            Timed::device(name, &clock, speed, most as u64)
         };
         let mut executor = Executor::open(Setup {
             cpu: Some(timed("cpu", self.cpu, self.most)),

@@ -312,6 +312,60 @@ fn mixed_lengths_are_as_many_in_each_octave() {
 }
 
 #[test]
+fn adaptive_sizes_are_verified_at_every_length() {
+    let data = DataSet::new(&text(1 << 20));
+    let mut test = Test {
+        device: "emulated:bf2".into(),
+        placement: Some(Policy::Adaptive),
+        sizes: Sizes::Adaptive,
+        buffer_size: 4096,
+        depth: 1,
+        batch: 1,
+        warmup_s: 3.0,
+        sample_s: 0.3,
+        ..data.test("compress-deflate")
+    };
+    test.data.sample_bytes = 1 << 20;
+    let sample = measured(&mut Worker::new(), &test);
+    let placed = sample.placement.as_ref().unwrap();
+    let bytes = placed.chunk_bytes.unwrap();
+    assert!(
+        bytes.is_power_of_two() && (4096..=1 << 18).contains(&bytes),
+        "{bytes}"
+    );
+    // 256 of 4 KiB, half as many of 8 KiB, and so on to 4 of 256 KiB.
+    let check = sample.check.as_ref().unwrap();
+    assert_eq!(check.buffers, 508);
+
+    let fixed = Test {
+        sizes: Sizes::Fixed,
+        ..test.clone()
+    };
+    let fixed = measured(&mut Worker::new(), &fixed);
+    assert_eq!(fixed.placement.as_ref().unwrap().chunk_bytes, None);
+    // A job at a time waits for the card's latency, however short it is.
+    assert!(bytes > 4096);
+    assert!(sample.metrics["throughput"] > fixed.metrics["throughput"]);
+
+    for other in [
+        Test {
+            placement: Some(Policy::Device),
+            ..test.clone()
+        },
+        Test {
+            setting: Setting::Reconfiguration,
+            ..test.clone()
+        },
+        Test {
+            operation: "decompress-deflate".parse().unwrap(),
+            ..test.clone()
+        },
+    ] {
+        assert!(other.check().is_err());
+    }
+}
+
+#[test]
 fn virtual_time_needs_little_real_time() {
     let data = DataSet::new(&text(1 << 19));
     let test = Test {

@@ -25,7 +25,7 @@ struct Shared {
 impl Timed {
     /// One that copies chunks of up to `most` bytes at `rate` bytes a second, and needs `job`
     /// beside.
-    pub fn new(
+    pub fn device(
         name: &str,
         clock: &Clock,
         (job, rate): (Duration, f64),
