@@ -184,7 +184,9 @@ def cores_here() -> int:
 
 
 def _measured(view: RunView, cores: int) -> Iterator[Json]:
-    found = [group for group in groups.groups(view) if group.operation is not None]
+    # What jobs take that are run again is another question, too: the model is of one try.
+    once = [g for g in groups.groups(view) if g.parameters.get("output_size") is None]
+    found = [group for group in once if group.operation is not None]
     # Contexts that are set up again are another question than what the CPU does best.
     static = [g for g in found if g.parameters.get("setting") in (None, "static")]
     anew = [g for g in found if g not in static]

@@ -25,9 +25,10 @@ class OffloadTask(MeasuredTask):
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; a batch is never larger than the depth, reconfiguration runs one job
-        at a time, whole files are for placements, growing output buffers for jobs alone, a real device has no emulated timing, and an
-        emulated one no threads; how an agent's device is set up is for the agent to say. A test is
-        named after the data it really has, not after `corpus`."""
+        at a time, whole files are for placements and growing output buffers for jobs alone, a
+        real device has no emulated timing, and an emulated one no threads; how an agent's device
+        is set up is for the agent to say. A test is named after the data it really has, not after
+        `corpus`."""
         full = super().normal(parameters)
         full["data"] = real_data(full["data"])
         if isinstance(full.get("patterns"), str):

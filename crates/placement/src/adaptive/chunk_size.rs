@@ -14,7 +14,7 @@ const LEAST_BYTES: usize = 16 << 10;
 /// A span lasts so long at the least.
 const SPAN: Duration = Duration::from_millis(100);
 /// Another length is taken if the throughput with it is so many times that of the best so far.
-const GAIN: f64 = 1.05;
+const GAIN: f64 = 1.03;
 /// Spans from one search to the next: at first, then twice as many each time that it finds nothing.
 const REST_SPANS: u32 = 8;
 const REST_SPANS_MAX: u32 = 256;
@@ -263,7 +263,7 @@ mod tests {
             }
             let (least, most) = (sizer.least.ilog2(), sizer.most.ilog2());
             let fastest = (least..=most).map(|power| rate(1 << power)).fold(0.0, f64::max);
-            // Each step that it leaves out gains less than 5 %, and there are few of those.
+            // Each step that it leaves out gains less than 3 %, and there are few of those.
             prop_assert!(rate(sizer.best) * 1.2 > fastest, "{} {fastest}", sizer.best);
             let elsewhere = chosen[200..].iter().filter(|bytes| **bytes != sizer.best).count();
             prop_assert!(elsewhere < 20, "{elsewhere}");
