@@ -221,6 +221,45 @@ def test_different_provenance_is_compared_only_if_asked_for(runs: Path) -> None:
     overside("compare", "real", "emulated", "--across", cwd=runs, code=0)
 
 
+def test_a_comparison_is_a_page_and_markdown(runs: Path) -> None:
+    def slower(sample: Any) -> None:
+        if sample["test"].startswith("decompress/"):
+            sample["metrics"]["throughput"] *= 0.5
+
+    altered(runs, "earlier", lambda sample: None)
+    altered(runs, "slowed", slower)
+    done = overside("compare", "earlier", "slowed", "--format", "html", cwd=runs, code=102)
+    path = runs / done.stdout.strip()
+    assert path.name == "comparison.html"
+    page = path.read_text("utf-8")
+    assert "B is 2 slower of 8 figures." in page
+    assert page.count('class="text is-slower"') == 2
+    assert page.index("is-slower") < page.index("is-same")
+    assert 'http-equiv="Content-Security-Policy"' in page
+    assert page.count('class="plot"') == 1
+    done = overside("compare", "earlier", "slowed", "--format=md", "--out=-", cwd=runs, code=102)
+    head = done.stdout.splitlines()[:3]
+    assert head[2] == "B is 2 slower of 8 figures."
+    rows = [line for line in done.stdout.splitlines() if "| slower |" in line]
+    assert len(rows) == 2
+    assert all("\\-50.0%" in row and row.endswith("| measured |") for row in rows)
+    done = overside("compare", "earlier", "slowed", "--out=x.html", cwd=runs, code=2)
+    assert "add --format html or md" in done.stderr
+
+
+def test_what_an_emulated_device_took_part_in_is_drawn_apart(runs: Path) -> None:
+    def emulated(sample: Any) -> None:
+        if sample["test"].startswith("decompress/"):
+            sample["provenance"] = "emulated"
+
+    altered(runs, "half-emulated", emulated)
+    altered(runs, "all-real", lambda sample: None)
+    words = ("compare", "half-emulated", "all-real", "--across", "--format=html", "--out=-")
+    page = overside(*words, cwd=runs, code=0).stdout
+    assert page.count('class="plot"') == 2
+    assert page.index('"changes is-measured"') < page.index('"changes is-emulated"')
+
+
 def test_unverified_and_failed_tests_get_no_verdict(runs: Path) -> None:
     def failing(sample: Any) -> None:
         if sample["round"] == 0 and sample["test"].startswith("decompress/"):

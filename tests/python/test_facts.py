@@ -147,7 +147,7 @@ def test_ask_prints_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert "overside simulate dma" in out
     assert "how much less than" in out
-    commands = asked(capsys, "ask", "idio.net.sm2")[0]["figures"][0]["commands"]
+    commands = asked(capsys, "ask", "idio.net.sm2")["answers"][0]["figures"][0]["commands"]
     words = shlex.split(commands[0]["command"])
     assert words[:2] == ["overside", "simulate"]
     assert main([*words[1:], "--json"]) == 0
@@ -162,6 +162,23 @@ def test_ask_prints_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, "did you mean" in err) == (4, True)
     code, out, _ = run(capsys, "ask", "idio.net.ipc")
     assert "nothing is asked about it" in out
+
+
+def test_ask_says_why_nothing_is_modelled_and_how_an_ordering_is_compared(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, out, _ = run(capsys, "ask", "dpbento.acc.dec.bf3fast")
+    assert "not modelled: the time that a BlueField-3's engine takes" in out
+    code, out, _ = run(capsys, "ask", "ord.D5b", "ord.D2")
+    assert code == 0
+    assert "not modelled: long writes over RDMA" in out
+    assert "each less than the next:" in out or "each more than the next:" in out
+    (ordering,) = asked(capsys, "ask", "ord.D2")["answers"]
+    commands = [one["command"] for one in ordering["relations"][0]["commands"]]
+    assert len(commands) >= 2
+    for command in commands:
+        assert main([*shlex.split(command)[1:], "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["rows"]
 
 
 def test_a_file_never_seen_before_is_scored_by_the_questions_in_it(

@@ -65,7 +65,7 @@ const SHORT_COPY_BYTES: f64 = 64.0;
 pub const SHORT_BYTES: f64 = 8.0 * 1024.0;
 
 /// From here on moving the bytes is nearly all of a transfer, in bytes.
-const LONG_BYTES: f64 = 1_048_576.0;
+pub(crate) const LONG_BYTES: f64 = 1_048_576.0;
 
 /// A parameter of `card`, whose evidence stands under its name; of the only one if that is empty.
 pub(crate) fn of(card: &str, name: &str) -> String {

@@ -5,7 +5,7 @@ use std::path::Path;
 use overside_model::Library;
 use overside_model::check::check;
 use overside_model::facts::{Fact, Facts, Query};
-use overside_model::questions::Questions;
+use overside_model::questions::{OrderingQuestion, Question, Questions};
 use pyo3::prelude::*;
 use serde_json::json;
 
@@ -35,7 +35,9 @@ pub(crate) fn facts(
                 "facts": found.facts,
                 "orderings": found.orderings,
                 "notes": facts.meta.notes,
-                "ids": facts.facts.iter().map(|fact| &fact.id).collect::<Vec<_>>(),
+                "ids": (facts.facts.iter().map(|fact| &fact.id))
+                    .chain(facts.orderings.iter().map(|ordering| &ordering.id))
+                    .collect::<Vec<_>>(),
             }))
         })
     })
@@ -48,14 +50,28 @@ pub(crate) fn facts_check(py: Python<'_>, file: Option<&str>) -> PyResult<String
     guarded(|| py.detach(|| with(file, |facts| text(&check(facts, Library::published())))))
 }
 
-/// What to type to see what the model answers about a fact: `figures`, each with `name`,
-/// `published`, `unit`, and `commands`. Raises `ValueError`.
+/// What to type to see what the model answers about a fact or an ordering: `figures`, each with
+/// `name`, `published`, `unit`, `commands` and why it is not modelled; or `statement`, `relations`
+/// and why. Raises `ValueError`.
 #[pyfunction]
 #[pyo3(signature = (name, file = None))]
 pub(crate) fn facts_ask(py: Python<'_>, name: &str, file: Option<&str>) -> PyResult<String> {
     guarded(|| {
         py.detach(|| {
             with(file, |facts| {
+                if let Some(ordering) = facts.orderings.iter().find(|one| one.id == name) {
+                    let asked = Questions::published().ordering(ordering);
+                    let relations = asked.map(OrderingQuestion::commands).unwrap_or_default();
+                    let relations = relations.into_iter();
+                    return text(&json!({
+                        "name": name,
+                        "statement": ordering.statement,
+                        "not_modelled": asked.and_then(OrderingQuestion::not_modelled),
+                        "relations": relations
+                            .map(|(says, commands)| json!({ "says": says, "commands": commands }))
+                            .collect::<Vec<_>>(),
+                    }));
+                }
                 let figures = facts.get(name).map(Fact::figures).unwrap_or_default();
                 let figures = figures.iter().map(|figure| {
                     let asked = Questions::published().of(figure);
@@ -63,10 +79,11 @@ pub(crate) fn facts_ask(py: Python<'_>, name: &str, file: Option<&str>) -> PyRes
                         "name": figure.name(),
                         "published": figure.value.to_string(),
                         "unit": figure.unit,
-                        "commands": asked.map_or_else(Vec::new, |question| question.commands()),
+                        "not_modelled": asked.as_ref().and_then(Question::not_modelled),
+                        "commands": asked.as_ref().map_or_else(Vec::new, Question::commands),
                     })
                 });
-                text(&json!({ "figures": figures.collect::<Vec<_>>() }))
+                text(&json!({ "name": name, "figures": figures.collect::<Vec<_>>() }))
             })
         })
     })

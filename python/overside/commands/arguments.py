@@ -313,6 +313,9 @@ def _compare(parser: Parser) -> None:
     _flag(parser, "--strict", "exit with 103 if a verdict is ambiguous")
     text = "compare figures of different provenance, or modes of the card, too"
     _flag(parser, "--across", text)
+    text = "write the whole comparison as a page or as Markdown into B"
+    parser.add_argument("--format", choices=("html", "md"), help=text)
+    _word(parser, "--out", "FILE", "write it there instead; - for stdout", type=Path)
     _json(parser)
 
 

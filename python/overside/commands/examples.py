@@ -47,6 +47,7 @@ EXAMPLES: Mapping[str, Sequence[tuple[str, str]]] = {
     "compare": [
         ("overside compare before after", "two runs by name"),
         ("overside compare @1 --threshold 10%", "the run before the newest with the newest"),
+        ("overside compare @1 --format html", "all of it as a page"),
     ],
     "audit": [
         ("overside audit", ""),

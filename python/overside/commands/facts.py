@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from overside import _core
 from overside.commands import output, table
@@ -99,17 +99,40 @@ def _ask_model(args: argparse.Namespace, ids: Sequence[str]) -> int:
             raise _unknown(name, known)
         answers.append(json.loads(_core.facts_ask(name, args.facts)))
     if args.json:
-        print(json.dumps(answers, ensure_ascii=False))
-        return Exit.OK
-    for figure in (figure for answer in answers for figure in answer["figures"]):
-        published = _figure({**figure, "path": (), "value": figure["published"]})
-        print(f"{clean(figure['name'])}: {published}")
-        if not figure["commands"]:
-            print("  nothing is asked about it")
-        for one in figure["commands"]:
-            what = f"{clean(one['what'])}: " if one["what"] else ""
-            print(f"  {what}{clean(one['figure'])}\n    {clean(one['command'], 400)}")
+        output.document("facts-ask/1", answers=answers)
+    else:
+        print("\n".join(line for answer in answers for line in _asked(answer)))
     return Exit.OK
+
+
+def _asked(answer: Json) -> Iterator[str]:
+    """What to type, in lines."""
+    for figure in answer.get("figures", ()):
+        published = _figure({**figure, "path": (), "value": figure["published"]})
+        yield f"{clean(figure['name'])}: {published}"
+        yield from _commands(figure["commands"])
+        if not figure["commands"]:
+            yield _not_asked(figure)
+    if "relations" in answer:
+        yield f"{clean(answer['name'])}: {clean(answer['statement'])}"
+        for relation in answer["relations"]:
+            yield f"  {relation['says']}:"
+            yield from _commands(relation["commands"])
+        if not answer["relations"]:
+            yield _not_asked(answer)
+
+
+def _commands(commands: Sequence[Json]) -> Iterator[str]:
+    for one in commands:
+        what = f"{clean(one['what'])}: " if one["what"] else ""
+        yield f"  {what}{clean(one['figure'])}"
+        if one["command"]:
+            yield f"    {clean(one['command'], 400)}"
+
+
+def _not_asked(one: Json) -> str:
+    why = one["not_modelled"]
+    return f"  not modelled: {clean(why, 400)}" if why else "  nothing is asked about it"
 
 
 def _unknown(name: str, known: list[str]) -> UserError:

@@ -11,8 +11,9 @@ from overside import _core, screen
 from overside.bench import box, plan, statistics
 from overside.bench.box import Box
 from overside.bench.plan import Test
-from overside.commands import output, table
+from overside.commands import table
 from overside.errors import Exit
+from overside.report import formatting
 
 
 def main(args: argparse.Namespace) -> int:
@@ -100,7 +101,7 @@ def _print(chosen: Box, tests: Sequence[Test], seconds: float) -> None:
 
 
 def _value(test: Test, key: str) -> str:
-    return output.parameter(test.task, key, test.parameters.get(key))
+    return formatting.parameter(test.task, key, test.parameters.get(key))
 
 
 def _remark(test: Test) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
-from overside import _core
+from overside import _core, tasks
+from overside.bench import plan
 from overside.tasks.common import choices, declarations, presentation
 
 # The longest text from outside (a plug-in's message, a path) that is shown in one place.
@@ -219,3 +220,12 @@ def card(profile: str) -> str:
     head, _, rest = clean(profile, 80).partition("-")
     rest = {"soc": "its own cores", "doca22": "DOCA 2.2"}.get(rest, rest)
     return known[head] + (f" ({rest})" if rest else "") if head in known else clean(profile, 80)
+
+
+def parameter(task: str, key: str, value: object) -> str:
+    """A parameter's value as people write it: sizes in the unit that fits them."""
+    known = tasks.find(task)
+    about = known.parameters.get(key) if known is not None else None
+    if about is not None and about.unit == "bytes" and isinstance(value, int):
+        return size(value)
+    return plan.text(value)

@@ -76,24 +76,27 @@ SWEEP_ABOUT = {
 
 def page(view: RunView) -> str:
     """The page."""
-    from markupsafe import Markup  # noqa: PLC0415 (start-up of other verbs)
-
-    environment, style, script = _templates()
     panels, specs, left_out = _charts(view)
     shared = [_sweep(one, index, specs) for index, one in enumerate(_sweeps(view))]
-    bundle = _bundle() if specs else ""
     context = _context(view)
     if not panels:
         context["sections"] = [one for one in context["sections"] if one[0] != "operations"]
+    context |= {"charts": panels, "charts_left_out": left_out, "sweeps": shared}
+    return render("page.html.j2", specs, context)
+
+
+def render(template: str, specs: Json, context: Json) -> str:
+    """A page of that template, with the charts `specs` by the elements that they are drawn in."""
+    from markupsafe import Markup  # noqa: PLC0415 (start-up of other verbs)
+
+    environment, style, script = _templates()
+    bundle = _bundle() if specs else ""
     # Not text from outside: this package's own files, the bundle, and JSON that `_data` made safe.
     own = {"style": style, "script": script, "bundle": bundle, "specs": _data(specs)}
-    return environment.get_template("page.html.j2").render(
+    return environment.get_template(template).render(
         **context,
         **{name: Markup(text) for name, text in own.items()},  # noqa: S704
         policy=_policy(style, [bundle, script] if specs else [script]),
-        charts=panels,
-        charts_left_out=left_out,
-        sweeps=shared,
     )
 
 

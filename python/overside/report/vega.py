@@ -356,6 +356,97 @@ def bars(points: Sequence[Point], unit: str) -> Spec:
     }
 
 
+#: How the verdicts of a comparison look.
+_VERDICTS = {
+    "slower": ("var(--bad)", "triangle-down"),
+    "faster": ("var(--measured)", "triangle-up"),
+    "ambiguous": ("var(--modelled)", "diamond"),
+    "same": ("var(--muted)", "circle"),
+}
+#: Where the axis of ratios may have ticks.
+_RATIOS = (
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.5,
+    0.8,
+    0.9,
+    0.95,
+    1,
+    1.05,
+    1.1,
+    1.25,
+    2,
+    5,
+    10,
+    20,
+    50,
+    100,
+)
+_RATIO_LABEL = (
+    "datum.value >= 2 ? datum.value + ' times'"
+    " : datum.value == 1 ? 'no change'"
+    " : (datum.value > 1 ? '+' : '−') + format(abs(datum.value - 1) * 100, '.0f') + ' %'"
+)
+
+
+def changes(points: Sequence[Point]) -> Spec:
+    """Ratios with their intervals, one line each below its name; intervals are cut where the axis
+    ends. A point has `label`, `value`, `low`, `high`, `verdict` and, as texts, `change` and
+    `interval`."""
+    values = [point["value"] for point in points]
+    least = min(0.95, *values, max(0.5, min(point["low"] for point in points)))
+    most = max(1.05, *values, min(2, max(point["high"] for point in points)))
+    low = max((one for one in _RATIOS if one <= least), default=least)
+    high = min((one for one in _RATIOS if one >= most), default=most)
+    axis = {
+        "title": "B over A (log scale)",
+        "values": [one for one in _RATIOS if low <= one <= high],
+        "labelExpr": _RATIO_LABEL,
+        "labelOverlap": "greedy",
+        "labelSeparation": 8,
+    }
+    scale = {"type": "log", "domain": [low, high], "nice": False}
+    x = {"type": "quantitative", "scale": scale, "axis": axis}
+    told = [one for one in _VERDICTS if any(point["verdict"] == one for point in points)]
+    colours, shapes = zip(*(_VERDICTS[one] for one in told), strict=True)
+    colour = _channel("verdict", "nominal", **_scale(told, colours))
+    shape = _channel("verdict", "nominal", **_scale(told, shapes))
+    tooltip = _tooltip(label="What", change="Change", interval="Interval", verdict="Verdict")
+    name = {"align": "left", "baseline": "middle", "dy": -13, "fontSize": 10.5, "limit": 620}
+    interval = {"strokeWidth": 1.5, "clip": True}
+    dot = {"filled": True, "size": 60, "opacity": 1}
+    unchanged = {"color": "var(--line)", "strokeWidth": 1.5}
+    return {
+        "height": 34 * len(points),
+        "data": {"values": list(points)},
+        "encoding": {"y": _channel("label", "nominal", sort=None, axis=None)},
+        "layer": [
+            _layer(
+                "rule",
+                unchanged,
+                [{"at": 1}],
+                x={**x, "field": "at"},
+                y={"value": 0},
+                y2={"value": "height"},
+            ),
+            _layer("rule", interval, x={**x, "field": "low"}, x2={"field": "high"}, color=colour),
+            _layer(
+                "point", dot, x={**x, "field": "value"}, color=colour, shape=shape, tooltip=tooltip
+            ),
+            _layer(
+                "text",
+                name,
+                x={"value": 4},
+                text={"field": "label"},
+                color={"value": "var(--muted)"},
+            ),
+        ],
+    }
+
+
 def grid(points: Sequence[Point], unit: str, rows: str) -> Spec:
     """A heat map: figures by buffer size and by `row`, whose axis is called `rows`. The figure
     stands in each cell; the darker, the greater."""

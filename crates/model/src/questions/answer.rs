@@ -21,7 +21,7 @@ pub struct Command {
     pub what: String,
     /// Which of the figures.
     pub figure: String,
-    /// The command line.
+    /// The command line; empty where the figure is a number to compare with.
     pub command: String,
 }
 
@@ -74,6 +74,11 @@ impl Question {
         })
     }
 
+    /// Why the model has no answer, where that is known.
+    pub fn not_modelled(&self) -> Option<&str> {
+        self.not_modelled.as_deref()
+    }
+
     /// What to type to see the answer: a command, or several of which it is made.
     pub fn commands(&self) -> Vec<Command> {
         let mut commands = Vec::new();
@@ -81,7 +86,7 @@ impl Question {
         commands
     }
 
-    fn list(&self, commands: &mut Vec<Command>, role: &str) {
+    pub(super) fn list(&self, commands: &mut Vec<Command>, role: &str) {
         let Ok((over, cases)) = self.cases() else {
             return;
         };

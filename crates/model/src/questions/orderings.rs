@@ -3,7 +3,7 @@
 use overside_config::Error;
 use serde::{Deserialize, Serialize};
 
-use super::{Cases, Question};
+use super::{Cases, Command, Question};
 use crate::{Interval, Library};
 
 /// What is asked about an ordering.
@@ -137,6 +137,17 @@ impl Relation {
         Ok(asked)
     }
 
+    /// How its answers have to stand.
+    fn says(&self) -> String {
+        if !self.rising.is_empty() {
+            "each less than the next".into()
+        } else if !self.falling.is_empty() {
+            "each more than the next".into()
+        } else {
+            format!("all within {} times each other", self.within)
+        }
+    }
+
     fn holds(&self, typical: &[f64]) -> bool {
         let pairs =
             |of: &dyn Fn(f64, f64) -> bool| typical.windows(2).all(|two| of(two[0], two[1]));
@@ -190,6 +201,35 @@ impl OrderingQuestion {
             }
         }
         Ok(())
+    }
+
+    /// Why the model has no answer, where that is known.
+    pub fn not_modelled(&self) -> Option<&str> {
+        self.not_modelled.as_deref()
+    }
+
+    /// How answers have to stand, and what to type to see each of them.
+    pub fn commands(&self) -> Vec<(String, Vec<Command>)> {
+        let each = |relation: &Relation| {
+            let asked = relation.asked(&self.ask).unwrap_or_default();
+            let says = relation.says();
+            asked.into_iter().map(move |questions| {
+                let mut commands = Vec::new();
+                for question in &questions {
+                    match question.value {
+                        // A number needs no command.
+                        Some(value) => commands.push(Command {
+                            what: String::new(),
+                            figure: value.to_string(),
+                            command: String::new(),
+                        }),
+                        None => question.list(&mut commands, ""),
+                    }
+                }
+                (says.clone(), commands)
+            })
+        };
+        self.all.iter().flat_map(each).collect()
     }
 
     /// Whether the answers from what `library` knows stand as they were published.

@@ -4,7 +4,7 @@ use overside_config::Error;
 
 use super::{Point, Row};
 use crate::Completion;
-use crate::dma::{self, Access, INLINE_BYTES, Primitive, SHORT_BYTES, Transfer};
+use crate::dma::{self, Access, INLINE_BYTES, LONG_BYTES, Primitive, SHORT_BYTES, Transfer};
 use crate::fallback::FallbackEvidence;
 use crate::{EvidenceLevel, Initiator, Library};
 
@@ -111,6 +111,11 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     } else {
         row.notes
             .push("no rate of RDMA between a host and its own card was published".into());
+        if transfer.access == Access::Write && transfer.bytes >= LONG_BYTES {
+            let words = "long writes: RDMA is taken to be as fast as DMA. Published in words only: \
+                         slower on a BlueField-2 (8 MB), faster on a BlueField-3 (2 MB)";
+            row.notes.push(words.into());
+        }
     }
     row.host_cores = Some(match transfer.initiator {
         Initiator::Soc => point.given("host cores", 0.0),
