@@ -65,7 +65,7 @@ def cpu_seconds(run: Callable[[], object]) -> float:
 
 def ours(table: str) -> dict[tuple[int, str], float]:
     """Rates by ways and side, of one run of the native benchmark."""
-    command = [*BENCH, table, "overside", "bits"]
+    command = [*BENCH, table, "overside", "bits", "--turns=5"]
     lines = subprocess.run(
         command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT
     ).stdout.splitlines()
@@ -101,7 +101,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = arguments.folder or Path(made)

@@ -1,7 +1,7 @@
 //! Partitioning beside a filter for each output, Arrow's `take` and copying: GB of the input for each
 //! second of CPU time of the one thread, so that other programs disturb it less.
 //!
-//!     cargo bench -p overside-flow --bench partition [-- WORDS]
+//!     cargo bench -p overside-flow --bench partition [-- WORDS] [--turns=N]
 //!     cargo bench -p overside-flow --bench partition -- --write FOLDER
 //!
 //! WORDS choose lines that have them all. Sides take turns, forwards and backwards; a figure is the median.
@@ -34,6 +34,14 @@ fn main() {
         }
         return;
     }
+    let turns = arguments
+        .iter()
+        .find_map(|one| one.strip_prefix("--turns="));
+    let turns = match turns {
+        _ if !is_bench => 1,
+        Some(turns) => turns.parse().expect("--turns=N"),
+        None => TURNS,
+    };
     let words: Vec<&String> = (arguments.iter())
         .filter(|one| !one.starts_with('-'))
         .collect();
@@ -43,14 +51,15 @@ fn main() {
             .filter(|word| !["particles", "ships"].contains(&word.as_str()));
         line.clone().count() == 0 || line.clone().all(|word| name.contains(word.as_str()))
     };
-    for table in [data::particles as fn(usize) -> Table, data::ships] {
-        let table = table(bytes);
+    let make: fn(usize) -> Table = data::particles;
+    for (name, make) in [("particles", make), ("ships", data::ships)] {
         let of_table = words
             .iter()
             .filter(|word| ["particles", "ships"].contains(&word.as_str()));
-        if of_table.clone().count() > 0 && of_table.clone().all(|word| **word != table.name) {
+        if of_table.clone().count() > 0 && of_table.clone().all(|word| *word != name) {
             continue;
         }
+        let table = make(bytes);
         for ways in [4_u32, 16, 256] {
             let method = format!("hash:{ways}");
             for method in [format!("bits:{}", ways.ilog2()), method] {
@@ -61,16 +70,16 @@ fn main() {
                         chosen(&format!("{method} {}", side.name)) && (ways < 256 || side.is_ours)
                     })
                     .collect();
-                measure(&table, &key, &sides, is_bench);
+                measure(&table, &key, &sides, turns);
             }
         }
     }
 }
 
-fn measure(table: &Table, key: &PartitionKey, sides: &[&Side], is_bench: bool) {
+fn measure(table: &Table, key: &PartitionKey, sides: &[&Side], turns: usize) {
     let mut seconds: Vec<Vec<f64>> = vec![Vec::new(); sides.len()];
     let begin = Instant::now();
-    for turn in 0..if is_bench { TURNS } else { 1 } {
+    for turn in 0..turns {
         if turn >= 5 && begin.elapsed() > TIME {
             break;
         }

@@ -1,12 +1,13 @@
 //! Decompress, match, compress on log lines, and a node that becomes four times slower after a second: how adaptive
 //! placement copes, beside placements that do not change.
 //!
-//!     cargo bench -p overside-flow-service --bench slowed [-- [--log FILE] [in-process | process]]
+//!     cargo bench -p overside-flow-service --bench slowed [-- [--log FILE] [in-process | process] [PLACEMENT...]]
 //!
 //! The node is a thread of this process, and then a process of its own (`overside flow serve --node`, by Arrow Flight
 //! over loopback) on a core of its own if there are two. A figure is batches a second from two seconds after it became
 //! slower, the median of turns that go forwards and backwards. Every batch that comes out is compared, byte for byte,
-//! with what the stages make of it when they are called one after the other; all that went in have to come out.
+//! with what the stages make of it when they are called one after the other; all that went in have to come out. With
+//! `REPORT=1` in the environment each turn says what it did.
 //! FILE is a log, repeated as often as it takes; without it lines are made. The figures say how placements compare on
 //! one machine, not how fast a DPU is.
 
@@ -22,16 +23,18 @@ use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
 use overside_base::Random;
 use overside_flow::pack::CodecPool;
 use overside_flow::pipeline::{
-    Definition, InProcessNode, Node, NodeFaults, Piece, Pipeline, StageRunner,
+    Definition, InProcessNode, Node, NodeFaults, Piece, Pipeline, PipelineReport, StageRunner,
 };
 use overside_flow_service::{Limits, RemoteNodes, Server, Settings, Work};
 use overside_ops::{Config, Format, Operation, prepare};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 
 const PLACEMENTS: [&str; 5] = ["host", "dpu0", "split:20", "split:50", "adaptive"];
 const ROWS: usize = 16;
 const BLOCK_BYTES: usize = 64 << 10;
 const SLOWDOWN: f64 = 4.0;
+const MIB: f64 = (1 << 20) as f64;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -40,17 +43,21 @@ fn main() {
     let log = arguments.iter().position(|argument| argument == "--log");
     let log = log.and_then(|at| arguments.get(at + 1));
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
-    if has("node") {
-        return serve_node();
+    if let Some(at) = arguments.iter().position(|argument| argument == "node") {
+        return serve_node(arguments.get(at + 1).and_then(|core| core.parse().ok()));
+    }
+    let named = PLACEMENTS.into_iter().filter(|placement| has(placement));
+    let mut placements: Vec<&str> = named.collect();
+    if placements.is_empty() {
+        placements.extend(PLACEMENTS);
     }
     let batch = logs(log.map(String::as_str));
     let all = !has("in-process") && !has("process");
     if all || has("in-process") {
-        compare("in-process", &batch, is_bench);
+        compare("in-process", &placements, &batch, is_bench);
     }
     if all || has("process") {
-        share_cores(false);
-        compare("process", &batch, is_bench);
+        compare("process", &placements, &batch, is_bench);
     }
 }
 
@@ -122,26 +129,27 @@ fn expected(batch: &RecordBatch) -> Vec<Piece> {
     pieces
 }
 
-fn compare(kind: &str, batch: &RecordBatch, is_bench: bool) {
+fn compare(kind: &str, placements: &[&str], batch: &RecordBatch, is_bench: bool) {
     let (turns, seconds) = if is_bench { (5, 6.0) } else { (1, 0.3) };
+    let core = (kind == "process").then(leave_core).flatten();
     let expected = expected(batch);
-    let mut rates = vec![Vec::new(); PLACEMENTS.len()];
+    let mut rates = vec![Vec::new(); placements.len()];
     for turn in 0..turns {
-        for at in 0..PLACEMENTS.len() {
+        for at in 0..placements.len() {
             let at = if turn % 2 == 0 {
                 at
             } else {
-                PLACEMENTS.len() - 1 - at
+                placements.len() - 1 - at
             };
             let node: Box<dyn SlowNode> = match kind {
-                "process" => Box::new(NodeProcess::start()),
+                "process" => Box::new(NodeProcess::start(core)),
                 _ => Box::new(NodeThread::start()),
             };
-            rates[at].push(rate(batch, &expected, PLACEMENTS[at], &*node, seconds));
+            rates[at].push(rate(batch, &expected, placements[at], &*node, seconds));
         }
     }
     let rates: Vec<f64> = rates.into_iter().map(median).collect();
-    for (placement, rate) in PLACEMENTS.iter().zip(&rates) {
+    for (placement, rate) in placements.iter().zip(&rates) {
         println!("{kind:<10} {placement:<9} {rate:7.2} batches/s");
     }
     let (adaptive, fixed) = rates.split_last().expect("several");
@@ -197,11 +205,12 @@ struct NodeProcess {
 }
 
 impl NodeProcess {
-    fn start() -> Self {
+    fn start(core: Option<usize>) -> Self {
         let program = std::env::current_exe().expect("this program has a path");
         let mut command = Command::new(program);
         command
             .arg("node")
+            .args(core.map(|core| core.to_string()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
@@ -241,8 +250,12 @@ impl Drop for NodeProcess {
     }
 }
 
-fn serve_node() {
-    share_cores(true);
+fn serve_node(core: Option<usize>) {
+    if let Some(core) = core {
+        let mut own = CpuSet::new();
+        own.set(core);
+        sched_setaffinity(None, &own).expect("the host may leave it");
+    }
     let settings = Settings {
         listen: ([127, 0, 0, 1], 0).into(),
         tls: None,
@@ -265,24 +278,14 @@ fn serve_node() {
     server.run().expect("it serves");
 }
 
-/// The node has the last of this process's cores for itself if there are two.
-fn share_cores(is_node: bool) {
-    let Ok(all) = sched_getaffinity(None) else {
-        return;
-    };
-    let cores: Vec<usize> = (0..CpuSet::MAX_CPU)
-        .filter(|core| all.is_set(*core))
-        .collect();
-    let Some((last, others)) = cores.split_last().filter(|(_, others)| !others.is_empty()) else {
-        return;
-    };
-    let mut own = CpuSet::new();
-    match is_node {
-        true => own.set(*last),
-        false => others.iter().for_each(|core| own.set(*core)),
-    }
+/// Leaves the last of this process's cores to the node, if there are two: which one.
+fn leave_core() -> Option<usize> {
+    let mut cores = sched_getaffinity(None).ok()?;
+    let last = (0..CpuSet::MAX_CPU).rfind(|core| cores.is_set(*core))?;
+    cores.unset(last);
+    let has_another = cores.count() > 0;
     // Where it is not allowed they share.
-    let _ = sched_setaffinity(None, &own);
+    (has_another && sched_setaffinity(None, &cores).is_ok()).then_some(last)
 }
 
 /// Batches a second from two seconds after the node became slower.
@@ -302,7 +305,7 @@ fn rate(
         let until = Duration::from_secs_f64(seconds * share);
         std::thread::sleep(until.saturating_sub(begin.elapsed()));
     };
-    let rate = std::thread::scope(|scope| {
+    let (rate, cpu_ms) = std::thread::scope(|scope| {
         scope.spawn(|| {
             while begin.elapsed().as_secs_f64() < seconds {
                 let tag = sent.fetch_add(1, Ordering::Relaxed);
@@ -320,17 +323,53 @@ fn rate(
         sleep_until(1.0 / 6.0);
         node.slow_down(SLOWDOWN);
         sleep_until(3.0 / 6.0);
-        let (before, at) = (done.load(Ordering::Relaxed), Instant::now());
+        let (before, at, cpu_s) = (done.load(Ordering::Relaxed), Instant::now(), cpu_s());
         sleep_until(1.0);
-        let rate = (done.load(Ordering::Relaxed) - before) as f64 / at.elapsed().as_secs_f64();
+        let batches = (done.load(Ordering::Relaxed) - before) as f64;
+        let rate = batches / at.elapsed().as_secs_f64();
+        let cpu_ms = (self::cpu_s() - cpu_s) * 1e3 / batches.max(1.0);
         // What is left need not take four times as long.
         node.slow_down(1.0);
-        rate
+        (rate, cpu_ms)
     });
     let (sent, done) = (sent.into_inner(), done.into_inner());
     assert_eq!(sent, done, "batches were lost");
     if std::env::var_os("REPORT").is_some() {
-        println!("{placement}: {:#?}", stream.report());
+        println!("{placement}: {rate:.1} batches/s, {cpu_ms:.2} ms CPU of this process a batch");
+        report(&stream.report());
     }
     rate
+}
+
+/// CPU time of this process.
+fn cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// What one turn did: batches and CPU times tell more than rates do where other programs run.
+fn report(report: &PipelineReport) {
+    let held = report.held_bytes_max as f64 / MIB;
+    println!("  at most {held:.0} MiB held");
+    for stage in &report.stages {
+        let (host, node) = (&stage.host, stage.node.clone().unwrap_or_default());
+        let per_batch = |ns: u64, batches: u64| ns as f64 / 1e6 / batches.max(1) as f64;
+        println!(
+            "  {:<10} host {:5} batches, node {:5}, both {}; host {:.2} ms CPU a batch; node {:.2} ms",
+            stage.name,
+            host.batches,
+            node.batches,
+            host.superseded,
+            per_batch(host.cpu_ns, stage.batches),
+            per_batch(node.run_ns, node.batches),
+        );
+    }
+    for event in &report.events {
+        println!(
+            "  {:.2} s: {}: {}",
+            event.at_ns as f64 / 1e9,
+            event.stage,
+            event.message
+        );
+    }
 }

@@ -24,6 +24,7 @@ use tonic::service::Interceptor;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
+use crate::cpu_time::CpuTime;
 use crate::error::ServiceError;
 
 /// How long a connection may take.
@@ -143,11 +144,11 @@ impl Target {
         })
     }
 
-    /// Connects.
+    /// Connects. What the connection takes is counted.
     ///
     /// # Errors
     /// Why it cannot be reached.
-    pub async fn connect(&self) -> Result<Client, Status> {
+    pub async fn connect(&self, cpu_time: &CpuTime) -> Result<Client, Status> {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.authority));
         let endpoint = endpoint.map_err(|error| Status::invalid_argument(error.to_string()))?;
         let endpoint = (endpoint.connect_timeout(CONNECT_TIMEOUT))
@@ -156,7 +157,8 @@ impl Target {
             .max_frame_size(FRAME_BYTES)
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
-            .keep_alive_while_idle(true);
+            .keep_alive_while_idle(true)
+            .executor(cpu_time.clone());
         let connector = Connector {
             authority: self.authority.clone(),
             tls: self.tls.clone(),

@@ -15,6 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use crate::client::Target;
+use crate::cpu_time::CpuTime;
 use crate::descriptor;
 use crate::get::{FlightEncoder, send_one};
 use crate::hosted::Hosted;
@@ -71,7 +72,7 @@ async fn session(
     target: &Target,
 ) -> Result<(), Status> {
     let schema = hosted.schemas.output().await;
-    let mut client = target.connect().await?;
+    let mut client = target.connect(&CpuTime::default()).await?;
     let mut encoder = FlightEncoder::new(&schema, PackOptions::default(), &service.pool)?;
     let mut first = encoder.take_first();
     if let Some(first) = first.first_mut() {

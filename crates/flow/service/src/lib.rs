@@ -21,6 +21,7 @@ mod access;
 pub mod batch;
 mod client;
 mod connection;
+mod cpu_time;
 pub mod descriptor;
 mod downstream;
 mod error;

@@ -1,6 +1,6 @@
 //! A node that is another service: a stage runs there by one DoExchange.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use arrow_flight::flight_descriptor::DescriptorType;
 use arrow_flight::{FlightData, FlightDescriptor};
 use arrow_schema::SchemaRef;
 use overside_base::lock;
-use overside_device::threads::thread_cpu_ns;
 use overside_flow::pack::{CodecPool, Message, MessageUnpacker, PackOptions, UnpackOptions};
 use overside_flow::pipeline::{
     Completions, Node, NodeError, NodeResult, NodeStage, Piece, StageDefinition,
@@ -19,6 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use crate::client::Target;
+use crate::cpu_time::CpuTime;
 use crate::error::status_of;
 use crate::get::FlightEncoder;
 use crate::node::{PieceMetadata, StageCommand};
@@ -68,15 +68,17 @@ impl Node for RemoteNode {
             schema: Arc::clone(schema),
             timeout: self.timeout,
             pool: Arc::clone(&self.pool),
-            cpu_ns: Mutex::default(),
+            sent: Mutex::default(),
+            cpu_time: CpuTime::default(),
         };
-        self.runtime.spawn(async move {
+        let cpu_time = session.cpu_time.clone();
+        self.runtime.spawn(cpu_time.count(async move {
             let lost = match session.run(batches, &completions).await {
                 Ok(()) => return,
                 Err(status) => status,
             };
             completions.lost(NodeError::new(lost.message()));
-        });
+        }));
         Ok(Box::new(RemoteStage(submit)))
     }
 }
@@ -104,8 +106,10 @@ struct Session {
     schema: SchemaRef,
     timeout: Duration,
     pool: Arc<CodecPool>,
-    /// CPU time that sending each batch took here.
-    cpu_ns: Mutex<BTreeMap<u64, u64>>,
+    /// Batches that were sent and not answered.
+    sent: Mutex<BTreeSet<u64>>,
+    /// What all this takes, with the connection.
+    cpu_time: CpuTime,
 }
 
 impl Session {
@@ -115,7 +119,8 @@ impl Session {
         batches: mpsc::Receiver<Submitted>,
         completions: &Completions,
     ) -> Result<(), Status> {
-        let connected = tokio::time::timeout(self.timeout, self.target.connect()).await;
+        let connected =
+            tokio::time::timeout(self.timeout, self.target.connect(&self.cpu_time)).await;
         let mut client = connected.map_err(|_| late())??;
         let (messages, receiver) = mpsc::channel(AHEAD);
         let receiving = async {
@@ -165,7 +170,6 @@ impl Session {
         number: u64,
         pieces: Vec<Piece>,
     ) -> Result<Vec<FlightData>, Status> {
-        let cpu_ns = thread_cpu_ns();
         let mut messages = Vec::new();
         let count = pieces.len();
         for (index, piece) in pieces.into_iter().enumerate() {
@@ -188,7 +192,7 @@ impl Session {
                 ..FlightData::default()
             });
         }
-        lock(&self.cpu_ns).insert(number, thread_cpu_ns().saturating_sub(cpu_ns));
+        lock(&self.sent).insert(number);
         Ok(messages)
     }
 
@@ -198,29 +202,25 @@ impl Session {
         completions: &Completions,
     ) -> Result<(), Status> {
         let mut unpacker: Option<MessageUnpacker> = None;
-        let (mut pieces, mut cpu_ns) = (Vec::new(), 0);
+        let mut pieces = Vec::new();
         loop {
-            let waits = !lock(&self.cpu_ns).is_empty();
+            let waits = !lock(&self.sent).is_empty();
             let answer = match tokio::time::timeout(self.timeout, answers.message()).await {
                 Ok(answer) => answer?,
-                Err(_) if waits && !lock(&self.cpu_ns).is_empty() => return Err(late()),
+                Err(_) if waits && !lock(&self.sent).is_empty() => return Err(late()),
                 Err(_) => continue,
             };
             let answer = answer.ok_or_else(|| Status::unavailable("it ended the stream"))?;
-            let begin = thread_cpu_ns();
             let metadata = PieceMetadata::parse(&answer.app_metadata);
             if !answer.data_header.is_empty() {
                 let partition = metadata.as_ref().and_then(|metadata| metadata.partition);
                 let batch = self.unpack(&mut unpacker, answer)?;
                 pieces.extend(batch.map(|batch| Piece { partition, batch }));
             }
-            cpu_ns += thread_cpu_ns().saturating_sub(begin);
             let Some(metadata) = metadata.filter(|metadata| metadata.last) else {
                 continue;
             };
-            let sending_ns = lock(&self.cpu_ns)
-                .remove(&metadata.number)
-                .unwrap_or_default();
+            lock(&self.sent).remove(&metadata.number);
             let result = match metadata.failed {
                 Some(reason) => Err(NodeError::new(reason)),
                 None => Ok(NodeResult {
@@ -228,7 +228,7 @@ impl Session {
                     queued_ns: metadata.queued_ns,
                     run_ns: metadata.run_ns,
                     cpu_ns: metadata.cpu_ns,
-                    host_cpu_ns: sending_ns + std::mem::take(&mut cpu_ns),
+                    host_cpu_ns: self.cpu_time.take_ns(),
                 }),
             };
             pieces.clear();

@@ -24,6 +24,7 @@ use tonic::Status;
 
 use crate::batch::Batch;
 use crate::client::{Client, Target};
+use crate::cpu_time::CpuTime;
 use crate::descriptor;
 use crate::error::ServiceError;
 use crate::get::FlightEncoder;
@@ -178,10 +179,10 @@ struct Producer<'a> {
 
 impl Producer<'_> {
     async fn run(&self) -> Result<(), Status> {
-        let mut observer = self.target.connect().await?;
+        let mut observer = self.target.connect(&CpuTime::default()).await?;
         let before = statistics(&mut observer).await?;
         lock(&self.progress).spilled_batches = before.sum(|queue| queue.spilled_batches);
-        let mut client = self.target.connect().await?;
+        let mut client = self.target.connect(&CpuTime::default()).await?;
         let (messages, receiver) = mpsc::channel(AHEAD);
         let receiving = async {
             let results = client.do_put(ReceiverStream::new(receiver)).await?;

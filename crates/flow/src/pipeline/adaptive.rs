@@ -8,7 +8,8 @@
 //!    scheduling, as between the CPU and a device). So the node never rests while it is of use. One
 //!    that is too slow for that gets a batch now and then all the same, so how fast it is stays known.
 //!    It gets the batch that the host would come to when the node is done with it, not the oldest one: results leave in
-//!    order, and behind a batch that is late everything waits.
+//!    order, and behind a batch that is late everything waits. For longer than the bound nothing does: the host repeats
+//!    that batch. A node to which moving a batch costs the host as much time as doing it is of no use.
 //! 3. When the node's rate exceeds what comes by a margin, for the hold time, the stage goes down to the
 //!    node again. Not to one that is slower than the host while this stage is what holds the stream up:
 //!    then little comes because of that. Each time that this turns out wrong within a few hold times, the next one comes
@@ -27,8 +28,8 @@ const EARLY: u32 = 4;
 const MARGIN: f64 = 1.2;
 /// How often a node that is not worth a batch gets one all the same.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// The weight of the newest rate.
-const WEIGHT: f64 = 0.5;
+/// What was known before counts so much less with each batch.
+const DECAY: f64 = 0.9;
 
 /// Who takes what of one stage.
 #[derive(Debug)]
@@ -39,9 +40,12 @@ pub(super) struct AdaptivePlacement {
     shared_since: Option<Instant>,
     down_since: Instant,
     hold: Duration,
-    /// Bytes a second that the node does while it is busy, and that the host does.
-    node_rate: Option<f64>,
-    host_rate: Option<f64>,
+    /// What the node does while it is busy, and all threads of the host that are at it.
+    node: Rate,
+    host: Rate,
+    /// What one thread of the host does, and moves to the node and back.
+    doing: Rate,
+    moving: Rate,
     /// Bytes that came since then.
     arrived: (Instant, u64),
     /// How often it was looked since then, and how often the stream waited for this stage.
@@ -72,6 +76,26 @@ impl Backlog {
     }
 }
 
+/// Bytes, and the time that they took; those of the last batches count most. Sums, because answers that come back
+/// together have a time only together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rate {
+    bytes: f64,
+    seconds: f64,
+}
+
+impl Rate {
+    fn add(&mut self, bytes: u64, took: Duration) {
+        self.bytes = DECAY * self.bytes + bytes as f64;
+        self.seconds = DECAY * self.seconds + took.as_secs_f64();
+    }
+
+    /// Bytes a second, once there was one.
+    fn get(&self) -> Option<f64> {
+        (self.bytes > 0.0).then(|| self.bytes / self.seconds.max(1e-9))
+    }
+}
+
 /// That a stage moved, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Move {
@@ -88,8 +112,10 @@ impl AdaptivePlacement {
             shared_since: None,
             down_since: now,
             hold: HOLD,
-            node_rate: None,
-            host_rate: None,
+            node: Rate::default(),
+            host: Rate::default(),
+            doing: Rate::default(),
+            moving: Rate::default(),
             arrived: (now, 0),
             looked: 0,
             holding_up: 0,
@@ -109,16 +135,23 @@ impl AdaptivePlacement {
 
     /// The host did so many bytes in that time of one thread, while so many threads were at it.
     pub(super) fn host_did(&mut self, bytes: u64, took: Duration, threads: usize) {
-        let rate = bytes as f64 * threads.max(1) as f64 / took.as_secs_f64().max(1e-9);
-        average(&mut self.host_rate, rate);
+        self.doing.add(bytes, took);
+        let threads = u32::try_from(threads.max(1)).unwrap_or(u32::MAX);
+        self.host.add(bytes, took / threads);
     }
 
-    /// The node did so many bytes in that time since the last ones, or since it got them.
-    pub(super) fn node_did(&mut self, bytes: u64, took: Duration) {
-        average(
-            &mut self.node_rate,
-            bytes as f64 / took.as_secs_f64().max(1e-9),
-        );
+    /// The node did so many bytes in that time since the last ones, or since it got them. `is_alone`: it had nothing else;
+    /// that tells how fast it is now whatever it was before.
+    pub(super) fn node_did(&mut self, bytes: u64, took: Duration, is_alone: bool) {
+        if is_alone {
+            self.node = Rate::default();
+        }
+        self.node.add(bytes, took);
+    }
+
+    /// Moving so many bytes to the node and their results back took that CPU time of the host.
+    pub(super) fn moved(&mut self, bytes: u64, cpu: Duration) {
+        self.moving.add(bytes, cpu);
     }
 
     /// A batch has waited so long for the node, or waits still.
@@ -151,8 +184,9 @@ impl AdaptivePlacement {
         let is_holding_up = 2 * self.holding_up >= self.looked;
         (self.looked, self.holding_up) = (0, 0);
         let arriving = bytes as f64 / passed.as_secs_f64();
-        let node = self.node_rate?;
-        if is_holding_up && self.host_rate.is_none_or(|host| node < host) {
+        let node = self.node.get()?;
+        let is_slower = self.host.get().is_none_or(|host| node < host);
+        if (is_holding_up && is_slower) || !self.saves_time() {
             return None;
         }
         let backlog_s = (backlog.waiting_bytes + backlog.node_bytes) as f64 / node;
@@ -172,11 +206,8 @@ impl AdaptivePlacement {
     /// The bytes that wait before the batch that the node should take: what the host does until the node is done
     /// with it.
     pub(super) fn bytes_before(&self, backlog: &Backlog) -> u64 {
-        let Some((node, host)) = self
-            .node_rate
-            .zip(self.host_rate)
-            .filter(|_| self.is_shared())
-        else {
+        let rates = self.node.get().zip(self.host.get());
+        let Some((node, host)) = rates.filter(|_| self.is_shared()) else {
             return 0;
         };
         let until_s = (backlog.node_bytes + backlog.next_bytes) as f64 / node;
@@ -189,19 +220,25 @@ impl AdaptivePlacement {
     }
 
     fn is_worth(&self, backlog: &Backlog) -> bool {
-        let Some(node_rate) = self.node_rate else {
+        let Some(node_rate) = self.node.get() else {
             return backlog.node_batches < 2;
         };
         let outstanding_s = backlog.node_bytes as f64 / node_rate;
         // One that it works on and one behind it are always within the bound.
         let is_within = backlog.node_batches < 2 || outstanding_s <= self.delay_max.as_secs_f64();
-        let Some(host_rate) = self.host_rate else {
+        let Some(host_rate) = self.host.get() else {
             return is_within;
         };
         let node = Lookahead::new(backlog.node_bytes as f64, node_rate);
         let host = Lookahead::new(backlog.host_bytes as f64, host_rate);
         let waiting = backlog.waiting_bytes as f64;
-        is_within && node.may_take(backlog.next_bytes as f64, &host, waiting)
+        is_within && self.saves_time() && node.may_take(backlog.next_bytes as f64, &host, waiting)
+    }
+
+    /// Whether moving a batch costs the host less than doing it, as far as is known.
+    fn saves_time(&self) -> bool {
+        let rates = self.moving.get().zip(self.doing.get());
+        rates.is_none_or(|(moving, doing)| moving > doing)
     }
 
     fn is_probe_due(&self, backlog: &Backlog, now: Instant) -> bool {
@@ -209,19 +246,10 @@ impl AdaptivePlacement {
         backlog.node_batches == 0 && rested >= PROBE_INTERVAL.max(self.hold)
     }
 
-    /// How long the node should take at most for what it has of which the first was handed over.
-    pub(super) fn expected(&self, backlog: &Backlog) -> Duration {
-        let rate = self.node_rate.or(self.host_rate);
-        let busy_s = rate.map_or(0.0, |rate| backlog.node_bytes as f64 / rate);
-        self.delay_max + Duration::from_secs_f64((2.0 * busy_s).min(3600.0))
+    /// How long everything may wait behind a batch that the node has.
+    pub(super) fn delay_max(&self) -> Duration {
+        self.delay_max
     }
-}
-
-fn average(rate: &mut Option<f64>, newest: f64) {
-    *rate = Some(match *rate {
-        Some(rate) => rate + WEIGHT * (newest - rate),
-        None => newest,
-    });
 }
 
 #[cfg(test)]
@@ -256,7 +284,7 @@ mod tests {
         let begin = Instant::now();
         let mut adaptive = pushed_back(begin);
         // 100 MB/s, and 10 batches of 1 MB come in the first two seconds.
-        adaptive.node_did(BATCH, 10 * MS);
+        adaptive.node_did(BATCH, 10 * MS, true);
         (0..10).for_each(|_| adaptive.arrived(BATCH));
         let at = |ms: u32| begin + ms * MS;
         assert_eq!(adaptive.tick(&backlog(0, 0), false, at(500)), None);
@@ -271,7 +299,7 @@ mod tests {
     fn a_node_that_is_slower_than_what_comes_does_not() {
         let begin = Instant::now();
         let mut adaptive = pushed_back(begin);
-        adaptive.node_did(BATCH, 100 * MS);
+        adaptive.node_did(BATCH, 100 * MS, true);
         for second in 1..100 {
             (0..10).for_each(|_| adaptive.arrived(BATCH));
             assert_eq!(
@@ -287,7 +315,7 @@ mod tests {
         let mut adaptive = pushed_back(begin);
         // Little comes, but only because the stream is full.
         adaptive.host_did(BATCH, MS, 1);
-        adaptive.node_did(BATCH, 10 * MS);
+        adaptive.node_did(BATCH, 10 * MS, true);
         for second in 1..100 {
             let now = begin + second * 1000 * MS;
             assert_eq!(adaptive.tick(&backlog(0, 1), true, now), None);
@@ -299,13 +327,46 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_costs_more_than_it_saves_gets_nothing_but_probes() {
+        let begin = Instant::now();
+        let mut adaptive = pushed_back(begin);
+        adaptive.host_did(BATCH, 10 * MS, 1);
+        adaptive.node_did(BATCH, 10 * MS, true);
+        adaptive.node_took(begin);
+        adaptive.moved(BATCH, 9 * MS);
+        assert!(adaptive.node_may_take(&backlog(9, 0), begin));
+        (0..20).for_each(|_| adaptive.moved(BATCH, 11 * MS));
+        assert!(!adaptive.node_may_take(&backlog(9, 0), begin));
+        // Nor does the stage go down, although the node would keep up.
+        let later = begin + 3000 * MS;
+        assert_eq!(adaptive.tick(&backlog(0, 0), false, later), None);
+        assert!(adaptive.node_may_take(&backlog(9, 0), later));
+    }
+
+    #[test]
+    fn answers_that_come_together_do_not_make_a_node_fast() {
+        let begin = Instant::now();
+        let mut adaptive = pushed_back(begin);
+        for _ in 0..10 {
+            adaptive.node_did(BATCH, 800 * MS, false);
+            (0..7).for_each(|_| adaptive.node_did(BATCH, Duration::ZERO, false));
+        }
+        // 8 batches each 800 ms.
+        let rate = adaptive.node.get().unwrap() / BATCH as f64;
+        assert!((7.0..20.0).contains(&rate), "{rate}");
+        // And one that was slow is fast as soon as it shows that.
+        adaptive.node_did(BATCH, 10 * MS, true);
+        assert_eq!(adaptive.node.get(), Some(100.0 * BATCH as f64));
+    }
+
+    #[test]
     fn moves_that_come_too_early_take_longer_each_time() {
         let begin = Instant::now();
         let mut adaptive = pushed_back(begin);
         let (mut now, mut holds) = (begin, Vec::new());
         for _ in 0..8 {
             let since = now;
-            adaptive.node_did(BATCH, MS);
+            adaptive.node_did(BATCH, MS, true);
             while adaptive.is_shared() {
                 now += 100 * MS;
                 adaptive.tick(&backlog(0, 0), false, now);
@@ -321,7 +382,7 @@ mod tests {
         let begin = Instant::now();
         let mut adaptive = pushed_back(begin);
         adaptive.host_did(BATCH, 10 * MS, 1);
-        adaptive.node_did(BATCH, 40 * MS);
+        adaptive.node_did(BATCH, 40 * MS, true);
         adaptive.node_took(begin);
         let takes = |waiting, has| adaptive.node_may_take(&backlog(waiting, has), begin);
         // One batch takes it as long as the host needs for four.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use overside_placement::{CircuitBreaker, Retry, ThroughputEstimator};
+use overside_placement::{CircuitBreaker, Retry};
 
 use super::adaptive::{AdaptivePlacement, Backlog};
 use super::node::{Node, NodeStage};
@@ -27,10 +27,9 @@ pub(super) struct NodeLink {
     in_flight: BTreeMap<u64, Sent>,
     in_flight_bytes: u64,
     adaptive: Option<AdaptivePlacement>,
-    throughput: ThroughputEstimator,
-    /// What the estimator had said when it was asked last.
-    known: (u64, Duration),
     last_answer: Instant,
+    /// Whether the node has, or had last, one batch alone.
+    is_alone: bool,
 }
 
 /// A batch that the node has.
@@ -63,9 +62,8 @@ impl NodeLink {
             in_flight: BTreeMap::new(),
             in_flight_bytes: 0,
             adaptive: is_adaptive.then(|| AdaptivePlacement::new(delay_max, now)),
-            throughput: ThroughputEstimator::default(),
-            known: (0, Duration::ZERO),
             last_answer: now,
+            is_alone: false,
         }
     }
 
@@ -113,8 +111,8 @@ impl NodeLink {
     }
 
     pub(super) fn sent(&mut self, number: u64, bytes: u64, entered: Instant, now: Instant) {
-        if self.in_flight.is_empty() {
-            self.throughput.begin(now);
+        self.is_alone = self.in_flight.is_empty();
+        if self.is_alone {
             self.last_answer = now;
         }
         let waited = now.saturating_duration_since(entered);
@@ -135,22 +133,12 @@ impl NodeLink {
         (self.in_flight.len(), self.in_flight_bytes)
     }
 
-    pub(super) fn sent_at(&self, number: u64) -> Option<Instant> {
-        self.in_flight.get(&number).map(|sent| sent.at)
-    }
-
-    /// How long the node should take at most for what it has; none where only it may do that.
-    pub(super) fn expected(&self) -> Option<Duration> {
-        let adaptive = self
-            .adaptive
-            .as_ref()
-            .filter(|adaptive| adaptive.is_shared())?;
-        let (node_batches, node_bytes) = self.outstanding();
-        Some(adaptive.expected(&Backlog {
-            node_bytes,
-            node_batches,
-            ..Backlog::default()
-        }))
+    /// Until when everything waits behind this batch, if it is the oldest since then; none where only the node may do it.
+    pub(super) fn awaited_until(&self, number: u64, oldest_since: Instant) -> Option<Instant> {
+        let adaptive = self.adaptive.as_ref();
+        let adaptive = adaptive.filter(|adaptive| adaptive.is_shared())?;
+        let sent = self.in_flight.get(&number)?;
+        Some(sent.at.max(oldest_since) + adaptive.delay_max())
     }
 
     /// The node answered: what it had, if it had it.
@@ -159,17 +147,8 @@ impl NodeLink {
         self.in_flight_bytes -= sent.bytes;
         let since = now.saturating_duration_since(self.last_answer);
         self.last_answer = now;
-        self.throughput.done([sent.bytes].into_iter(), since, now);
-        if self.in_flight.is_empty() {
-            self.throughput.end(now);
-        }
-        let (bytes, busy) = self.throughput.so_far();
-        let (known_bytes, known_busy) = self.known;
-        if bytes > known_bytes && busy > known_busy {
-            self.known = (bytes, busy);
-            if let Some(adaptive) = &mut self.adaptive {
-                adaptive.node_did(bytes - known_bytes, busy - known_busy);
-            }
+        if let Some(adaptive) = &mut self.adaptive {
+            adaptive.node_did(sent.bytes, since, self.is_alone);
         }
         Some(sent)
     }
@@ -200,7 +179,6 @@ impl NodeLink {
     pub(super) fn lose(&mut self, now: Instant) -> (Vec<u64>, Option<Session>, Duration) {
         let had = std::mem::take(&mut self.in_flight).into_keys().collect();
         self.in_flight_bytes = 0;
-        self.throughput.drop_run();
         self.is_opening = false;
         // What it says from now on is not heard.
         self.opening += 1;

@@ -42,6 +42,8 @@ pub(super) struct StageState {
     /// The number of the first slot. Batches have the same number in all stages.
     pub base: u64,
     pub slots: VecDeque<Slot>,
+    /// Since when the first slot is the first.
+    oldest_since: Option<Instant>,
     /// Numbers of batches that wait for the host, and for the node or whoever may take them.
     host_queue: VecDeque<u64>,
     node_queue: VecDeque<u64>,
@@ -75,6 +77,7 @@ impl StageState {
             route,
             base: 0,
             slots: VecDeque::new(),
+            oldest_since: None,
             host_queue: VecDeque::new(),
             node_queue: VecDeque::new(),
             node_queue_bytes: 0,
@@ -138,12 +141,12 @@ impl StageState {
         waiting.max(usize::from(self.overdue(now).is_some()))
     }
 
-    /// Whether a thread of the host may begin with the oldest batch.
-    pub(super) fn is_oldest_for_host(&self, now: Instant) -> bool {
+    /// Whether a thread of the host, which has nothing else to do, may begin with the oldest batch.
+    pub(super) fn is_oldest_for_host(&self) -> bool {
         let is_first = |queue: &VecDeque<u64>| queue.front() == Some(&self.base);
         is_first(&self.host_queue)
             || self.shared_queue().is_some_and(is_first)
-            || self.overdue(now).is_some()
+            || self.oldest_on_node().is_some()
     }
 
     /// What waits for the node, if the host takes of it too.
@@ -160,15 +163,21 @@ impl StageState {
         self.node_queue_bytes = 0;
     }
 
-    /// The oldest batch, if the node should be done with it by now and the host takes part: what
-    /// comes behind it waits for it.
+    /// The oldest batch, if everything has waited for the node behind it for too long and the host takes part.
     fn overdue(&self, now: Instant) -> Option<u64> {
+        self.oldest_on_node()
+            .filter(|until| *until < now)
+            .map(|_| self.base)
+    }
+
+    /// Until when the node may be at the oldest batch, if it is and the host takes part.
+    fn oldest_on_node(&self) -> Option<Instant> {
         let link = self.link.as_ref()?;
         let slot = self.slots.front()?;
         let is_candidate = slot.is_on_node && !slot.is_on_host && slot.result.is_none();
-        let expected = link.expected().filter(|_| is_candidate)?;
-        let sent = link.sent_at(self.base)?;
-        (now.saturating_duration_since(sent) > expected).then_some(self.base)
+        let since = self.oldest_since.unwrap_or(slot.entered);
+        link.awaited_until(self.base, since)
+            .filter(|_| is_candidate)
     }
 
     /// A thread of the host takes a batch that [`StageState::next_for_host`] named.
@@ -262,10 +271,11 @@ impl StageState {
     }
 
     /// Takes the oldest batch, if it is done: its tag, its result, and the bytes of that.
-    pub(super) fn leave(&mut self) -> Option<(u64, Vec<Piece>, u64)> {
+    pub(super) fn leave(&mut self, now: Instant) -> Option<(u64, Vec<Piece>, u64)> {
         self.slots.front()?.result.as_ref()?;
         let slot = self.slots.pop_front()?;
         self.base += 1;
+        self.oldest_since = Some(now);
         Some((slot.tag, slot.result.unwrap_or_default(), slot.bytes))
     }
 

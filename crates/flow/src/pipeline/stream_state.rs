@@ -120,7 +120,7 @@ impl StreamState {
     /// Lets what is done go on to the next stage, in order.
     fn settle(&mut self, now: Instant) {
         for stage in 0..self.stages.len() {
-            while let Some((tag, pieces, bytes)) = self.stages[stage].leave() {
+            while let Some((tag, pieces, bytes)) = self.stages[stage].leave(now) {
                 self.stages[stage].counts.left(&pieces, bytes);
                 self.enter(stage + 1, tag, pieces, bytes, now);
             }
@@ -192,7 +192,7 @@ impl StreamState {
         }
         // Too much is held: only the oldest, once nothing waits to be pulled.
         let (index, stage) = stages.find(|(_, stage)| !stage.slots.is_empty())?;
-        let may_go_on = self.output.is_empty() && stage.is_oldest_for_host(now);
+        let may_go_on = self.output.is_empty() && stage.is_oldest_for_host();
         may_go_on.then_some((index, stage.base))
     }
 
@@ -237,9 +237,10 @@ impl StreamState {
             Ok(result) => {
                 let recovered = link.record_success();
                 let delay = sent.waited + Duration::from_nanos(result.queued_ns);
-                let moved = link
-                    .adaptive()
-                    .and_then(|adaptive| adaptive.waited(delay, now));
+                let moved = link.adaptive().and_then(|adaptive| {
+                    adaptive.moved(sent.bytes, Duration::from_nanos(result.host_cpu_ns));
+                    adaptive.waited(delay, now)
+                });
                 stage.counts.end();
                 stage.counts.host.cpu_ns += result.host_cpu_ns;
                 let counts = &mut stage.counts.node;
@@ -355,9 +356,18 @@ impl StreamState {
         if self.is_failed {
             self.outbox.clear();
         }
-        for (index, stage) in self.stages.iter_mut().enumerate() {
-            while stage.next_for_node().is_some()
+        // If too much is held only the oldest goes on, as on the host.
+        let oldest = self
+            .stages
+            .iter()
+            .rposition(|stage| !stage.slots.is_empty());
+        let oldest = oldest.filter(|_| self.output.is_empty());
+        let is_over = self.held > self.share;
+        for (index, stage) in self.stages.iter_mut().enumerate().rev() {
+            while let Some((next, _, _)) = stage.next_for_node()
+                && (!is_over || (oldest == Some(index) && next == stage.base))
                 && let Some(link) = &stage.link
+                && !(is_over && link.is_for_host_too())
                 && link.takes_next(&stage.backlog(), now)
             {
                 let (session, opening) = (link.session.clone(), link.opening);

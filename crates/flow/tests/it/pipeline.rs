@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow_array::cast::AsArray;
@@ -567,6 +567,75 @@ fn a_stream_that_is_dropped_ends_what_it_has() {
         drop(stream);
         assert_eq!(pipeline.report().batches, 10);
     }
+}
+
+/// A node that keeps what it gets, and says only after the stream is pulled that nothing came out.
+#[derive(Default)]
+struct Silent(Arc<Mutex<Vec<(Completions, u64)>>>);
+
+struct SilentStage(Arc<Mutex<Vec<(Completions, u64)>>>, Completions);
+
+impl Node for Silent {
+    fn open(
+        &self,
+        _: &StageDefinition,
+        _: &arrow_schema::SchemaRef,
+        completions: Completions,
+    ) -> Result<Box<dyn NodeStage>, NodeError> {
+        Ok(Box::new(SilentStage(Arc::clone(&self.0), completions)))
+    }
+}
+
+impl NodeStage for SilentStage {
+    fn submit(&mut self, number: u64, _: Vec<Piece>) -> Result<(), NodeError> {
+        let mut kept = self.0.lock().unwrap();
+        kept.push((self.1.clone(), number));
+        Ok(())
+    }
+}
+
+#[test]
+fn under_adaptive_the_host_repeats_what_a_silent_node_has() {
+    let batches = logs(14, 60, 5);
+    let silent = Arc::new(Silent::default());
+    // It does not count as lost, however long this takes.
+    let node = format!("{NODE}timeout = \"1000 s\"\nqueue_delay_max = \"2 ms\"\n");
+    let pipeline = started(&log_stages(PLACEMENTS[3]), &node);
+    let pipeline = pipeline.with_node("dpu0", Arc::clone(&silent) as Arc<dyn Node>);
+    let stream = pipeline.stream(batches[0].schema_ref()).unwrap();
+    let done = run(&stream, &batches).unwrap_or_else(|error| panic!("{error}"));
+    // What it says now is of nothing that is still wanted.
+    let kept = std::mem::take(&mut *silent.0.lock().unwrap());
+    assert!(!kept.is_empty());
+    for (completions, number) in kept {
+        completions.done(number, Ok(NodeResult::default()));
+    }
+    let report = stream.report();
+    assert_eq!(done, oracle(pipeline.definition(), &batches));
+    for stage in &report.stages {
+        let node = stage.node.as_ref().unwrap();
+        assert_eq!((node.batches, node.losses), (0, 0), "{report:?}");
+        assert_eq!(stage.host.batches, 60, "{report:?}");
+    }
+}
+
+#[test]
+fn nodes_do_not_fill_memory_before_a_slower_one() {
+    // Each batch becomes 64 KB on one node, and stays so long on the other that many wait.
+    let stages = "[[stages]]\ndecompress = { column = \"block\", codec = \"gzip\" }\nplacement = \"quick\"\n\
+                  [[stages]]\ncompress = { column = \"block\", codec = \"zstd\" }\nplacement = \"slow\"\n";
+    let nodes = "[nodes.quick]\naddress = \"in-process\"\n[nodes.slow]\naddress = \"in-process\"\nslowdown = 50.0\n";
+    let text = format!("{HEAD}memory = \"1 MiB\"\nstreams = 1\n{stages}{nodes}{OUT}");
+    let definition = Definition::parse("p.toml", &text, Path::new("")).unwrap();
+    let pipeline = Pipeline::new(definition, no_nodes).unwrap();
+    let block = compressed(Format::Gzip, &vec![b'x'; 64 << 10]);
+    let blocks: ArrayRef = Arc::new(BinaryArray::from_iter_values([&block]));
+    let batch = RecordBatch::try_from_iter([("block", blocks)]).unwrap();
+    let (done, report) = ran(&pipeline, &vec![batch; 200]);
+    assert_eq!(done.len(), 200);
+    // The 8 that the node has when the memory is full become larger still.
+    let held = report.held_bytes_max;
+    assert!(held <= (1 << 20) + 10 * (65 << 10), "{held} bytes held");
 }
 
 fn any_stage() -> impl Strategy<Value = &'static str> {
