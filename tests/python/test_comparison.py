@@ -232,19 +232,20 @@ def test_a_comparison_is_a_page_and_markdown(runs: Path) -> None:
     path = runs / done.stdout.strip()
     assert path.name == "comparison.html"
     page = path.read_text("utf-8")
-    assert "B is 2 slower of 8 figures." in page
+    assert "Of 8 figures, 2 are slower in B." in page
     assert page.count('class="text is-slower"') == 2
     assert page.index("is-slower") < page.index("is-same")
     assert 'http-equiv="Content-Security-Policy"' in page
     assert page.count('class="plot"') == 1
     done = overside("compare", "earlier", "slowed", "--format=md", "--out=-", cwd=runs, code=102)
     head = done.stdout.splitlines()[:3]
-    assert head[2] == "B is 2 slower of 8 figures."
+    assert head[2] == "Of 8 figures, 2 are slower in B."
     rows = [line for line in done.stdout.splitlines() if "| slower |" in line]
     assert len(rows) == 2
     assert all("\\-50.0%" in row and row.endswith("| measured |") for row in rows)
     done = overside("compare", "earlier", "slowed", "--out=x.html", cwd=runs, code=2)
     assert "add --format html or md" in done.stderr
+    overside("compare", "earlier", "slowed", "--json", "--format=md", cwd=runs, code=2)
 
 
 def test_what_an_emulated_device_took_part_in_is_drawn_apart(runs: Path) -> None:

@@ -46,8 +46,8 @@ pub use compressor::Compressor;
 pub use container::{Container, UnknownContainer};
 pub use decompressor::Decompressor;
 pub use error::{Error, MemberPosition};
-pub use options::{MAX_ADAPTIVE_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Options};
-pub use overside_placement::{Policy, Verify};
+pub use options::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Options};
+pub use overside_placement::{MAX_ADAPTIVE_CHUNK_BYTES, Policy, Verify};
 pub use reader::DecompressReader;
 pub use summary::{GzipOriginal, Summary, TrailingData};
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_device::{Device, OpenError, Operation, OperationConfig};
-use overside_placement::{DeviceSetup, Policy, Setup, Verify, chunk_bytes};
+use overside_placement::{
+    DeviceSetup, MAX_ADAPTIVE_CHUNK_BYTES, Policy, Setup, Verify, chunk_bytes,
+};
 
 use crate::{Container, Error};
 
@@ -16,8 +18,6 @@ use crate::{Container, Error};
 pub const MAX_CHUNK_BYTES: usize = 64 << 20;
 /// The shortest chunk that can be asked for, in bytes.
 pub const MIN_CHUNK_BYTES: usize = 1 << 10;
-/// The longest chunk that is chosen by [`Options::adaptive_chunks`], in bytes.
-pub const MAX_ADAPTIVE_CHUNK_BYTES: usize = 8 << 20;
 /// Jobs in flight on a device.
 const DEVICE_DEPTH: usize = 16;
 /// What all chunks in flight may take together, roughly, in bytes; but two chunks always may.

@@ -11,7 +11,7 @@ use overside_base::panic_text;
 use overside_device::{Clock, Device, Timing};
 use overside_model::Profile;
 use overside_ops::Format;
-use overside_placement::{Policy, Target, chunk_bytes, chunk_lengths};
+use overside_placement::{MAX_ADAPTIVE_CHUNK_BYTES, Policy, Target, chunk_bytes, chunk_lengths};
 
 use crate::begin::Begin;
 use crate::context_bench::ContextBench;
@@ -29,8 +29,6 @@ use overside_probe::{Failure, FailureKind};
 /// Data sets kept ready, and the most bytes that they may take together.
 const BUFFERS_KEPT_MAX: usize = 8;
 const BUFFER_BYTES_MAX: u64 = 1 << 30;
-/// The longest chunk that adaptive sizes may lead to, in bytes.
-const CHUNK_BYTES_MAX: usize = 8 << 20;
 /// Devices kept open.
 const DEVICES_MAX: usize = 16;
 
@@ -258,7 +256,7 @@ impl Worker {
     fn lengths(&mut self, test: &Test, clock: &Clock) -> Result<Vec<usize>, Failure> {
         let first = test.buffer_size as usize;
         let several = Buffers::stream_bytes(&test.data)?.min(test.data.sample_bytes) / 4;
-        let mut most = CHUNK_BYTES_MAX.min(several as usize).max(first);
+        let mut most = MAX_ADAPTIVE_CHUNK_BYTES.min(several as usize).max(first);
         let devices = (0..test.devices().count()).map(Target::Device);
         for target in std::iter::once(Target::Cpu).chain(devices) {
             let device = self.device(&target_test(test, target), clock)?;

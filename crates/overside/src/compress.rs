@@ -54,7 +54,9 @@ struct FormatArguments {
 fn chunk(text: &str) -> Result<ChunkSize, String> {
     match text {
         "auto" => Ok(ChunkSize::Auto),
-        _ => size_within(MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES)(text).map(ChunkSize::Bytes),
+        _ => size_within(MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES)(text)
+            .map(ChunkSize::Bytes)
+            .map_err(|problem| format!("{problem}; or auto")),
     }
 }
 

@@ -40,7 +40,7 @@ mod split;
 mod submitters;
 mod verify;
 
-pub use adaptive::chunk_size::chunk_lengths;
+pub use adaptive::chunk_size::{MAX_ADAPTIVE_CHUNK_BYTES, chunk_lengths};
 pub use adaptive::controller;
 pub use adaptive::lookahead::Lookahead;
 pub use adaptive::throughput::ThroughputEstimator;

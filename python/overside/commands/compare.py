@@ -24,7 +24,9 @@ _STYLES = {"faster": screen.GREEN, "slower": screen.RED, "ambiguous": screen.YEL
 def main(args: argparse.Namespace) -> int:
     """Runs the verb."""
     if args.out is not None and not args.format:
-        raise UserError("--out takes a comparison as a file", "add --format html or md")
+        raise UserError("--out takes what --format writes", "add --format html or md")
+    if args.json and args.format:
+        raise UserError("--json and --format both say the form", "leave one of them out")
     before, after = statistics.load_run(args.before), statistics.load_run(args.after)
     for view in (before, after):
         store.check_manifest(view.path, view.manifest, needed=False)

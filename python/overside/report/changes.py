@@ -74,9 +74,13 @@ def headline(result: RunComparison) -> str:
         ambiguous = result.count("ambiguous")
         rest = f", {ambiguous} of them ambiguous" if ambiguous else ""
         return f"No change was found in {formatting.plural(len(result.compared), 'figure')}{rest}."
-    parts = [f"{count} {word}" for count, word in ((slower, "slower"), (faster, "faster")) if count]
+    parts = [
+        f"{count} {'is' if count == 1 else 'are'} {word}"
+        for count, word in ((slower, "slower"), (faster, "faster"))
+        if count
+    ]
     figures = formatting.plural(len(result.compared), "figure")
-    return f"B is {' and '.join(parts)} of {figures}."
+    return f"Of {figures}, {' and '.join(parts)} in B."
 
 
 def render(

@@ -364,27 +364,8 @@ _VERDICTS = {
     "same": ("var(--muted)", "circle"),
 }
 #: Where the axis of ratios may have ticks.
-_RATIOS = (
-    0.01,
-    0.02,
-    0.05,
-    0.1,
-    0.2,
-    0.5,
-    0.8,
-    0.9,
-    0.95,
-    1,
-    1.05,
-    1.1,
-    1.25,
-    2,
-    5,
-    10,
-    20,
-    50,
-    100,
-)
+_NEAR_ONE = (0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25)
+_RATIOS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, *_NEAR_ONE, 2, 5, 10, 20, 50, 100)
 _RATIO_LABEL = (
     "datum.value >= 2 ? datum.value + ' times'"
     " : datum.value == 1 ? 'no change'"

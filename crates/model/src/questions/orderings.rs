@@ -144,7 +144,7 @@ impl Relation {
         } else if !self.falling.is_empty() {
             "each more than the next".into()
         } else {
-            format!("all within {} times each other", self.within)
+            format!("all within {} times of each other", self.within)
         }
     }
 

@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+/// The longest chunk, in bytes, that callers let adaptive lengths lead to.
+pub const MAX_ADAPTIVE_CHUNK_BYTES: usize = 8 << 20;
 /// The shortest chunks that are tried.
 const LEAST_BYTES: usize = 16 << 10;
 /// A span lasts so long at the least.
