@@ -298,7 +298,7 @@ mod tests {
             ("compress --chunk 3parsecs", "like 65536"),
             (
                 "compress --chunk 99999999999999999999g",
-                "'99999999999999999999g' for '--chunk <SIZE>': it is from 1024 to 67108864 bytes\n",
+                "'99999999999999999999g' for '--chunk <SIZE>': it is from 1024 to 67108864 bytes; or auto\n",
             ),
             (
                 "compress --chunk 9999999999999999g",
