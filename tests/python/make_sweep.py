@@ -42,6 +42,8 @@ class Sweep:
     #: The share of late completions.
     late: float = 0.0
     events: tuple[str, ...] = ()
+    #: MB/s of placements on several devices, which the two rates above do not tell.
+    given: tuple[tuple[str, float], ...] = ()
 
 
 def make(path: Path, *sweeps: Sweep, rounds: int = 6, scenario: Scenario | None = None) -> Path:
@@ -114,7 +116,11 @@ def _share(sweep: Sweep, placement: str, setup_s: float) -> float:
     if placement == "adaptive":
         fair = sweep.device_rate / (sweep.device_rate + sweep.cpu_rate)
         return min((0.0, fair, 1.0), key=lambda share: _times(sweep, share, setup_s)[2])
-    return fixed[placement] if placement in fixed else float(placement.split(":")[1]) / 100
+    return fixed[placement] if placement in fixed else _percent(placement) / 100
+
+
+def _percent(placement: str) -> float:
+    return sum(float(share) for share in placement.split(":")[1].split("+"))
 
 
 def _times(sweep: Sweep, share: float, setup_s: float) -> tuple[float, float, float]:
@@ -131,6 +137,9 @@ def _sample(sweep: Sweep, test: Json, noise: random.Random, number: int) -> Json
     share = _share(sweep, parameters["placement"], setup_s)
     cpu_s, _, stream_s = _times(sweep, share, setup_s)
     mb = STREAM / 1e6
+    stream_s = next(
+        (mb / rate for p, rate in sweep.given if p == parameters["placement"]), stream_s
+    )
     stream_s *= noise.lognormvariate(0, 0.006)
     streams = max(1, round(0.2 / stream_s))
     elapsed_s = stream_s * streams

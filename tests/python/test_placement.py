@@ -41,6 +41,9 @@ def box(directory: Path, **changes: Any) -> Path:
         ("split:040.50", "split:40.5"),
         ("split:0", "cpu"),
         ("split:100.0", "device"),
+        ("split:10+80", "split:10+80"),
+        ("split:10+90", "split:10+90"),
+        ("split:0+0", "cpu"),
     ],
 )
 def test_a_placement_has_one_way_to_be_written(text: str, canonical: str) -> None:

@@ -50,6 +50,31 @@ def test_the_best_share_and_both_criteria_are_told_by_the_intervals(
     assert [sweeps.sentences(series) for series in (static, anew)] == snapshot
 
 
+def test_several_devices_are_judged_against_each_target_alone(tmp_path: Path) -> None:
+    given = (("split:100+0", 900.0), ("split:0+100", 3000.0), ("split:10+90", 3300.0))
+    devices = "emulated:bf2-cores+emulated:bf2"
+    names = ("cpu", *(name for name, _ in given), "device")
+    run = view(
+        tmp_path,
+        Sweep(device=devices, placements=names, given=given, settings=("static",)),
+    )
+    (found,) = sweeps.sweeps(run)
+    (series,) = found.series
+    assert {point.name: point.alone for point in series.points} == {
+        "CPU alone": True,
+        "emulated BlueField-2 (cores) alone": True,
+        "emulated BlueField-2 alone": True,
+        "10 + 90 %": False,
+        "devices together": False,
+    }
+    c1, c2 = sweeps.verdicts(series)
+    assert (c1.holds, c2.holds) == (True, True)
+    assert c1.text.startswith("the emulated BlueField-2 alone does 3,")
+    assert c2.text.startswith("the best split, 10 + 90 % of the bytes on the devices, does 3,")
+    assert "the best target, the emulated BlueField-2 alone" in c2.text
+    assert "Throughput by placement" in report.render(run, "html")
+
+
 def test_what_overlaps_cannot_be_told(tmp_path: Path) -> None:
     found = one(tmp_path, Sweep(cpu_rate=300, device_rate=2700, settings=("static",)))
     # 90 % is equal finish, so it is faster than the device alone; 3 % apart would not be told.

@@ -66,7 +66,7 @@ pub use prediction::{
     Outcome, ParameterValue, Prediction, Values, Verdict,
 };
 pub use profile::{
-    Basis, DeviceFacts, Initiator, Link, OperationProfile, PatternProfile, Profile,
+    Basis, DeviceFacts, Initiator, Link, OperationProfile, PatternProfile, Processor, Profile,
     ProfileProvenance,
 };
 pub use quantity::{Axis, Quantity, Sweep, Table};

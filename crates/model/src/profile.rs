@@ -30,6 +30,9 @@ pub struct Profile {
     /// Whose cores submit them.
     #[serde(default)]
     pub initiator: Initiator,
+    /// What does them.
+    #[serde(default, skip_serializing_if = "Processor::is_engine")]
+    pub processor: Processor,
     /// How its values were obtained.
     #[serde(default, skip_serializing_if = "ProfileProvenance::is_published")]
     pub provenance: ProfileProvenance,
@@ -91,6 +94,23 @@ pub enum Initiator {
     Host,
     /// The card's own.
     Soc,
+}
+
+/// What does a card's jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Processor {
+    /// Its engines.
+    #[default]
+    Engine,
+    /// Software on its own cores, each of which counts as an engine.
+    Cores,
+}
+
+impl Processor {
+    fn is_engine(&self) -> bool {
+        *self == Self::Engine
+    }
 }
 
 /// What identifies the card, and what belongs to all of it.

@@ -116,6 +116,18 @@ impl Policy {
         }
     }
 
+    /// The same in its simplest form: a split that gives everything to the CPU, or to the one device,
+    /// is that side. Shares of several devices stay, as [`Policy::Device`] lets the controller decide
+    /// between them.
+    #[must_use]
+    pub fn simplest(self) -> Self {
+        match self {
+            Self::Split(shares) if shares.total() == 0.0 => Self::Cpu,
+            Self::Split(shares) if shares.percent() == [100.0] => Self::Device,
+            _ => self,
+        }
+    }
+
     /// Whether the CPU gets chunks of its own.
     pub fn uses_cpu(self) -> bool {
         match self {

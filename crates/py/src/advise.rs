@@ -65,17 +65,11 @@ pub(crate) fn placement_file(rules: &str) -> PyResult<String> {
     })
 }
 
-/// The one way to write a placement: a split that gives everything to one side is that side.
-/// Raises `ValueError`.
+/// The one way to write a placement. Raises `ValueError`.
 #[pyfunction]
 pub(crate) fn placement(text: &str) -> PyResult<String> {
     guarded(|| {
         let policy: Policy = text.parse().map_err(refused)?;
-        let policy = match (policy.uses_cpu(), policy.uses_device()) {
-            (_, false) => Policy::Cpu,
-            (false, true) => Policy::Device,
-            (true, true) => policy,
-        };
-        Ok(policy.to_string())
+        Ok(policy.simplest().to_string())
     })
 }

@@ -30,6 +30,9 @@ def charts(sweep: Sweep) -> list[Chart]:
 def _shares(sweep: Sweep) -> Iterator[Chart]:
     if not any(series.points for series in sweep.series):
         return
+    if "+" in sweep.device:
+        yield _targets(sweep)
+        return
     caption = "Large mark: the best share."
     if any(series.adaptive for series in sweep.series):
         caption += (
@@ -45,6 +48,26 @@ def _shares(sweep: Sweep) -> Iterator[Chart]:
         caption=caption,
         provenance=sweep.provenance,
         spec=vega.shares_of_work(points, sweep.provenance),
+        columns=sweeps.COLUMNS,
+        rows=tuple(sweeps.table(sweep)),
+    )
+
+
+def _targets(sweep: Sweep) -> Chart:
+    """Of several devices: a bar a placement, as one share does not tell them apart."""
+    many = len(sweep.series) > 1
+    chunk = formatting.size(sweep.chunk_bytes) if sweep.chunk_bytes else "–"
+    points = [
+        vega.point(point.throughput, point.name, series.title if many else "", buffer=chunk)
+        for series in sweep.series
+        for point in series.all
+    ]
+    return Chart(
+        id=f"targets-{sweep.provenance}",
+        title="Throughput by placement",
+        caption="Shares are of the bytes, for each device in its order; the rest is the CPU's.",
+        provenance=sweep.provenance,
+        spec=vega.bars(points, "MB/s", sweep.provenance),
         columns=sweeps.COLUMNS,
         rows=tuple(sweeps.table(sweep)),
     )

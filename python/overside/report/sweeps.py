@@ -1,9 +1,9 @@
 """Placements of one piece of work: what each share of the bytes on the device gives.
 
-A sweep is one operation on one data set with one device beside the CPU, over shares and settings.
-TT is the throughput of one side alone, OT that of both together. C1: the device is worth using if
-its TT beats the CPU's. C2: splitting is worth it if OT beats both TTs. Both are judged by the
-intervals: where they overlap, it cannot be told.
+A sweep is one operation on one data set with one device beside the CPU, or several, over shares
+and settings. TT is the throughput of one target alone, OT that of several together. C1: a device is
+worth using if its TT beats the CPU's. C2: splitting is worth it if OT beats every TT. Both are
+judged by the intervals: where they overlap, it cannot be told.
 """
 
 from __future__ import annotations
@@ -75,21 +75,43 @@ class Point:
         return found.median if found is not None else self.asked or 0.0
 
     @property
+    def devices(self) -> list[str]:
+        """The names of the devices beside the CPU; none of the CPU alone."""
+        return [] if self.asked == 0.0 else str(self.test.parameters["device"]).split("+")
+
+    @property
+    def shares(self) -> list[float]:
+        """Percent for each device, where they are asked for."""
+        text = str(self.test.parameters["placement"])
+        return _shares(text) if text.startswith("split:") else []
+
+    @property
+    def alone(self) -> bool:
+        """One target does it all."""
+        return self.asked == 0.0 or (
+            self.asked == 100.0 and (len(self.devices) == 1 or 100.0 in self.shares)
+        )
+
+    @property
     def name(self) -> str:
-        """`cpu`, `40 %`, `device`, `adaptive`; `90 + 10 %` of several devices."""
+        """`CPU alone`, `40 %`, `device alone`, `adaptive`; of several devices `90 + 10 %`, and the
+        one that does it all by its name."""
         if self.asked is None:
             return "adaptive"
-        placement = str(self.test.parameters["placement"])
-        if "+" in placement:
-            return f"{placement.removeprefix('split:').replace('+', ' + ')} %"
-        return {0.0: "CPU alone", 100.0: "device alone"}.get(self.asked, f"{self.asked:g} %")
+        if len(self.devices) < 2:
+            return {0.0: "CPU alone", 100.0: "device alone"}.get(self.asked, f"{self.asked:g} %")
+        if not self.shares:
+            return "devices together"
+        if self.alone:
+            return f"{formatting.device(self.devices[self.shares.index(100.0)])} alone"
+        return f"{' + '.join(f'{share:g}' for share in self.shares)} %"
 
     @property
     def in_study(self) -> str:
         """What the study of co-processing calls it: `fCPU`, `cDPU`, `cCOMP`; empty for what it has
         not."""
         device, split = _IN_STUDY.get(self.test.task, ("", ""))
-        if self.asked is None or not device:
+        if self.asked is None or not device or len(self.devices) > 1:
             return ""
         return {0.0: "fCPU", 100.0: device}.get(self.asked, split)
 
@@ -118,7 +140,7 @@ class Series:
         """The fastest share; `None` where there is nothing to choose from."""
         if len(self.points) < 2:
             return None
-        return max(self.points, key=lambda one: one.throughput.median)
+        return _fastest(self.points)
 
     @property
     def level(self) -> list[Point]:
@@ -136,7 +158,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Sweep:
-    """One operation with one device beside the CPU."""
+    """One operation with one device beside the CPU, or several."""
 
     title: str
     detail: str
@@ -270,42 +292,53 @@ def _series(tests: Sequence[TestSummary], setting: str) -> Series:
 def _percent(placement: object) -> float | None:
     """The share of the bytes that is asked to go to the device; `None` where it is chosen while
     running, and for what is no placement."""
-    text = {"cpu": "0", "device": "100"}.get(str(placement), str(placement).removeprefix("split:"))
+    text = {"cpu": "0", "device": "100"}.get(str(placement), str(placement))
     try:
-        return sum(float(share) for share in text.split("+"))
+        return sum(_shares(text))
     except ValueError:
         return None
 
 
+def _shares(text: str) -> list[float]:
+    return [float(share) for share in text.removeprefix("split:").split("+")]
+
+
 def verdicts(series: Series) -> list[Criterion]:
     """C1 and C2."""
-    cpu, device = series.at(0.0), series.at(100.0)
-    if cpu is None or device is None:
+    alone = [point for point in series.points if point.alone]
+    cpu = next((point for point in alone if point.asked == 0.0), None)
+    devices = [point for point in alone if point.asked == 100.0]
+    if cpu is None or not devices:
         side = "the CPU" if cpu is None else "the device"
         text = f"{side} alone has no result."
         return [Criterion("C1", None, text), Criterion("C2", None, text)]
-    return [_c1(cpu, device), _c2(series, cpu, device)]
+    return [_c1(cpu, _fastest(devices)), _c2(series, [cpu, *devices])]
+
+
+def _fastest(points: Sequence[Point]) -> Point:
+    return max(points, key=lambda one: one.throughput.median)
 
 
 def _c1(cpu: Point, device: Point) -> Criterion:
     text = (
-        f"the device alone does {rate(device)}, the CPU alone {rate(cpu)} (TT)"
+        f"the {device.name} does {rate(device)}, the CPU alone {rate(cpu)} (TT)"
         f"{_times(device, cpu)}."
     )
     return Criterion("C1", _faster(device, cpu), text)
 
 
-def _c2(series: Series, cpu: Point, device: Point) -> Criterion:
-    splits = [p for p in series.points if p.asked is not None and 0.0 < p.asked < 100.0]
+def _c2(series: Series, alone: Sequence[Point]) -> Criterion:
+    splits = [point for point in series.points if not point.alone]
     if not splits:
         return Criterion("C2", None, "no split was measured.")
-    top = max(splits, key=lambda one: one.throughput.median)
-    better = max(cpu, device, key=lambda one: one.throughput.median)
+    top, better = _fastest(splits), _fastest(alone)
+    side = "side" if len(alone) == 2 else "target"
     text = (
-        f"the best split, {top.name} on the device, does {rate(top)} (OT), the better side, the "
-        f"{better.name}, {rate(better)} (TT){_times(top, better)}."
+        f"the best split, {_on_device(top)}, does {rate(top)} (OT), the "
+        f"{'better' if side == 'side' else 'best'} {side}, the {better.name}, {rate(better)} (TT)"
+        f"{_times(top, better)}."
     )
-    faster = [_faster(top, cpu), _faster(top, device)]
+    faster = [_faster(top, one) for one in alone]
     holds = False if False in faster else (None if None in faster else True)
     return Criterion("C2", holds, text)
 
@@ -365,9 +398,10 @@ def brief(series: Series) -> str:
 
 
 def _on_device(point: Point) -> str:
-    if point.asked in (0.0, 100.0):
+    if point.alone or not point.name.endswith("%"):
         return f"the {point.name}"
-    return f"{point.asked:g} % of the bytes on the device"
+    where = "devices" if len(point.devices) > 1 else "device"
+    return f"{point.name} of the bytes on the {where}"
 
 
 def _adaptive(adaptive: Point, top: Point | None) -> str:

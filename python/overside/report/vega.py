@@ -340,10 +340,10 @@ def _names(limit: int) -> Spec:
     return _channel("label", "nominal", sort=None, axis=axis)
 
 
-def bars(points: Sequence[Point], unit: str) -> Spec:
+def bars(points: Sequence[Point], unit: str, colour: str = "series-1") -> Spec:
     """One size only: bars from zero, with their names beside them."""
     x = {"type": "quantitative", "scale": {"zero": True}, "axis": {"title": unit}}
-    bar = {"color": "var(--series-1)", "height": 14}
+    bar = {"color": f"var(--{colour})", "height": 14}
     rule = {"color": "var(--ink)", "strokeWidth": 1.5}
     return {
         "height": 26 * len(points),

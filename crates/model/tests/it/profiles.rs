@@ -14,10 +14,12 @@ fn the_built_in_profiles_are_there() {
         "bf1",
         "bf2",
         "bf2-200g",
+        "bf2-cores",
         "bf2-soc",
         "bf2-vpi",
         "bf3",
         "bf3-8c",
+        "bf3-cores",
         "bf3-doca22",
         "bf3-soc",
         "host-bitar",
@@ -207,7 +209,7 @@ fn files_that_cannot_be_profiles_are_named() {
 fn an_unknown_profile_lists_the_known_ones() {
     let error = profile("bf9").unwrap_err().to_string();
     assert!(
-        error.contains("bf9") && error.contains("bf1, bf2, bf2-200g, bf2-soc"),
+        error.contains("bf9") && error.contains("bf1, bf2, bf2-200g, bf2-cores"),
         "{error}"
     );
 }

@@ -187,6 +187,41 @@ fn a_split_takes_as_long_as_the_longer_of_its_targets() {
     assert!(host_s >= 0.9 * spent_s, "{host_s} {spent_s}");
 }
 
+/// Eight cores of a BlueField-2 compress 8 x 121.6 MiB/s, its engine 2.95 GiB/s.
+#[test]
+fn a_cards_cores_and_its_engine_share_a_stream() {
+    let data = DataSet::new(&text(1 << 22));
+    let rate = |placement: &str| {
+        let test = Test {
+            device: "emulated:bf2-cores+emulated:bf2".into(),
+            buffer_size: 262_144,
+            depth: 64,
+            sample_s: 0.2,
+            placement: Some(placement.parse().unwrap()),
+            ..data.test("compress-deflate")
+        };
+        let sample = measured(&mut Worker::new(), &test);
+        assert_eq!(sample.provenance, Some(Provenance::Emulated));
+        let placed = sample.placement.unwrap();
+        assert!(placed.cpu.is_none());
+        let bytes: Vec<f64> = placed.devices.iter().map(|one| one.bytes as f64).collect();
+        let first = bytes[0] / bytes.iter().sum::<f64>();
+        (sample.metrics["throughput"] / 1.048_576, first)
+    };
+    for (placement, first, mib_per_s) in [
+        ("split:100+0", 1.0, 973.0),
+        ("split:0+100", 0.0, 3020.8),
+        ("split:10+90", 0.1, 3020.8 / 0.9),
+        ("split:50+50", 0.5, 973.0 / 0.5),
+    ] {
+        let (found, share) = rate(placement);
+        assert!((share - first).abs() < 0.02, "{placement}: {share}");
+        // The submitter's own cost and the ends of a stream take a little.
+        let part = found / mib_per_s;
+        assert!((0.85..1.01).contains(&part), "{placement}: {found} MiB/s");
+    }
+}
+
 /// The study's split of 2 MiB inputs between a host core and a BlueField-2, with this machine's core
 /// in place of its host's: the model with that core's rate.
 #[test]
