@@ -62,7 +62,7 @@ def compress(
     device: str | None = None,
     threads: int | None = None,
     verify: Literal["all", "sampled", "none"] | None = None,
-    chunk: int | None = None,
+    chunk: int | Literal["auto"] | None = None,
     submitters: int | None = None,
     window: int | None = None,
 ) -> Result:
@@ -80,7 +80,7 @@ def compress(
         verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
             (one in 16) or `none`. Default: all.
         chunk: Bytes of input that are compressed by themselves. Default: 1 MiB (1,048,576), less
-            for short inputs.
+            for short inputs. `auto`: adaptive placement finds out which length is fastest.
         submitters: Threads that submit to devices, for devices that one thread does not keep busy.
             Default: 1.
         window: Bytes of input in flight at most. Default: by the targets' depths.
@@ -250,6 +250,7 @@ class Compressor:
         verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
             (one in 16) or `none`. Default: all.
         chunk: Bytes of input that are compressed by themselves. Default: 1 MiB (1,048,576).
+            `auto`: adaptive placement finds out which length is fastest.
 
     Raises:
         ValueError: An argument that cannot be.
@@ -265,7 +266,7 @@ class Compressor:
         device: str | None = None,
         threads: int | None = None,
         verify: Literal["all", "sampled", "none"] | None = None,
-        chunk: int | None = None,
+        chunk: int | Literal["auto"] | None = None,
     ) -> Compressor: ...
     def compress(self, data: Buffer) -> bytes:
         """Takes a piece of the stream.

@@ -153,7 +153,7 @@ class Options(TypedDict, total=False):
     device: str | None
     threads: int | None
     verify: Verify | None
-    chunk: int | None
+    chunk: int | Literal["auto"] | None
     encoding: str | None
     errors: str | None
     newline: str | None
@@ -186,7 +186,7 @@ def open(
     device: str | None = None,
     threads: int | None = None,
     verify: Verify | None = None,
-    chunk: int | None = None,
+    chunk: int | Literal["auto"] | None = None,
     encoding: str | None = None,
     errors: str | None = None,
     newline: str | None = None,

@@ -223,6 +223,7 @@ def test_it_runs_where_it_is_told_to() -> None:
         ({"threads": 1 << 40}, ValueError, "from 1 to"),
         ({"placement": "devise"}, ValueError, "adaptive"),
         ({"placement": "device"}, ValueError, "needs a device"),
+        ({"chunk": "most"}, ValueError, "or \"auto\", not \"most\""),
         ({"placement": "split:101", "device": "emulated:bf2"}, ValueError, "percentage"),
         ({"device": "bf2"}, overside.DeviceError, "emulated:bf2"),
         ({"device": "emulated:bf9"}, overside.DeviceError, "did you mean"),
@@ -317,3 +318,11 @@ def test_results_of_a_device_are_verified_as_asked() -> None:
     assert verification["chunks"] >= 1
     with pytest.raises(ValueError, match="all, sampled and none"):
         overside.compress(text, verify="some", **placed)
+
+
+def test_adaptive_placement_finds_out_how_long_chunks_are() -> None:
+    data = bytes(range(256)) * (1 << 15)
+    found = overside.compress(data, device="emulated:bf2", placement="adaptive", chunk="auto")
+    assert gzip.decompress(found) == data
+    compressor = overside.Compressor(chunk="auto")
+    assert gzip.decompress(compressor.compress(data) + compressor.flush()) == data

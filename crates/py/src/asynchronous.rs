@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::arguments::PlacementArgs;
 use crate::codec::{
-    COMPRESSED_BYTES_A_THREAD, MAX_SIZE, compress_all, compression_of, decompress_all,
+    COMPRESSED_BYTES_A_THREAD, Chunk, MAX_SIZE, compress_all, compression_of, decompress_all,
     decompression,
 };
 use crate::memory::BorrowedBuffer;
@@ -41,14 +41,14 @@ pub(crate) fn start_compress(
     device: Option<&str>,
     threads: Option<usize>,
     verify: Option<&str>,
-    chunk: Option<usize>,
+    chunk: Option<Chunk>,
     submitters: Option<NonZeroUsize>,
     window: Option<usize>,
 ) -> PyResult<Call> {
     let data = BorrowedBuffer::new(data)?;
     let targets =
         PlacementArgs::new(py, placement, device, threads, verify)?.submitted(submitters, window);
-    let options = compression_of(data.len(), format, level, targets, chunk)?;
+    let options = compression_of(data.len(), format, level, targets, chunk.as_ref())?;
     Ok(call(done, move |cancel| {
         compress_all(data, &options, cancel).map_err(errors::stream)
     }))

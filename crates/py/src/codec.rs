@@ -20,14 +20,43 @@ const SHORT_CHUNK_BYTES: usize = 64 << 10;
 /// Compressed bytes that are worth a thread.
 pub(crate) const COMPRESSED_BYTES_A_THREAD: usize = 128 << 10;
 
+/// How long chunks are.
+#[derive(FromPyObject)]
+pub(crate) enum Chunk {
+    /// Bytes.
+    Bytes(usize),
+    /// `auto`: adaptive placement finds out.
+    Word(String),
+}
+
+impl Chunk {
+    /// Bytes that each has at first.
+    fn first_bytes(chunk: Option<&Self>) -> usize {
+        match chunk {
+            Some(&Self::Bytes(bytes)) => bytes,
+            _ => Options::default().chunk_bytes,
+        }
+    }
+
+    fn is_auto(&self) -> PyResult<bool> {
+        match self {
+            Self::Bytes(_) => Ok(false),
+            Self::Word(word) if word == "auto" => Ok(true),
+            Self::Word(word) => Err(refused(format!(
+                "chunk is a number of bytes or \"auto\", not {word:?}"
+            ))),
+        }
+    }
+}
+
 /// What is to be made, and how.
 pub(crate) fn compression(
     format: &str,
     level: Option<u32>,
     targets: PlacementArgs,
-    chunk: Option<usize>,
+    chunk: Option<&Chunk>,
 ) -> PyResult<Options> {
-    let mut options = Options {
+    Ok(Options {
         container: Some(format.parse().map_err(refused)?),
         level,
         policy: targets.policy,
@@ -36,12 +65,10 @@ pub(crate) fn compression(
         submitters: targets.submitters,
         window_bytes: targets.window_bytes,
         verify: targets.verify.unwrap_or(Verify::All),
+        chunk_bytes: Chunk::first_bytes(chunk),
+        adaptive_chunks: chunk.map_or(Ok(false), Chunk::is_auto)?,
         ..Options::default()
-    };
-    if let Some(chunk) = chunk {
-        options.chunk_bytes = chunk;
-    }
-    Ok(options)
+    })
 }
 
 /// What the input is, if it has to be something, and how it is decompressed.
@@ -73,7 +100,7 @@ pub(crate) fn decompression(format: Option<&str>, targets: PlacementArgs) -> PyR
 ///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
 ///         (one in 16) or `none`. Default: all.
 ///     chunk: Bytes of input that are compressed by themselves. Default: 1 MiB (1,048,576), less
-///         for short inputs.
+///         for short inputs. `auto`: adaptive placement finds out which length is fastest.
 ///     submitters: Threads that submit to devices, for devices that one thread does not keep busy.
 ///         Default: 1.
 ///     window: Bytes of input in flight at most. Default: by the targets' depths.
@@ -98,17 +125,17 @@ pub(crate) fn compress(
     device: Option<&str>,
     threads: Option<usize>,
     verify: Option<&str>,
-    chunk: Option<usize>,
+    chunk: Option<Chunk>,
     submitters: Option<NonZeroUsize>,
     window: Option<usize>,
 ) -> PyResult<Output> {
     guarded(|| {
         let data = BorrowedBuffer::new(data)?;
-        let bytes_a_thread = chunk.unwrap_or(Options::default().chunk_bytes);
+        let bytes_a_thread = Chunk::first_bytes(chunk.as_ref());
         let targets = PlacementArgs::new(py, placement, device, threads, verify)?
             .for_bytes(data.len(), bytes_a_thread)
             .submitted(submitters, window);
-        let options = compression_of(data.len(), format, level, targets, chunk)?;
+        let options = compression_of(data.len(), format, level, targets, chunk.as_ref())?;
         py.detach(|| compress_all(data, &options, &Cancel::default()))
             .map_err(errors::stream)
     })
@@ -120,7 +147,7 @@ pub(crate) fn compression_of(
     format: &str,
     level: Option<u32>,
     targets: PlacementArgs,
-    chunk: Option<usize>,
+    chunk: Option<&Chunk>,
 ) -> PyResult<Options> {
     let mut options = compression(format, level, targets, chunk)?;
     options.content_bytes = Some(bytes as u64);

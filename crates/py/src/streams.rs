@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arguments::PlacementArgs;
-use crate::codec::{MAX_SIZE, compression, decompression};
+use crate::codec::{Chunk, MAX_SIZE, compression, decompression};
 use crate::memory::BorrowedBuffer;
 use crate::output::{OutputBuffer, applied, report};
 use crate::{errors, guarded, refused};
@@ -250,6 +250,7 @@ macro_rules! stream_methods {
 ///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
 ///         (one in 16) or `none`. Default: all.
 ///     chunk: Bytes of input that are compressed by themselves. Default: 1 MiB (1,048,576).
+///         `auto`: adaptive placement finds out which length is fastest.
 ///
 /// Raises:
 ///     ValueError: An argument that cannot be.
@@ -269,11 +270,11 @@ stream_methods!(PyCompressor, Compressor::finish, {
         device: Option<&str>,
         threads: Option<usize>,
         verify: Option<&str>,
-        chunk: Option<usize>,
+        chunk: Option<Chunk>,
     ) -> PyResult<Self> {
         guarded(|| {
             let targets = PlacementArgs::new(py, placement, device, threads, verify)?;
-            let options = compression(format, level, targets, chunk)?;
+            let options = compression(format, level, targets, chunk.as_ref())?;
             let stream = py.detach(|| Compressor::new(OutputBuffer::new(None), &options));
             let stream = stream.map_err(errors::stream)?;
             Ok(Self(SharedStream::new(State::Open(Box::new(stream)))))
