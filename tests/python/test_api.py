@@ -223,7 +223,7 @@ def test_it_runs_where_it_is_told_to() -> None:
         ({"threads": 1 << 40}, ValueError, "from 1 to"),
         ({"placement": "devise"}, ValueError, "adaptive"),
         ({"placement": "device"}, ValueError, "needs a device"),
-        ({"chunk": "most"}, ValueError, "or \"auto\", not \"most\""),
+        ({"chunk": "most"}, ValueError, 'or "auto", not "most"'),
         ({"placement": "split:101", "device": "emulated:bf2"}, ValueError, "percentage"),
         ({"device": "bf2"}, overside.DeviceError, "emulated:bf2"),
         ({"device": "emulated:bf9"}, overside.DeviceError, "did you mean"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from command import overside
+from documents import ROOT
 from overside.verdict import scenario
 
 SMALL = ("--set", "bytes=64MiB")
@@ -215,3 +216,29 @@ def test_options_are_best_worse_or_not_to_be_told(rows: list[Any], line: str) ->
     (told,) = scenario.lines(report)
     assert told.startswith("Size 1 KiB: ")
     assert line in told
+
+
+def test_the_plan_for_a_thousand_machines_quotes_what_is_printed(tmp_path: Path) -> None:
+    page = (ROOT / "docs/scale.md").read_text()
+
+    def table(*words: str) -> list[str]:
+        assert f"    overside simulate {' '.join(words)}\n" in page
+        return overside("simulate", *words, cwd=tmp_path, code=0).stdout.splitlines()
+
+    figure = r"([\d,.]+) \(([\d,.]+) to ([\d,.]+)\)"
+    for card, cores in (("bf2", "8"), ("bf3", "16")):
+        lines = table("pushdown", "--set", f"profile={card}", "--set", f"cores={cores}")
+        found = re.search(figure, next(line for line in lines if re.match(rf" +{cores} ", line)))
+        assert found is not None
+        assert f"| {found[1]} M ({found[2]} to {found[3]}) |" in page
+    lines = table("drift")
+    for placement, said in (
+        ("adaptive", "`adaptive` {} MB/s a machine"),
+        ("split", "split {} MB/s"),
+    ):
+        found = re.search(figure, next(line for line in lines if line.startswith(placement)))
+        assert found is not None
+        typical, interval = said.format(found[1]), f"({found[2]} to {found[3]})"
+        assert re.search(rf"{re.escape(typical)}\s+{re.escape(interval)}", page) or re.search(
+            rf"{re.escape(typical)} \({re.escape(found[2])} to {re.escape(found[3])}\)", page
+        )
