@@ -173,7 +173,7 @@ def _not_shared(parameters: Json) -> str | None:
 
 def _is_cut(parameters: Json) -> bool:
     """Whether buffers are cut to what the devices take: files, and the data's own pieces."""
-    return bool(parameters["input"] == "files" or parameters["sizes"] == "own")
+    return parameters.get("input") == "files" or parameters.get("sizes") == "own"
 
 
 def _compressed_most(size: int) -> int:

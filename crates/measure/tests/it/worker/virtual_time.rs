@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::worker::inputs::{DataSet, measured, text};
+use crate::worker::inputs::{DataSet, measured, sample_of, text};
 use overside_device::{
     Context, ContextConfig, Device, Job, OpenError, Provenance, SubmitError, Timing,
 };
@@ -14,6 +14,7 @@ use overside_measure::boxes;
 use overside_measure::{Input, Sample, Setting, Sizes, Test, Worker};
 use overside_model::split::Split;
 use overside_placement::Policy;
+use serde_json::json;
 
 /// A device on which everything that is computed takes four times as long.
 struct Slow(Arc<dyn Device>);
@@ -119,6 +120,39 @@ fn a_slower_and_a_busy_machine_give_the_same_figures() {
         assert_eq!(figures(&slower), figures(&sample), "{test:?}");
         let busy = beside_load(|| measured(&mut Worker::new(), &test));
         assert_eq!(figures(&busy), figures(&sample), "{test:?}");
+    }
+}
+
+#[test]
+fn a_busy_machine_gives_the_same_figures_of_dma_at_published_rates() {
+    // Bytes a second of a BlueField-3's engine: 48 and 47 GiB/s.
+    for (initiator, buffer_size, gib_per_s) in [("host", 1 << 20, 48.0), ("dpu", 65536, 47.0)] {
+        let test = json!({
+            "kind": "dma", "device": "emulated:bf3", "initiator": initiator, "operation": "read",
+            "completion": "poll", "measure": "throughput", "buffer_size": buffer_size, "depth": 8,
+            "batch": 4, "warmup_s": 0.0, "sample_s": 0.005, "timeout_s": 60.0, "seed": 7,
+        });
+        let quiet = sample_of(&test);
+        assert_eq!(
+            (quiet.provenance, quiet.timing, quiet.late),
+            (Some(Provenance::Emulated), Some(Timing::Virtual), None),
+            "{quiet:?}"
+        );
+        assert!(quiet.warnings.iter().all(|one| one.kind != "late"));
+        let expected = gib_per_s * f64::from(1 << 30) / 1e6;
+        let found = quiet.metrics["throughput"];
+        assert!((found / expected - 1.0).abs() < 0.02, "{found} {expected}");
+        let busy = beside_load(|| sample_of(&test));
+        let of_engine = |sample: &Sample| {
+            let (elapsed, jobs, _) = figures(sample);
+            (
+                elapsed,
+                jobs,
+                sample.metrics["throughput"],
+                sample.metrics["rate"],
+            )
+        };
+        assert_eq!(of_engine(&busy), of_engine(&quiet), "{test}");
     }
 }
 
