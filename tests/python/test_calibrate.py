@@ -66,11 +66,60 @@ def test_an_emulated_device_is_calibrated_for_trying_only(tmp_path: Path) -> Non
     overside("profile", "check", "e.toml", cwd=tmp_path, code=2)
 
 
-def test_what_copies_cost_traffic_to_another_machine_is_measured_if_asked(tmp_path: Path) -> None:
+def dma_device() -> str:
+    """DPDK's software DMA device, if it is here."""
     device = "dpdk:dma_skeleton"
     found = {str(one["name"]): one for one in json.loads(_core.devices("dpdk"))}
     if device not in found or found[device].get("unavailable"):
         pytest.skip("DPDK's software DMA device is not here")
+    return device
+
+
+def test_a_calibrated_latency_is_that_of_the_emulated_engine(tmp_path: Path) -> None:
+    words = ("--operation", "copy", "--quick", "--out", "mine.toml")
+    overside("calibrate", "--device", dma_device(), *words, cwd=tmp_path, code=0)
+    text = (tmp_path / "mine.toml").read_text()
+    # What the task dma measures from either side of a card is its owner's to add.
+    for name, value, unit in (("polled.rate", 20, "Mops/s"), ("host.peak", 100, "GB/s")):
+        text += f'\n[values."dma.{name}"]\nvalue = {value}\nunit = "{unit}"\nfacts = ["run.copy"]\n'
+    (tmp_path / "mine.toml").write_text(text)
+    overside("profile", "check", "mine.toml", cwd=tmp_path, code=0)
+    table = tomllib.loads(text)["tables"]["dma.copy.latency.poll"]
+    sizes = [int(at) for at in table["at"]]
+    parameters = {
+        "device": "emulated:mine",
+        "measure": "latency",
+        "completion": "poll",
+        "operation": ["read", "write"],
+        "buffer_size": sizes[1:],
+    }
+    box = {
+        "schema": "box/1",
+        "name": "mine",
+        "tasks": [{"task": "dma", "parameters": parameters, "metrics": ["latency_p50"]}],
+        "measure": {"rounds": 1, "warmup_s": 0, "sample_s": 0.02},
+    }
+    (tmp_path / "box.json").write_text(json.dumps(box))
+    subprocess.run(
+        [sys.executable, "-m", "overside", "run", "box.json", "--name", "emulated"],
+        cwd=tmp_path,
+        env=environment() | {"OVERSIDE_PROFILES": str(tmp_path)},
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    tests = load_run(tmp_path / "results/emulated").tests
+    assert len(tests) == 2 * len(sizes[1:])
+    for test in tests:
+        assert (test.provenance, test.timing) == ("emulated", "virtual")
+        calibrated = table["value"][sizes.index(test.parameters["buffer_size"])]
+        found = list(test.values["latency_p50"].values())
+        # Histograms keep three digits.
+        assert found == [pytest.approx(calibrated, rel=0.005)]
+
+
+def test_what_copies_cost_traffic_to_another_machine_is_measured_if_asked(tmp_path: Path) -> None:
+    device = dma_device()
     with agents(tmp_path, far=["--insecure"]):
         words = ("--device", device, "--network", "far", "--quick", "--out", "traffic.toml")
         overside("calibrate", *words, cwd=tmp_path, code=0)

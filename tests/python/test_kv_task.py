@@ -12,7 +12,7 @@ from command import planned, ran, short_box
 from overside.bench import network_path
 from overside.bench.statistics import load_run
 from overside.report.groups import groups
-from overside.tasks import kv, kv_servers
+from overside.tasks import kv, kv_cases, kv_servers
 from overside.tasks.agents import HERE, Agents
 from overside.tasks.programs import ProgramError, Programs
 
@@ -44,6 +44,45 @@ def taken(directory: Path, metric: str, **given: object) -> tuple[Path, list[dic
         if not any(map(is_starved, samples)):
             break
     return run, samples
+
+
+CASES = {
+    "CH-SH": ("client", "cpu-only"),
+    "CD-SH": ("client-dpu", "cpu-only"),
+    "CDH-SH": ("client-dpu+client", "cpu-only"),
+    "L-CD-SH": ("dpu", "cpu-only"),
+    "CH-SD": ("client", "dpu-only"),
+    "CD-SD": ("client-dpu", "dpu-only"),
+}
+
+
+def test_cases_are_clients_and_a_design_by_the_studies_names() -> None:
+    assert set(kv.TASK.parameters["case"].choices) == set(CASES)
+    for case, (load_from, design) in CASES.items():
+        by_name = asked(case=case)
+        assert (by_name["load_from"], by_name["design"]) == (load_from, design)
+        assert asked(load_from=load_from, design=design) == by_name
+        assert kv_cases.unavailable(by_name) is None
+        said = str(kv_cases.unavailable(asked(load_from=case.lower())))
+        assert f"case={case}" in said
+    assert asked()["case"] is None
+    # Agents may have other names, as many as the case has.
+    assert kv_cases.unavailable(asked(case="CD-SD", load_from="dpu7")) is None
+    assert asked(case="CD-SD", load_from="dpu7")["design"] == "dpu-only"
+    said = str(kv_cases.unavailable(asked(case="CDH-SH", load_from="dpu7")))
+    assert "load_from=client-dpu+client" in said
+    assert "design=cpu-only, not lat" in str(
+        kv_cases.unavailable(asked(case="CH-SH", design="lat"))
+    )
+
+
+def test_the_box_of_cases_has_them_all(tmp_path: Path) -> None:
+    tests = planned("kv-cases", cwd=tmp_path)
+    found = {(test["parameters"]["case"], test["parameters"]["value_size"]) for test in tests}
+    assert found == {(case, size) for case in CASES for size in (8, 32)}
+    for test in tests:
+        parameters = test["parameters"]
+        assert CASES[parameters["case"]] == (parameters["load_from"], parameters["design"])
 
 
 def test_what_has_no_effect_is_left_out() -> None:

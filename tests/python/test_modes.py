@@ -9,6 +9,7 @@ import pytest
 from command import overside, tiny_box
 from overside.bench import modes
 from overside.bench.modes import Card, Hardware, Switch
+from overside.commands import arguments
 from overside.commands.arguments import CARD_MODES
 
 #: As the tools print it (their manuals' examples, addresses changed).
@@ -153,6 +154,26 @@ def test_samples_have_the_mode_and_modes_are_not_compared(tmp_path: Path) -> Non
     done = overside("compare", "a", "b", "--across", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["compared"]
     assert "invalid choice" in overside("run", "tiny.json", "--card-mode", "x", code=2).stderr
+
+
+def test_the_literatures_names_of_modes_are_accepted_and_shown(tmp_path: Path) -> None:
+    for number, mode in enumerate(list(CARD_MODES)[1:], 1):
+        for name in (f"SM{number}", f"sm{number}"):
+            assert arguments._card_mode(name) == mode
+        assert modes.BY_NAME[mode].startswith(f"on-path {number} (SM{number}): ")
+    tiny_box(tmp_path, rounds=1)
+    for name in ("SM2", "sm4"):
+        words = ("--name", name, "--card-mode", name)
+        overside("run", "tiny.json", *words, cwd=tmp_path, code=0)
+    overside("report", "SM2", "--format", "md", cwd=tmp_path, code=0)
+    reported = (tmp_path / "results/SM2/report.md").read_text()
+    assert f"- **Card mode**: {modes.OVS_DPDK}" in reported.replace("\\", "")
+    compared = json.loads(overside("compare", "SM2", "sm4", "--json", cwd=tmp_path).stdout)
+    (reason,) = {entry["reason"] for entry in compared["not_compared"]}
+    assert reason.startswith(f"card mode {modes.OVS_DPDK} against {modes.OVS_KERNEL_OFFLOAD};")
+    for wrong in ("SM0", "SM6", "SM"):
+        said = overside("run", "tiny.json", "--card-mode", wrong, code=2).stderr
+        assert "invalid choice" in said
 
 
 def test_doctor_says_which_mode(tmp_path: Path) -> None:

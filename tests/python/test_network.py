@@ -197,7 +197,21 @@ def test_what_cannot_be_offered_says_why(tmp_path: Path) -> None:
         (stream, "only for streams with a rate"),
         (stream | {"rate": 10, "bit_rate": 1}, "leave one away"),
         (stream | {"rate": 10, "message_size": 8}, "16 to 65507"),
-        (stream | {"bit_rate": 1000}, "rate * sample_s"),
+        (stream | {"bit_rate": 1000}, "it can be 0.001 to 10000000"),
     ]:
         (test,) = planned(box(tmp_path, **parameters))
         assert reason in test["reason"], test
+
+
+def test_more_messages_than_a_sample_can_have_are_refused_beforehand(tmp_path: Path) -> None:
+    # 2^24 are the most, a few of them before the clock starts.
+    paced = box(tmp_path, pattern="stream", rate=10_000_000)
+    (test,) = planned(paced, "--set", "measure.sample_s=1")
+    assert test["status"] == "planned", test
+    for longer in ("measure.sample_s=2", "measure.warmup_s=2"):
+        (test,) = planned(paced, "--set", longer)
+        assert test["status"] == "skipped"
+        assert "rate * sample_s" in test["reason"]
+        assert test["reason"].endswith(
+            "a lower rate, longer messages of a bit_rate, or shorter samples"
+        )

@@ -98,6 +98,7 @@ impl ContextBench<'_> {
         let check = queue.checker.summary()?;
         ready();
         queue.reconfigure = (test.setting == Setting::Reconfiguration).then_some(config);
+        queue.keeps_length = test.sizes.vary();
         closed_loop::run(&mut queue, &params, Until::Passed(test.warmup()))?;
         queue.restart();
         let before = self.cpu_clock.read(queue.context.cpu_time());
@@ -106,6 +107,9 @@ impl ContextBench<'_> {
         queue.check_last_outputs()?;
         let cpu = after.since(&before);
         let (totals, varied) = (queue.totals, queue.checker.varied);
+        // Of a job that has one try, and its set-up before it.
+        let has_model =
+            totals.grown == 0 && (test.setting == Setting::Static || queue.set_ups == totals.jobs);
         let mut lifecycle = queue.lifecycle;
         let closed = queue.context.close(Instant::now() + CLOSE_TIME);
         if test.setting == Setting::Static {
@@ -152,8 +156,7 @@ impl ContextBench<'_> {
         sample.stages = stages
             .map(|(name, ns)| (format!("{name}_ns"), ns))
             .collect();
-        // The model is of one try.
-        if let Some(profile) = self.profile.as_ref().filter(|_| totals.grown == 0) {
+        if let Some(profile) = self.profile.as_ref().filter(|_| has_model) {
             let (source_bytes, destination_bytes) = totals.mean_sizes();
             let work = overside_model::Work {
                 patterns: plan.operation.patterns.clone(),

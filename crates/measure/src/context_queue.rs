@@ -26,8 +26,12 @@ pub(crate) struct ContextQueue<'a> {
     /// How the context is set up again before each job, whose time this is a part of; `None`: it
     /// stays as it is.
     pub reconfigure: Option<ContextConfig>,
-    /// It was, and no job has been submitted since.
-    is_set_up: bool,
+    /// It is set up only for a buffer, or an output, of another length than the last.
+    pub keeps_length: bool,
+    /// The lengths that it was set up for, unless the next job needs it anew in any case.
+    set_up: Option<(usize, usize)>,
+    /// How often, since [`ContextQueue::restart`].
+    pub set_ups: u64,
     sources: &'a [Slice],
     /// In which order sources are taken, again and again.
     order: Vec<u32>,
@@ -83,7 +87,9 @@ impl<'a> ContextQueue<'a> {
             clock,
             device,
             reconfigure: None,
-            is_set_up: false,
+            keeps_length: false,
+            set_up: None,
+            set_ups: 0,
             sources,
             order,
             next: 0,
@@ -104,6 +110,7 @@ impl<'a> ContextQueue<'a> {
     pub(crate) fn restart(&mut self) {
         self.totals = JobTotals::new(self.operation);
         self.lifecycle = LifecycleTimes::default();
+        self.set_ups = 0;
         self.checker.varied = 0;
     }
 
@@ -174,11 +181,15 @@ impl<'a> ContextQueue<'a> {
     /// Hands jobs over at one doorbell, the context set up again for them where the test wants that.
     /// Returns how many were taken; the others stay.
     fn hand_over(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, Failure> {
-        if let (Some(config), Some(first)) = (&self.reconfigure, jobs.front())
-            && !self.is_set_up
+        let lengths = jobs.front().map(|first| {
+            let input = self.slots[first.tag as usize].input;
+            (self.checker.original_bytes(input), first.destination.len())
+        });
+        if let (Some(config), Some(lengths)) = (&self.reconfigure, lengths)
+            && self.set_up != Some(lengths)
         {
             let set_up = self.context.reconfigure(ContextConfig {
-                max_destination_bytes: first.destination.len() as u64,
+                max_destination_bytes: lengths.1 as u64,
                 ..config.clone()
             });
             set_up.map_err(|error| {
@@ -190,7 +201,8 @@ impl<'a> ContextQueue<'a> {
                 Failure::new(kind, error.to_string())
             })?;
             self.lifecycle.add(&self.context.lifecycle());
-            self.is_set_up = true;
+            self.set_up = Some(lengths);
+            self.set_ups += 1;
         }
         for job in &*jobs {
             // Set for all before any is taken: what is not taken is set again.
@@ -201,7 +213,9 @@ impl<'a> ContextQueue<'a> {
         for job in &*jobs {
             self.slots[job.tag as usize].in_flight = false;
         }
-        self.is_set_up &= taken == 0;
+        if taken > 0 && !self.keeps_length {
+            self.set_up = None;
+        }
         Ok(taken)
     }
 }

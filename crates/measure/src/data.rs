@@ -28,6 +28,31 @@ pub(crate) struct Buffers {
     inputs: Vec<usize>,
 }
 
+/// How long buffers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// All of the same length, but for a rest.
+    Fixed,
+    /// Of lengths drawn with that seed.
+    Mixed(u64),
+    /// As the data's own pieces are; longer ones are cut.
+    Own,
+}
+
+impl Cut {
+    /// What gives the next buffer's length, unless the data end earlier.
+    fn lengths(self, buffer_size: u64) -> impl FnMut() -> u64 {
+        let mut random = match self {
+            Self::Mixed(seed) => Some(Random::new(seed)),
+            Self::Fixed | Self::Own => None,
+        };
+        move || {
+            let drawn = random.as_mut().map(|it| drawn_length(it, buffer_size));
+            drawn.unwrap_or(buffer_size)
+        }
+    }
+}
+
 /// Why there are no buffers.
 pub(crate) enum NoData {
     /// The stream is shorter than one buffer.
@@ -43,31 +68,23 @@ impl From<Failure> for NoData {
 }
 
 impl Buffers {
-    /// Takes them from the files. `mixed`: of lengths drawn with that seed, `buffer_size` at most.
-    pub(crate) fn read(data: &Data, buffer_size: u64, mixed: Option<u64>) -> Result<Self, NoData> {
+    /// Takes them from the files, of `buffer_size` or, as the cut says, shorter.
+    pub(crate) fn read(data: &Data, buffer_size: u64, cut: Cut) -> Result<Self, NoData> {
         let stream = Stream::open(&data.files)?;
+        if cut == Cut::Own {
+            let ranges = stream.spread(buffer_size, data.sample_bytes)?;
+            if ranges.is_empty() {
+                return Err(without_bytes(data));
+            }
+            return Ok(stream.filled(&ranges)?);
+        }
         if stream.len < buffer_size {
             return Err(too_short(data, stream.len, buffer_size));
         }
-        let places = places(stream.len, buffer_size, data.sample_bytes);
-        let lengths = match mixed {
-            None => vec![buffer_size as usize; places.len()],
-            Some(seed) => {
-                let mut random = Random::new(seed);
-                let all = places
-                    .iter()
-                    .map(|_| drawn_length(&mut random, buffer_size));
-                all.collect()
-            }
-        };
-        let mut reader = Reader {
-            stream: &stream,
-            open: None,
-        };
-        let buffers = Self::filled(&lengths, |number, buffer| {
-            reader.read(places[number], buffer)
-        });
-        Ok(buffers?)
+        let mut next_length = cut.lengths(buffer_size);
+        let places = places(stream.len, buffer_size, data.sample_bytes).into_iter();
+        let ranges: Vec<_> = (places.map(|place| place..place + next_length())).collect();
+        Ok(stream.filled(&ranges)?)
     }
 
     /// Takes them from the files once for each of these lengths, the shorter ones first.
@@ -77,21 +94,14 @@ impl Buffers {
         if stream.len < longest {
             return Err(too_short(data, stream.len, longest));
         }
-        let (mut starts, mut lengths, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
-        for &length in all {
-            let places = places(stream.len, length as u64, data.sample_bytes);
+        let (mut ranges, mut inputs) = (Vec::new(), Vec::new());
+        for length in all.iter().map(|&length| length as u64) {
+            let places = places(stream.len, length, data.sample_bytes);
             inputs.push(places.len());
-            lengths.extend(places.iter().map(|_| length));
-            starts.extend(places);
+            ranges.extend(places.into_iter().map(|place| place..place + length));
         }
-        let mut reader = Reader {
-            stream: &stream,
-            open: None,
-        };
-        let buffers = Self::filled(&lengths, |number, buffer| {
-            reader.read(starts[number], buffer)
-        });
-        Ok(Self { inputs, ..buffers? })
+        let buffers = stream.filled(&ranges)?;
+        Ok(Self { inputs, ..buffers })
     }
 
     /// The length of its files together.
@@ -100,45 +110,44 @@ impl Buffers {
     }
 
     /// The beginning of each file, of up to `sample_bytes`, cut into buffers of `buffer_size` and a
-    /// rest. Empty files are left out.
-    pub(crate) fn read_files(data: &Data, buffer_size: u64) -> Result<Self, NoData> {
+    /// rest, or, as the cut says, shorter ones. Empty files are left out.
+    pub(crate) fn read_files(data: &Data, buffer_size: u64, cut: Cut) -> Result<Self, NoData> {
         let stream = Stream::open(&data.files)?;
-        let starts = stream.files.iter().map(|&(_, start)| start);
-        let ends = starts.clone().skip(1).chain([stream.len]);
-        let (mut places, mut lengths, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ranges, mut inputs) = (Vec::<Range<u64>>::new(), Vec::new());
+        let mut next_length = cut.lengths(buffer_size);
         let mut total = 0;
-        for (start, end) in starts.zip(ends).filter(|(start, end)| start < end) {
-            let len = (end - start).min(data.sample_bytes);
-            total += len;
-            inputs.push(len.div_ceil(buffer_size) as usize);
-            let bounds = (
-                total <= SAMPLE_BYTES_MAX,
-                inputs.iter().sum::<usize>() as u64,
-            );
-            if !bounds.0 || bounds.1 > BUFFERS_MAX {
-                return Err(NoData::TooShort(format!(
-                    "the files of data set {} have more than {SAMPLE_BYTES_MAX} bytes, or more than \
-                     {BUFFERS_MAX} buffers of {buffer_size}: take less of each (sample_bytes)",
-                    data.name
-                )));
+        for number in 0..stream.files.len() {
+            let file = stream.range(number);
+            let end = file.end.min(file.start.saturating_add(data.sample_bytes));
+            let pieces = match cut {
+                Cut::Own => stream.pieces(number)?,
+                Cut::Fixed | Cut::Mixed(_) => vec![file],
+            };
+            let first = ranges.len();
+            for piece in pieces {
+                let mut start = piece.start;
+                while start < piece.end.min(end) {
+                    let range = start..piece.end.min(end).min(start + next_length());
+                    total += range.end - range.start;
+                    start = range.end;
+                    ranges.push(range);
+                    if total > SAMPLE_BYTES_MAX || ranges.len() as u64 > BUFFERS_MAX {
+                        return Err(NoData::TooShort(format!(
+                            "the files of data set {} have more than {SAMPLE_BYTES_MAX} bytes, or \
+                             more than {BUFFERS_MAX} buffers of {buffer_size}: take less of each \
+                             (sample_bytes)",
+                            data.name
+                        )));
+                    }
+                }
             }
-            for place in (0..len).step_by(buffer_size as usize) {
-                places.push(start + place);
-                lengths.push(buffer_size.min(len - place) as usize);
-            }
+            inputs.extend((ranges.len() > first).then_some(ranges.len() - first));
         }
         if inputs.is_empty() {
-            let reason = format!("data set {} has no file with a byte in it", data.name);
-            return Err(NoData::TooShort(reason));
+            return Err(without_bytes(data));
         }
-        let mut reader = Reader {
-            stream: &stream,
-            open: None,
-        };
-        let buffers = Self::filled(&lengths, |number, buffer| {
-            reader.read(places[number], buffer)
-        });
-        Ok(Self { inputs, ..buffers? })
+        let buffers = stream.filled(&ranges)?;
+        Ok(Self { inputs, ..buffers })
     }
 
     /// Lays out buffers of these lengths and lets each be filled.
@@ -306,10 +315,17 @@ fn too_short(data: &Data, len: u64, buffer_size: u64) -> NoData {
     ))
 }
 
+fn without_bytes(data: &Data) -> NoData {
+    NoData::TooShort(format!(
+        "data set {} has no file with a byte in it",
+        data.name
+    ))
+}
+
 /// A length from a sixteenth of `longest` to all of it, each octave as likely as another.
-fn drawn_length(random: &mut Random, longest: u64) -> usize {
+fn drawn_length(random: &mut Random, longest: u64) -> u64 {
     let length = longest as f64 * 16_f64.powf(random.uniform() - 1.0);
-    (length.round() as u64).clamp(1, longest) as usize
+    (length.round() as u64).clamp(1, longest)
 }
 
 /// A destination's length that no compressor of [`Format`] exceeds.
@@ -362,6 +378,72 @@ impl<'a> Stream<'a> {
         }
         Ok(Self { files, len })
     }
+
+    /// Where a file lies in it.
+    fn range(&self, number: usize) -> Range<u64> {
+        let next = self.files.get(number + 1);
+        self.files[number].1..next.map_or(self.len, |&(_, start)| start)
+    }
+
+    /// Where a file's row groups or record batches lie in it; of no table, all of the file.
+    fn pieces(&self, number: usize) -> Result<Vec<Range<u64>>, Failure> {
+        let (path, file) = (self.files[number].0, self.range(number));
+        let open = File::open(path).map_err(|error| unreadable(path, &error))?;
+        let found = overside_tables::pieces(&open).map_err(|error| unreadable(path, &error))?;
+        let Some(pieces) = found else {
+            return Ok(vec![file]);
+        };
+        if pieces
+            .last()
+            .is_some_and(|last| last.end > file.end - file.start)
+        {
+            return Err(unreadable(path, &"it has changed meanwhile"));
+        }
+        let place = |piece: Range<u64>| file.start + piece.start..file.start + piece.end;
+        Ok(pieces.into_iter().map(place).collect())
+    }
+
+    /// Pieces of all files, longer ones cut at `buffer_size`: every so many-th, up to `sample_bytes`
+    /// together, and at least one.
+    fn spread(&self, buffer_size: u64, sample_bytes: u64) -> Result<Vec<Range<u64>>, Failure> {
+        let mut pieces = Vec::new();
+        for number in 0..self.files.len() {
+            pieces.extend(self.pieces(number)?);
+        }
+        let bytes = |range: &Range<u64>| range.end - range.start;
+        let total: u64 = pieces.iter().map(bytes).sum();
+        let count = (pieces.iter()).fold(0, |sum, piece| sum + bytes(piece).div_ceil(buffer_size));
+        let every = total
+            .div_ceil(sample_bytes)
+            .max(count.div_ceil(BUFFERS_MAX));
+        let cut = pieces.into_iter().flat_map(|piece| {
+            let starts = (piece.start..piece.end).step_by(buffer_size as usize);
+            starts.map(move |start| start..piece.end.min(start + buffer_size))
+        });
+        let mut left = sample_bytes;
+        let fits = |range: &Range<u64>| {
+            let is_first = left == sample_bytes;
+            let fits = is_first || bytes(range) <= left;
+            left = left.saturating_sub(bytes(range));
+            fits
+        };
+        let spread = cut.step_by(every.max(1) as usize).take_while(fits);
+        Ok(spread.take(BUFFERS_MAX as usize).collect())
+    }
+
+    /// Buffers with these bytes of it.
+    fn filled(&self, ranges: &[Range<u64>]) -> Result<Buffers, Failure> {
+        let mut reader = Reader {
+            stream: self,
+            open: None,
+        };
+        let lengths = ranges
+            .iter()
+            .map(|range| (range.end - range.start) as usize);
+        Buffers::filled(&lengths.collect::<Vec<_>>(), |number, buffer| {
+            reader.read(ranges[number].start, buffer)
+        })
+    }
 }
 
 struct Reader<'a> {
@@ -375,10 +457,8 @@ impl Reader<'_> {
         let files = &self.stream.files;
         let mut number = files.partition_point(|&(_, start)| start <= place) - 1;
         while !buffer.is_empty() {
-            let (path, start) = files[number];
-            let end = files
-                .get(number + 1)
-                .map_or(self.stream.len, |&(_, start)| start);
+            let path = files[number].0;
+            let Range { start, end } = self.stream.range(number);
             let here = (buffer.len() as u64).min(end - place) as usize;
             let (now, rest) = buffer.split_at_mut(here);
             let file = match self.open.take() {
@@ -439,7 +519,7 @@ mod tests {
                 .collect();
             let all = files.concat();
             let data = Data { name: "made".into(), files: paths, sample_bytes: 1000 };
-            match Buffers::read(&data, size, None) {
+            match Buffers::read(&data, size, Cut::Fixed) {
                 Ok(buffers) => {
                     let places = places(all.len() as u64, size, 1000);
                     prop_assert_eq!(buffers.count(), places.len());
@@ -463,7 +543,7 @@ mod tests {
             files: vec![path.into()],
             sample_bytes: 1,
         };
-        match Buffers::read(&data, 1, None) {
+        match Buffers::read(&data, 1, Cut::Fixed) {
             Err(NoData::Failed(failure)) => failure,
             _ => panic!("{} was read", path.display()),
         }

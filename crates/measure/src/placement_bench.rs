@@ -85,6 +85,14 @@ struct Timed {
     inputs: Vec<Duration>,
 }
 
+/// Buffers that follow each other without a set-up between them.
+struct Stretch {
+    input: usize,
+    count: usize,
+    /// Their length on the uncompressed side, where lengths vary: contexts are set up for it.
+    bytes: Option<usize>,
+}
+
 /// Jobs in flight on the CPU's target.
 fn cpu_depth(test: &Test) -> usize {
     let each = match (test.setting, test.placement) {
@@ -103,11 +111,7 @@ impl PlacementBench<'_> {
         let checkers = self.verified(&sources, cache)?;
         let check = summary(&checkers)?;
         let executor = self.open(self.policy)?;
-        // A file's buffers stay in its order.
-        let orders = match self.test.input {
-            Input::Buffers => self.shuffled_lengths(),
-            Input::Files => vec![(0..sources.len() as u32).collect()],
-        };
+        let orders = self.orders();
         let operation = self.test.operation;
         let mut queue = PlacementQueue::new(
             executor,
@@ -282,9 +286,13 @@ impl PlacementBench<'_> {
         }
     }
 
-    /// The numbers of the buffers, of each length for itself if there are several, in the test's order.
-    fn shuffled_lengths(&self) -> Vec<Vec<u32>> {
+    /// The numbers of the buffers, of each length for itself if adaptive sizes have several, in the
+    /// test's order. A file's buffers stay in its order.
+    fn orders(&self) -> Vec<Vec<u32>> {
         let source = &self.buffers.source;
+        if self.test.input == Input::Files {
+            return vec![(0..source.count() as u32).collect()];
+        }
         let mut first = 0;
         (source.inputs().iter())
             .map(|&count| {
@@ -294,6 +302,36 @@ impl PlacementBench<'_> {
                 order
             })
             .collect()
+    }
+
+    /// The buffers of one round of the stream, parted where contexts have to be set up: for each
+    /// input, and where lengths vary for each buffer that is not as long as the last.
+    fn stretches(&self) -> Vec<Stretch> {
+        let inputs = self.buffers.source.inputs().iter().enumerate();
+        if !(self.test.setting == Setting::Reconfiguration && self.test.sizes.vary()) {
+            let whole = |(input, &count)| Stretch {
+                input,
+                count,
+                bytes: None,
+            };
+            return inputs.map(whole).collect();
+        }
+        let mut numbers = self.orders().into_iter().flatten();
+        let mut all: Vec<Stretch> = Vec::new();
+        for (input, &count) in inputs {
+            for number in numbers.by_ref().take(count) {
+                let bytes = Some(self.buffers.original.get(number as usize).len());
+                match all.last_mut() {
+                    Some(last) if (last.input, last.bytes) == (input, bytes) => last.count += 1,
+                    _ => all.push(Stretch {
+                        input,
+                        count: 1,
+                        bytes,
+                    }),
+                }
+            }
+        }
+        all
     }
 
     /// Runs every distinct source once on each target alone and looks at every byte. Not timed.
@@ -347,11 +385,11 @@ impl PlacementBench<'_> {
 
     /// Runs the stream again and again for a while, in the test's setting.
     fn pass(&self, queue: &mut PlacementQueue<'_>, limit: Duration) -> Result<Timed, Failure> {
-        let (params, inputs) = (self.params(), self.buffers.source.inputs());
+        let params = self.params();
         let mut timed = Timed {
             elapsed: Duration::ZERO,
             streams: 0,
-            inputs: vec![Duration::ZERO; inputs.len()],
+            inputs: vec![Duration::ZERO; self.buffers.source.inputs().len()],
         };
         if (self.test.setting, self.test.input) == (Setting::Static, Input::Buffers) {
             let pass = closed_loop::run(queue, &params, Until::Passed(limit))?;
@@ -359,22 +397,26 @@ impl PlacementBench<'_> {
             timed.streams = pass.operations.div_ceil(queue.sources() as u64);
             return Ok(timed);
         }
+        let stretches = self.stretches();
         let begun = self.clock.now();
-        let mut operations = 0;
+        let (mut operations, mut set_up_for) = (0, None);
         while timed.streams == 0
             || (self.clock.since(begun) < limit && operations < params.operations_max)
         {
-            for (input, &count) in inputs.iter().enumerate() {
+            for stretch in &stretches {
                 let start = self.clock.now();
-                if self.test.setting == Setting::Reconfiguration {
+                let is_set_up = stretch.bytes.is_some() && stretch.bytes == set_up_for;
+                if self.test.setting == Setting::Reconfiguration && !is_set_up {
+                    set_up_for = stretch.bytes;
                     // Making buffers is a part of real time only: whose memory it is, no profile says.
                     self.clock.aside(|| self.set_up_again(queue)).0?;
                 }
-                closed_loop::run(queue, &params, Until::Count(count as u64))?;
+                let count = stretch.count as u64;
+                closed_loop::run(queue, &params, Until::Count(count))?;
                 let took = self.clock.since(start);
-                timed.inputs[input] += took;
+                timed.inputs[stretch.input] += took;
                 timed.elapsed += took;
-                operations += count as u64;
+                operations += count;
             }
             timed.streams += 1;
         }

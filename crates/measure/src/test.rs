@@ -108,6 +108,11 @@ impl Test {
     pub fn devices(&self) -> impl Iterator<Item = &str> {
         self.device.split('+')
     }
+
+    /// Whether an input is cut to what the devices take; buffers are refused that are too long.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.input == Input::Files || self.sizes == Sizes::Own
+    }
 }
 
 /// Whether contexts are reused.
@@ -118,7 +123,8 @@ pub enum Setting {
     #[default]
     Static,
     /// Torn down and set up again before each job, one job at a time, as if each brought another
-    /// buffer size; with a placement, before each stream. The time of it counts.
+    /// buffer size; with a placement, before each stream. Of lengths that vary only before a buffer
+    /// that is not as long as the last. The time of it counts.
     Reconfiguration,
 }
 
@@ -131,9 +137,19 @@ pub enum Sizes {
     Fixed,
     /// From a sixteenth of `buffer_size` to all of it, each octave as likely as another.
     Mixed,
+    /// As the data's own pieces: row groups of a Parquet file, record batches of an Arrow file, other
+    /// files as a whole. Longer ones are cut at `buffer_size`, or at what the devices take.
+    Own,
     /// As the adaptive placement finds fastest, beginning with `buffer_size`: powers of two. For streams
     /// of buffers in the static setting whose results are not what has such lengths.
     Adaptive,
+}
+
+impl Sizes {
+    /// Whether buffers differ in length, other than in what is left of a file.
+    pub(crate) fn vary(self) -> bool {
+        matches!(self, Self::Mixed | Self::Own)
+    }
 }
 
 /// What a stream of a placement is made of.
@@ -143,7 +159,8 @@ pub enum Input {
     /// All buffers.
     #[default]
     Buffers,
-    /// A file, cut into buffers. The next begins when all of it is done.
+    /// A file, cut into buffers of at most `buffer_size` and what all devices take. The next begins
+    /// when all of it is done.
     Files,
 }
 
@@ -222,9 +239,6 @@ impl Test {
                 "buffers without a placement",
             ));
         }
-        if self.input == Input::Files && self.sizes == Sizes::Mixed {
-            return Err(OutOfRange::new("sizes", "mixed", "fixed with whole files"));
-        }
         let is_sized = self.placement == Some(Policy::Adaptive)
             && (self.setting, self.input) == (Setting::Static, Input::Buffers)
             && !matches!(self.operation, Operation::Decompress(_));
@@ -232,7 +246,7 @@ impl Test {
             return Err(OutOfRange::new(
                 "sizes",
                 "adaptive",
-                "fixed, or mixed: adaptive ones are of an adaptive placement of buffers in the static \
+                "fixed, mixed or own: adaptive ones are of an adaptive placement of buffers in the static \
                  setting, and not of decompression",
             ));
         }

@@ -15,12 +15,12 @@ use overside_placement::{MAX_ADAPTIVE_CHUNK_BYTES, Policy, Target, chunk_bytes, 
 
 use crate::begin::Begin;
 use crate::context_bench::ContextBench;
-use crate::data::{Buffers, NoData};
+use crate::data::{Buffers, Cut, NoData};
 use crate::evidence::HostClock;
 use crate::node::Relay;
 use crate::placement_bench::{PlacementBench, Side, target_test};
 use crate::plan::{compressed_input, plan};
-use crate::sample::Sample;
+use crate::sample::{Sample, Warning};
 use crate::tasks::{AnyTest, Place};
 use crate::test::{Data, Input, Sizes, Test, TestError};
 use crate::verify::{ReferenceCache, TestBuffers};
@@ -60,7 +60,7 @@ fn is_virtual(test: &Test) -> bool {
 struct BuffersKey {
     data: Data,
     input: Input,
-    mixed: Option<u64>,
+    cut: Cut,
     /// Where there are several.
     lengths: Vec<usize>,
     buffer_size: u64,
@@ -187,6 +187,33 @@ impl Worker {
             HostClock::Process { .. } if is_virtual(test) => self.virtual_clock.clone(),
             _ => Clock::default(),
         };
+        if test.is_cut() {
+            let asked = test.buffer_size;
+            let longest = self.chunk_bytes(test, &clock, asked as usize)? as u64;
+            if longest < asked {
+                let test = Test {
+                    buffer_size: longest,
+                    ..test.clone()
+                };
+                let mut sample = self.take_on(&test, deadline, (cpu_clock, clock), ready)?;
+                let message = format!(
+                    "the data are cut at {longest} bytes, which {} takes at most, not at {asked}",
+                    test.device.replace('+', " or ")
+                );
+                sample.warnings.push(Warning::new("cut", message, ""));
+                return Ok(sample);
+            }
+        }
+        self.take_on(test, deadline, (cpu_clock, clock), ready)
+    }
+
+    fn take_on(
+        &mut self,
+        test: &Test,
+        deadline: Instant,
+        (cpu_clock, clock): (HostClock, Clock),
+        ready: impl FnOnce(),
+    ) -> Result<Sample, Failure> {
         if let Some(policy) = test.placement {
             return self.place(test, policy, (deadline, clock));
         }
@@ -215,7 +242,7 @@ impl Worker {
     ) -> Result<Sample, Failure> {
         let lengths = match test.sizes {
             Sizes::Adaptive => self.lengths(test, &clock)?,
-            Sizes::Fixed | Sizes::Mixed => Vec::new(),
+            Sizes::Fixed | Sizes::Mixed | Sizes::Own => Vec::new(),
         };
         let mut side = |target: Target| {
             let mut alone = target_test(test, target);
@@ -256,13 +283,26 @@ impl Worker {
     fn lengths(&mut self, test: &Test, clock: &Clock) -> Result<Vec<usize>, Failure> {
         let first = test.buffer_size as usize;
         let several = Buffers::stream_bytes(&test.data)?.min(test.data.sample_bytes) / 4;
-        let mut most = MAX_ADAPTIVE_CHUNK_BYTES.min(several as usize).max(first);
-        let devices = (0..test.devices().count()).map(Target::Device);
-        for target in std::iter::once(Target::Cpu).chain(devices) {
-            let device = self.device(&target_test(test, target), clock)?;
-            most = chunk_bytes(&*device, test.operation, most).unwrap_or(most);
-        }
+        let most = MAX_ADAPTIVE_CHUNK_BYTES.min(several as usize).max(first);
+        let most = self.chunk_bytes(test, clock, most)?;
         Ok(chunk_lengths(first, most).collect())
+    }
+
+    /// The longest chunk that all devices take that the test uses, if it is at most `asked`.
+    fn chunk_bytes(&mut self, test: &Test, clock: &Clock, asked: usize) -> Result<usize, Failure> {
+        let uses_cpu = test.placement.is_some_and(Policy::uses_cpu);
+        let uses_device = test.placement.is_none_or(Policy::uses_device);
+        let count = test
+            .devices()
+            .count()
+            .min(overside_placement::DEVICES_MAX + 1);
+        let devices = (0..count).map(Target::Device).filter(|_| uses_device);
+        let mut longest = asked;
+        for target in uses_cpu.then_some(Target::Cpu).into_iter().chain(devices) {
+            let device = self.device(&target_test(test, target), clock)?;
+            longest = chunk_bytes(&*device, test.operation, longest).unwrap_or(longest);
+        }
+        Ok(longest)
     }
 
     fn device(&mut self, test: &Test, clock: &Clock) -> Result<Arc<dyn Device>, Failure> {
@@ -310,7 +350,11 @@ impl Worker {
         let key = BuffersKey {
             data: test.data.clone(),
             input: test.input,
-            mixed: (test.sizes == Sizes::Mixed).then_some(test.seed),
+            cut: match test.sizes {
+                Sizes::Mixed => Cut::Mixed(test.seed),
+                Sizes::Own => Cut::Own,
+                Sizes::Fixed | Sizes::Adaptive => Cut::Fixed,
+            },
             lengths: lengths.to_vec(),
             buffer_size: test.buffer_size,
             compressed: None,
@@ -319,8 +363,8 @@ impl Worker {
             let (data, size) = (&test.data, test.buffer_size);
             let read = match test.input {
                 Input::Buffers if !lengths.is_empty() => Buffers::read_lengths(data, lengths),
-                Input::Buffers => Buffers::read(data, size, key.mixed),
-                Input::Files => Buffers::read_files(data, size),
+                Input::Buffers => Buffers::read(data, size, key.cut),
+                Input::Files => Buffers::read_files(data, size, key.cut),
             };
             let original = match read {
                 Ok(buffers) => Arc::new(buffers),

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | what kind of file is it? | `format` |
 //! | its schema and batches, whatever the format | `table` |
+//! | where its row groups and batches lie in the file | `pieces` |
 //! | how each format is read | `pack`, `parquet`, `csv` |
 //! | how Arrow IPC is written | `pack` |
 //! | memory that goes round | `memory` |
@@ -17,6 +18,7 @@ mod format;
 pub mod memory;
 pub mod pack;
 mod parquet;
+mod pieces;
 mod schema;
 mod table;
 
@@ -25,5 +27,6 @@ pub use csv::CsvOptions;
 pub use error::Error;
 pub use format::Format;
 pub use parquet::{Between, Strings};
+pub use pieces::pieces;
 pub use schema::check_schema;
 pub use table::Table;

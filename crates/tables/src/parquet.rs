@@ -7,6 +7,7 @@ mod strings;
 pub use groups::Between;
 
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -86,6 +87,21 @@ fn build(
         pending: Vec::new(),
     };
     Ok((batches, schema))
+}
+
+/// The bytes of each row group: from the first of its columns' to the last.
+pub(crate) fn row_groups(file: &File) -> Result<Vec<Range<u64>>, Error> {
+    footer::check(file)?;
+    let stored = ArrowReaderMetadata::load(file, ArrowReaderOptions::new());
+    let stored = stored.map_err(Error::format)?;
+    let bytes = stored.metadata().row_groups().iter().map(|group| {
+        let columns = group.columns().iter().map(|column| column.byte_range());
+        let columns = columns.map(|(start, len)| start..start.saturating_add(len));
+        columns
+            .reduce(|all, column| all.start.min(column.start)..all.end.max(column.end))
+            .unwrap_or_default()
+    });
+    Ok(bytes.collect())
 }
 
 /// The batches of a file.

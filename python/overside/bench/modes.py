@@ -29,13 +29,15 @@ _PCI = Path("/sys/bus/pci/devices")
 #: How long a program may take to answer.
 _ANSWER_S = 5.0
 
-#: Names of the modes as the literature on BlueField counts them.
+#: Names of the modes as the literature on BlueField counts them: SM1 to SM5.
 OFF_PATH = "off-path"
-OVS_KERNEL = "on-path 1: Open vSwitch, kernel datapath on the Arm cores"
-OVS_DPDK = "on-path 2: Open vSwitch, DPDK datapath on the Arm cores"
-DPDK = "on-path 3: a DPDK program on the Arm cores"
-OVS_KERNEL_OFFLOAD = "on-path 4: Open vSwitch, kernel datapath offloaded to the embedded switch"
-OVS_DPDK_OFFLOAD = "on-path 5: Open vSwitch, DPDK datapath offloaded to the embedded switch"
+OVS_KERNEL = "on-path 1 (SM1): Open vSwitch, kernel datapath on the Arm cores"
+OVS_DPDK = "on-path 2 (SM2): Open vSwitch, DPDK datapath on the Arm cores"
+DPDK = "on-path 3 (SM3): a DPDK program on the Arm cores"
+OVS_KERNEL_OFFLOAD = (
+    "on-path 4 (SM4): Open vSwitch, kernel datapath offloaded to the embedded switch"
+)
+OVS_DPDK_OFFLOAD = "on-path 5 (SM5): Open vSwitch, DPDK datapath offloaded to the embedded switch"
 #: By what `overside run --card-mode` takes.
 BY_NAME = {
     "off-path": OFF_PATH,

@@ -109,7 +109,7 @@ def plan(box: Box, machine: Machine, filters: Sequence[tuple[str, str]] = ()) ->
     block = 0
     for entry in box.tasks:
         chosen: list[Test] = []
-        for test in _tests(entry, machine):
+        for test in _tests(entry, machine, box.measure):
             matches = all(_matches(test, entry.task, key, glob) for key, glob in filters)
             if matches and test.id not in seen:
                 seen.add(test.id)
@@ -133,7 +133,7 @@ def _check_key(key: str, glob: str, box: Box) -> None:
     )
 
 
-def _tests(entry: BoxTask, machine: Machine) -> Iterator[Test]:
+def _tests(entry: BoxTask, machine: Machine, measure: Measure) -> Iterator[Test]:
     """The product of an entry's axes; the compared axes vary fastest."""
     names = [name for name in entry.axes if name not in COMPARED]
     names += [name for name in COMPARED if name in entry.axes]
@@ -149,11 +149,15 @@ def _tests(entry: BoxTask, machine: Machine) -> Iterator[Test]:
         if isinstance(entry.task, MeasuredTask):
             # A test here is the same with and without.
             parameters.pop("node", None)
+        reason = entry.skip
+        if isinstance(entry.task, MeasuredTask):
+            times = {"warmup_s": measure.warmup_s, "sample_s": measure.sample_s}
+            reason = reason or entry.task.out_of_bounds(parameters, times)
         if isinstance(entry.task, MeasuredTask) and node != LOCAL:
-            reason, doubt = entry.skip or entry.task.no_node(parameters, node, machine), None
+            reason, doubt = reason or entry.task.no_node(parameters, node, machine), None
             parameters = {"node": node} | parameters
         else:
-            reason = entry.skip or entry.task.unavailable(parameters, machine)
+            reason = reason or entry.task.unavailable(parameters, machine)
             doubt = None if reason else entry.task.doubt(parameters, machine)
         yield Test(
             id=test_id(entry.name, parameters),

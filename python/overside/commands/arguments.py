@@ -173,6 +173,11 @@ def _pair(text: str) -> tuple[str, str]:
     return key, glob
 
 
+def _card_mode(text: str) -> str:
+    """A way through a card; the literature's submode SM2 is on-path-2."""
+    return re.sub(r"(?i)^sm(?=[1-5]$)", "on-path-", text)
+
+
 def _seed(text: str) -> int:
     value = int(text) if re.fullmatch(r"[0-9]{1,16}", text) else -1
     if not 0 <= value < 1 << 53:
@@ -240,8 +245,13 @@ def _run(parser: Parser) -> None:
     # A week is the most.
     seconds = _seconds(0, 604_800)
     _word(parser, "--timeout", "S", text, type=seconds)
-    text = "the way through the card, where it cannot be seen from here: off-path, on-path-1 to -5"
-    parser.add_argument("--card-mode", metavar="MODE", choices=CARD_MODES, help=text)
+    text = (
+        "the way through the card, where it cannot be seen from here: off-path, on-path-1 to -5, "
+        "or SM1 to SM5, as the literature calls them"
+    )
+    parser.add_argument(
+        "--card-mode", metavar="MODE", type=_card_mode, choices=CARD_MODES, help=text
+    )
     _flag(parser, "--strict", "exit with 104 if the emulated timing of a test is invalid")
     scripts = parser.add_mutually_exclusive_group()
     text = "run scripts and plug-ins that may change this machine without asking"

@@ -74,6 +74,9 @@ def method(view: RunView) -> list[tuple[str, str]]:
         for key, text in (("warmup_s", "warm-up"), ("sample_s", "sample"), ("max_s", "at most"))
         if isinstance(policy.get(key), int | float)
     ]
+    modes = {formatting.clean(test.card_mode, 200) for test in view.tests if test.card_mode}
+    if modes:
+        out.append(("Card mode", "; ".join(sorted(modes)[:CHECKS_MAX]) + "."))
     target = policy.get("target_interval")
     if isinstance(target, int | float):
         times.append(f"target width of an interval {formatting.number(target * 100, 2)} %")

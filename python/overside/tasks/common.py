@@ -207,6 +207,12 @@ class MeasuredTask(Task):
         del parameters
         return sample_s
 
+    def out_of_bounds(self, parameters: Json, times: Mapping[str, float]) -> str | None:
+        """Why a test asks for more than there can be in a box with this `warmup_s` and `sample_s`,
+        or `None`. Takes what `normal` gave."""
+        del parameters, times
+        return None
+
     def no_node(self, parameters: Json, node: str, machine: Machine) -> str | None:
         """Why the agent of that name cannot measure a test, as far as is known here, or `None`.
         Takes what `normal` gave."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overside.bench import network_path
-from overside.tasks import kv_hop, kv_servers
+from overside.tasks import kv_cases, kv_hop, kv_servers
 from overside.tasks.agents import HERE, Agents, native
 from overside.tasks.common import ExternalTask, Json, Machine
 from overside.tasks.kv_hop import Hop
@@ -59,7 +59,7 @@ class KvTask(ExternalTask):
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; what has no effect is left out."""
-        full = super().normal(parameters)
+        full = kv_cases.normal(super().normal(parameters))
         full["protocol"] = full["protocol"] or _PROTOCOLS[full["server"]]
         if full["reads"] is not None:
             full["workload"] = None
@@ -82,6 +82,8 @@ class KvTask(ExternalTask):
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
         """A program is missing, or the agent; or both sides do not fit each other."""
+        if reason := kv_cases.unavailable(parameters):
+            return reason
         server, protocol = parameters["server"], parameters["protocol"]
         if server != "overside":
             if shutil.which(_PROGRAMS[server][0]) is None:

@@ -4,7 +4,7 @@ a given rate and beside jobs."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from overside import _core
 from overside.bench import network_path
@@ -109,14 +109,17 @@ class NetworkTask(MeasuredTask):
             request["beside"] = _jobs(parameters)
         return request
 
-    def _too_much(self, parameters: Json) -> str | None:
-        """What is out of its bounds, alone or together with others. Hops and jobs beside have
-        bounds of their own, and do not count for these."""
+    def out_of_bounds(self, parameters: Json, times: Mapping[str, float]) -> str | None:
+        """Alone or together with others. Hops and jobs beside have bounds of their own, and do not
+        count for these."""
         traffic = parameters | {"mode": None, "jobs": None, "slice_ms": None}
         if parameters["rate"] is not None and parameters["bit_rate"] is not None:
             return "rate and bit_rate say the same in two ways: leave one away"
-        times = {"warmup_s": 0.0, "sample_s": 1.0, "timeout_s": 60.0, "seed": 0}
-        return _core.test_problem(json.dumps(self.test(traffic) | times))
+        asked = self.test(traffic) | {**times, "timeout_s": 60.0, "seed": 0}
+        problem = _core.test_problem(json.dumps(asked))
+        if problem is not None and "rate * sample_s" in problem:
+            return f"{problem}: a lower rate, longer messages of a bit_rate, or shorter samples"
+        return problem
 
     def no_node(self, parameters: Json, node: str, machine: Machine) -> str | None:
         """See `MeasuredTask`."""
@@ -131,11 +134,7 @@ class NetworkTask(MeasuredTask):
         return () if parameters["mode"] is None else network_path.prefix()
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
-        """It asks for more than there can be, what a hop needs is not there, or the device of the
-        jobs is not."""
-        problem = self._too_much(parameters)
-        if problem is not None:
-            return problem
+        """What a hop needs is not there, or the device of the jobs is not."""
         source, destination = parameters["source"], parameters["destination"]
         if parameters["mode"] is not None:
             if (source, destination) != (HOST, HOST):

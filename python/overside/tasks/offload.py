@@ -125,7 +125,7 @@ def _placed(full: Json) -> Json:
     """The parameters of a placement, without those of a target that has no part in it."""
     full["placement"] = _core.placement(full["placement"])
     decides = (full["placement"], full["setting"]) == ("adaptive", "static")
-    if full["input"] == "files" or (full["sizes"] == "adaptive" and not decides):
+    if full["sizes"] == "adaptive" and (full["input"] == "files" or not decides):
         full["sizes"] = "fixed"
     # The executor rings its doorbells and waits for completions in its own way.
     full["batch"] = full["completion"] = None
@@ -171,6 +171,11 @@ def _not_shared(parameters: Json) -> str | None:
     return None
 
 
+def _is_cut(parameters: Json) -> bool:
+    """Whether buffers are cut to what the devices take: files, and the data's own pieces."""
+    return parameters.get("input") == "files" or parameters.get("sizes") == "own"
+
+
 def _compressed_most(size: int) -> int:
     """The most that a compressor may make of so many bytes: stored DEFLATE blocks add 5 bytes
     each 64 KiB or less, LZ4 adds 1 byte in 255, frames have a header."""
@@ -187,7 +192,7 @@ def _no_variant(device: str, operation: str, parameters: Json, capability: Json)
 def _too_large(device: str, operation: str, parameters: Json, capability: Json) -> str | None:
     side = "destination" if operation.startswith("decompress-") else "source"
     limit = capability[f"max_{side}_bytes"]
-    if parameters["buffer_size"] > limit:
+    if parameters["buffer_size"] > limit and not _is_cut(parameters):
         return (
             f"{device} takes at most {limit} bytes for {operation}, not {parameters['buffer_size']}"
         )

@@ -90,14 +90,15 @@ fn common() -> Vec<Parameter> {
         Parameter::text("cpu_variant", "with a placement: the library of the CPU target")
             .names(Reference::Variant),
         Parameter::choice("sizes", "lengths of buffers: all buffer_size; mixed as of many tenants, from \
-            a sixteenth of it to all of it, each octave as likely; or, from buffer_size on, as \
-            placement=adaptive finds fastest", &["fixed", "mixed", "adaptive"])
+            a sixteenth of it to all of it, each octave as likely; the data's own row groups, record \
+            batches or files, cut at buffer_size; or, from buffer_size on, as placement=adaptive finds \
+            fastest", &["fixed", "mixed", "own", "adaptive"])
             .default("fixed"),
         Parameter::choice("input", "a stream of a placement: all buffers, or each file of the data \
-            set, cut into buffers and joined when all are done", &["buffers", "files"])
+            set, cut into buffers as the devices take them, and joined when all are done", &["buffers", "files"])
             .default("buffers"),
         Parameter::choice("setting", "reuse contexts and buffers, or set them up again for each \
-            job (with a placement: for each stream)", &["static", "reconfiguration"])
+            job (with a placement: for each stream; where lengths vary, when the length changes)", &["static", "reconfiguration"])
             .default("static"),
         Parameter::choice("completion", "wait for completions, or ask for them", &["event", "poll"])
             .default("event"),

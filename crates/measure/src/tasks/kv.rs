@@ -37,6 +37,16 @@ const DESIGNS: [(&str, &str); 7] = [
     ("proc", "processing on the DPU"),
     ("dpu-only", "everything on the DPU"),
 ];
+/// Where clients (C) and server (S) run, as studies of hosts and SmartNICs write it: on a host (H) or
+/// on a DPU (D). Python takes the names apart.
+const CASES: [(&str, &str); 6] = [
+    ("CH-SH", "clients on another host"),
+    ("CD-SH", "clients on another host's DPU"),
+    ("CDH-SH", "clients on another host and its DPU"),
+    ("L-CD-SH", "clients on this host's own DPU"),
+    ("CH-SD", "clients on another host, server on the DPU"),
+    ("CD-SD", "clients on another host's DPU, server on the DPU"),
+];
 /// YCSB's (Cooper et al., SoCC 2010).
 const WORKLOADS: [(&str, &str); 6] = [
     ("a", "half updates"),
@@ -84,7 +94,8 @@ pub(super) fn spec() -> TaskSpec {
 }
 
 /// All that says how, not what.
-const WAYS: [&str; 24] = [
+const WAYS: [&str; 25] = [
+    "case",
     "server",
     "protocol",
     "driver",
@@ -152,6 +163,8 @@ fn design() -> Vec<Parameter> {
 #[rustfmt::skip]
 fn load() -> Vec<Parameter> {
     vec![
+        Parameter::titled("case", "where clients (C) and server (S) run, on a host (H) or a DPU (D), L- on \
+            this host's own; in place of design and, unless the agents have other names, of load_from", CASES),
         Parameter::text("load_from", "where the load is made: local, or an agent by its name; `here`: \
             one is started on this machine; several are joined by +, and each makes as much")
             .default("local"),

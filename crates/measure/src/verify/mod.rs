@@ -300,6 +300,7 @@ mod tests {
     use overside_ops::MatchKind;
 
     use super::*;
+    use crate::data::Cut;
 
     #[test]
     fn the_matching_reference_is_none_of_the_engines() {
@@ -318,7 +319,7 @@ mod tests {
             files: vec![file.path().into()],
             sample_bytes: 1001,
         };
-        let Ok(sources) = Buffers::read(&data, 1001, None) else {
+        let Ok(sources) = Buffers::read(&data, 1001, Cut::Fixed) else {
             panic!("no buffers");
         };
         let sources = Arc::new(sources);

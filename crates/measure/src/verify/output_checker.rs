@@ -48,6 +48,11 @@ impl<'a> OutputChecker<'a> {
         }
     }
 
+    /// How long buffer `number` is on the uncompressed side.
+    pub(crate) fn original_bytes(&self, number: usize) -> usize {
+        self.buffers.original.get(number).len()
+    }
+
     /// Whether this is what the device makes of buffer `number`.
     pub(crate) fn check(
         &mut self,

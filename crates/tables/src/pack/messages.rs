@@ -1,14 +1,19 @@
 //! The messages of a stream in order, or those of a file by its index.
 
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+
 use arrow_buffer::Buffer;
 use arrow_ipc::{Block, MessageHeader};
 use arrow_schema::SchemaRef;
 
 use super::footer::NAME;
-use super::input::{Input, cut};
+use super::input::{Input, Source, cut};
 use super::message::{self, CONTINUATION, unreadable};
 use super::schema;
 use crate::Error;
+use crate::memory::BufferPool;
 
 /// The magic bytes and the footer's length at a file's end.
 const TAIL_BYTES: u64 = 10;
@@ -99,6 +104,20 @@ impl<'a> Messages<'a> {
         Ok(Order::File(bytes.clone(), blocks.into_iter()))
     }
 
+    /// The bytes of each message of a file, as its index has them.
+    fn ranges(&self) -> Result<Vec<Range<u64>>, Error> {
+        let blocks = match &self.order {
+            Order::File(_, blocks) => blocks.as_slice(),
+            Order::Stream(_) | Order::Over => &[],
+        };
+        let range = |block| {
+            let (begin, header_len, body_len) = parts(block)?;
+            let end = begin.saturating_add(header_len.saturating_add(body_len));
+            Ok(begin..end)
+        };
+        blocks.iter().map(range).collect()
+    }
+
     /// The schema, before the first message.
     pub(super) fn schema(&mut self) -> Result<SchemaRef, Error> {
         if let Order::File(footer, _) = &self.order {
@@ -147,6 +166,12 @@ impl<'a> Messages<'a> {
         }
         Ok(raw)
     }
+}
+
+/// The bytes of each dictionary and batch of an Arrow IPC file of that length.
+pub(crate) fn blocks(file: File, len: u64) -> Result<Vec<Range<u64>>, Error> {
+    let memory = Arc::new(BufferPool::new(0));
+    Messages::open(Input::new(Source::File(file, len), &memory))?.ranges()
 }
 
 /// The message at which a stream is, whose first word may have been read.

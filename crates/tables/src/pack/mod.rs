@@ -35,6 +35,8 @@ mod stages;
 mod threads;
 mod unpacker;
 
+pub(crate) use messages::blocks;
+
 pub use codec::{Codec, Layout};
 pub use executors::{Job, Placement};
 pub use flight::{Message, MessagePacker, MessageUnpacker};

@@ -7,5 +7,6 @@ mod pack_hostile;
 mod pack_placement;
 mod pack_writers;
 mod parquet;
+mod pieces;
 #[path = "../../../flow/tests/it/random.rs"]
 mod random;

@@ -68,8 +68,36 @@ fn jobs(data: &DataSet, device: &str) -> Vec<(Value, Participants)> {
         if device != "cpu" {
             all.push((with(test.clone(), json!({"placement": "device"})), alone()));
             all.push((with(test.clone(), json!({"placement": "split:50"})), both()));
-            let timing = json!({"timing": "paced"});
-            all.push((with(test, timing), alone()));
+            for timing in ["paced", "replay"] {
+                all.push((with(test.clone(), json!({"timing": timing})), alone()));
+            }
+            all.extend(varied(&test, device));
+        }
+    }
+    all
+}
+
+/// Whole files, lengths that vary, adaptive placement and several devices.
+fn varied(test: &Value, device: &str) -> Vec<(Value, Participants)> {
+    let both = || vec!["cpu".to_owned(), device.to_owned()];
+    let mut all = vec![
+        (
+            with(test.clone(), json!({"sizes": "mixed"})),
+            vec![device.to_owned()],
+        ),
+        (with(test.clone(), json!({"placement": "adaptive"})), both()),
+    ];
+    for sizes in ["mixed", "own"] {
+        let changes = json!({"placement": "split:50", "input": "files", "sizes": sizes});
+        all.push((with(test.clone(), changes), both()));
+    }
+    // With another device, real or not, and each of them first.
+    for other in ["emulated:bf3", "dpu0/cpu"] {
+        for (first, last) in [(device, other), (other, device)] {
+            let changes = json!({"device": format!("{first}+{last}"), "placement": "split:40+40"});
+            let mut participants = both();
+            participants.push(other.to_owned());
+            all.push((with(test.clone(), changes), participants));
         }
     }
     all
@@ -172,9 +200,10 @@ fn weakest(test: &Value, participants: &Participants) -> (Provenance, Timing) {
     let timing = timing.and_then(|timing| serde_json::from_value(timing.clone()).unwrap());
     // Jobs beside traffic work in real time.
     let is_alone = test["kind"] != "network" && timing.is_none();
-    let emulated = participants
-        .iter()
-        .any(|name| name.starts_with("emulated:"));
+    // A real device has no other clock, so emulated ones beside it have none.
+    let emulated = (test["device"].as_str().unwrap_or_default())
+        .split('+')
+        .all(|name| name.starts_with("emulated:"));
     let options = Options {
         timing,
         clock: match is_alone && emulated {
@@ -244,11 +273,20 @@ fn look_at_all(agents: &Agents) {
         }
         assert_eq!(sample.status, Status::Ok, "{:?} {test}", sample.error);
         look_at(&sample, &test, &participants);
-        let kind = test["kind"].as_str().unwrap_or("jobs").to_owned();
+        let is_shared = test["device"]
+            .as_str()
+            .is_some_and(|name| name.contains('+'));
+        let kind = match test["kind"].as_str().unwrap_or("jobs") {
+            "jobs" if is_shared => "jobs of several devices",
+            "jobs" if test["input"] == "files" => "jobs of files",
+            kind => kind,
+        };
+        let kind = kind.to_owned();
         let emulated = sample.provenance == Some(Provenance::Emulated);
         *measured.entry((kind, emulated)).or_insert(0) += 1;
     }
-    for kind in ["jobs", "network", "dma"] {
+    let placed = ["jobs of several devices", "jobs of files"];
+    for kind in ["jobs", "network", "dma"].into_iter().chain(placed) {
         for emulated in [false, true] {
             let count = measured.get(&(kind.to_owned(), emulated));
             assert!(count.is_some(), "{kind} {emulated}: {measured:?}");

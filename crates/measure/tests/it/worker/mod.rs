@@ -11,5 +11,6 @@ mod network_nodes;
 mod output_size;
 mod placements;
 mod samples;
+mod sizes;
 mod tasks;
 mod virtual_time;
