@@ -93,6 +93,7 @@ lint: setup-test ## rustfmt, clippy, ruff, mypy, and phrases that are hard to re
 bench: setup-test ## the speed that the documentation promises, as ratios
 	$(CARGO) bench --locked -p overside-backend-cpu --bench contract
 	$(CARGO) bench --locked -p overside-placement
+	$(CARGO) bench --locked -p overside-compress --bench submitters
 	$(CARGO) bench --locked -p overside-backend-remote
 	$(CARGO) bench --locked -p overside-model --bench events --bench kv --bench predict
 	$(CARGO) bench --locked -p overside-link --bench link

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import time
+import zlib
 
 import overside
 import pytest
@@ -110,6 +111,25 @@ def test_two_dpdk_devices_make_what_one_makes(driver: str, bytes_: int) -> None:
     one = overside.compress(data, device=one_device, placement="device", verify="sampled")
     assert one.report["executor"]["events"] == []
     assert bytes(one) == bytes(two)
+
+
+@pytest.mark.parametrize("bytes_", [0, 1, 256 << 10, 5_000_001])
+@pytest.mark.parametrize("driver", ["compress_zlib", "compress_isal"])
+def test_two_dpdk_devices_make_one_stream_of_zlib(driver: str, bytes_: int) -> None:
+    if f"dpdk:{driver}" not in _devices():
+        pytest.skip("no DPDK here")
+    lines = b"".join(b"%d times %d is %d\n" % (n, n, n * n) for n in range(300_000))
+    data = lines[:bytes_]
+    made = overside.compress(
+        data, format="zlib", device=f"dpdk:{driver}+dpdk:{driver}1", placement="split:50+50"
+    )
+    decoder = zlib.decompressobj()
+    assert decoder.decompress(bytes(made)) == data
+    assert decoder.eof
+    assert decoder.unused_data == b""
+    assert {place["target"] for place in made.applied} <= {"device", "device2"}
+    chunks = sum(place["chunks"] for place in made.applied)
+    assert made.report["joining"]["chunks"] == chunks - made.report["stored"]
 
 
 def _devices() -> list[str]:

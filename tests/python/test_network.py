@@ -83,8 +83,7 @@ def test_a_hop_is_built_and_leaves_nothing(mode: str, tmp_path: Path) -> None:
     assert sample["status"] == "ok", sample
     assert sample["applied"]["variant"] == mode
     assert network_path.MODES[mode] in sample["applied"]["library"]
-    forwards = mode in ("ovs-userspace", "dpdk-af_packet")
-    assert ("hop_cpu" in sample["metrics"]) == forwards
+    assert ("hop_cpu" in sample["metrics"]) == (mode in network_path.BY_PROGRAM)
     assert sample["metrics"].get("hop_cpu", 1) > 0
     assert links() == before
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import shutil
 import subprocess
@@ -17,6 +19,8 @@ from overside.tasks import rdma
 _PRINTED = Path(__file__).parent / "perftest"
 LATENCY = (_PRINTED / "write_lat_rc.txt").read_text()
 BANDWIDTH = (_PRINTED / "write_bw_rc.txt").read_text()
+#: What the box `rdma` is the product of, beside the pairing.
+_MATRIX = ("operation", "transport", "metric")
 _HAS_DEVICE = Path("/sys/class/infiniband").exists()
 needs_device = pytest.mark.skipif(not _HAS_DEVICE, reason="no RDMA device: make test-rdma has one")
 
@@ -115,6 +119,21 @@ def test_what_cannot_be_is_skipped_with_the_reason(
     (test,) = planned(short_box(tmp_path, {"task": "rdma", "parameters": given}))
     assert test["status"] == "skipped"
     assert reason in test["reason"]
+
+
+def test_the_box_has_every_verb_of_every_transport() -> None:
+    there = {
+        tuple(test["parameters"][name] for name in _MATRIX)
+        for test in planned("rdma", cwd=Path.cwd())
+    }
+    possible = set()
+    for point in itertools.product(*(rdma.TASK.parameters[name].choices for name in _MATRIX)):
+        given = asked(**dict(zip(_MATRIX, point, strict=True)))
+        with contextlib.suppress(ValueError):
+            rdma.command_line(given, "device", 7000)
+            possible.add(point)
+    assert there == possible
+    assert len(possible) == 2 * (3 + 2 + 1 + 3)
 
 
 @pytest.mark.skipif(shutil.which("ib_write_bw") is None, reason="perftest is not installed")

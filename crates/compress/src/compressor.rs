@@ -40,6 +40,9 @@ pub struct Compressor<W: Write> {
     filled: usize,
     /// What the chunks that are being compressed were, in order.
     chunks: VecDeque<Content>,
+    /// Bytes of those chunks, now and at most.
+    in_flight_bytes: usize,
+    in_flight_bytes_max: usize,
     bytes_in: u64,
     announced: Option<u64>,
     members: u64,
@@ -55,8 +58,9 @@ impl<W: Write> Compressor<W> {
     pub fn new(writer: W, options: &Options) -> Result<Self, Error> {
         let container = options.container.unwrap_or(Container::Gzip);
         let chunk_bytes = options.geometry(container)?;
-        let framing = Framing::new(container, options, chunk_bytes)?;
-        let setup = options.setup(container.compress(), chunk_bytes, chunk_bytes)?;
+        let operation = options.compress_operation(container);
+        let framing = Framing::new(container, options, chunk_bytes)?.of_chunks(operation)?;
+        let setup = options.setup(operation, chunk_bytes, chunk_bytes)?;
         let executor = Submitters::open(setup, options.submitters)?;
         Ok(Self {
             container,
@@ -67,6 +71,8 @@ impl<W: Write> Compressor<W> {
             current: None,
             filled: 0,
             chunks: VecDeque::new(),
+            in_flight_bytes: 0,
+            in_flight_bytes_max: 0,
             bytes_in: 0,
             announced: options
                 .content_bytes
@@ -172,6 +178,8 @@ impl<W: Write> Compressor<W> {
             members: self.members,
             stored: self.stored,
             streamed: 0,
+            in_flight_bytes_max: Some(self.in_flight_bytes_max),
+            joining: self.framing.joining(),
             ignored: None,
             original: None,
             report: Some(self.executor.close()),
@@ -280,6 +288,8 @@ impl<W: Write> Compressor<W> {
             chunk = refused;
             self.pull_or_wait()?;
         }
+        self.in_flight_bytes += len;
+        self.in_flight_bytes_max = self.in_flight_bytes_max.max(self.in_flight_bytes);
         while self.pull()? {}
         Ok(())
     }
@@ -307,6 +317,7 @@ impl<W: Write> Compressor<W> {
         let Some(content) = self.chunks.pop_front() else {
             return Ok(false);
         };
+        self.in_flight_bytes -= content.len();
         let compressed = compressed(&piece)?;
         self.stored += u64::from(compressed.is_none());
         let source = piece

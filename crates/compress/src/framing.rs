@@ -2,18 +2,25 @@
 
 use std::io::Write;
 
+use overside_device::threads::thread_cpu_ns;
 use overside_ops::checksum::{adler32, adler32_combine, crc32};
-use overside_ops::lz4_frame;
+use overside_ops::{DeflateJoiner, Format, Operation, lz4_frame};
 use xxhash_rust::xxh32::Xxh32;
 
 use crate::output::Output;
-use crate::{Container, Error, GzipOriginal, Options, gzip, lz4, stored, zlib, zstd};
+use crate::{Container, Error, GzipOriginal, Joining, Options, gzip, lz4, stored, zlib, zstd};
 
 /// What a chunk was, as far as its frame needs it.
 pub(crate) struct Content {
     len: usize,
     /// CRC-32 for gzip, Adler-32 for zlib; nothing for others.
     check: u32,
+}
+
+impl Content {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
 }
 
 /// What stands around the chunks of one stream.
@@ -24,6 +31,23 @@ pub(crate) struct Framing {
     check: u32,
     /// The stream has been begun.
     begun: bool,
+    /// Makes chunks that are whole streams parts of this one.
+    joiner: Option<Joiner>,
+}
+
+struct Joiner {
+    kernel: DeflateJoiner,
+    cost: Joining,
+}
+
+impl Joiner {
+    fn part(&mut self, stream: &[u8], len: usize) -> Result<&[u8], Error> {
+        let begin = thread_cpu_ns();
+        let part = self.kernel.part(stream, len)?;
+        self.cost.chunks += 1;
+        self.cost.cpu_ns += thread_cpu_ns().saturating_sub(begin);
+        Ok(part)
+    }
 }
 
 enum Kind {
@@ -55,7 +79,26 @@ impl Framing {
             kind,
             level: options.level,
             begun: false,
+            joiner: None,
         })
+    }
+
+    /// Says what chunks are compressed by.
+    pub(crate) fn of_chunks(mut self, operation: Operation) -> Result<Self, Error> {
+        let joins =
+            matches!(self.kind, Kind::Zlib(_)) && operation == Operation::Compress(Format::Deflate);
+        if joins {
+            self.joiner = Some(Joiner {
+                kernel: DeflateJoiner::new()?,
+                cost: Joining::default(),
+            });
+        }
+        Ok(self)
+    }
+
+    /// What joining cost so far, if chunks are joined.
+    pub(crate) fn joining(&self) -> Option<Joining> {
+        self.joiner.as_ref().map(|joiner| joiner.cost)
     }
 
     /// Looks at bytes that came for the current chunk, while they are warm in the cache.
@@ -97,9 +140,10 @@ impl Framing {
             }
             Kind::Zlib(all) => {
                 *all = adler32_combine(*all, check, len as u64);
-                match compressed {
-                    Some(bytes) => output.write(&[bytes])?,
-                    None => write_stored(output, &[], source, false, &[])?,
+                match (compressed, &mut self.joiner) {
+                    (Some(stream), Some(joiner)) => output.write(&[joiner.part(stream, len)?])?,
+                    (Some(part), None) => output.write(&[part])?,
+                    (None, _) => write_stored(output, &[], source, false, &[])?,
                 }
             }
             Kind::Lz4(..) => {

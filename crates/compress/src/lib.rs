@@ -49,7 +49,7 @@ pub use error::{Error, MemberPosition};
 pub use options::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Options};
 pub use overside_placement::{MAX_ADAPTIVE_CHUNK_BYTES, Policy, Verify};
 pub use reader::DecompressReader;
-pub use summary::{GzipOriginal, Summary, TrailingData};
+pub use summary::{GzipOriginal, Joining, Summary, TrailingData};
 
 use std::io::{Read, Write};
 

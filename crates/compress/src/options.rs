@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_device::{Device, OpenError, Operation, OperationConfig};
+use overside_ops::Format;
 use overside_placement::{
     DeviceSetup, MAX_ADAPTIVE_CHUNK_BYTES, Policy, Setup, Verify, chunk_bytes,
 };
@@ -110,13 +111,29 @@ impl Options {
             false => self.chunk_bytes,
         };
         let chunk = asked.min(container.max_chunk_bytes());
+        let operation = self.compress_operation(container);
         let devices = match self.policy.uses_device() {
             true => &self.devices[..],
             false => &[],
         };
-        let taken = (devices.iter())
-            .filter_map(|device| chunk_bytes(&**device, container.compress(), chunk));
+        let taken = (devices.iter()).filter_map(|device| chunk_bytes(&**device, operation, chunk));
         Ok(taken.min().unwrap_or(chunk).max(1))
+    }
+
+    /// What is done to each chunk. Where somebody asks for devices that end a stream with each job,
+    /// chunks of zlib are whole streams, to be joined afterwards. The adaptive placement leaves zlib
+    /// to the CPU then: joining costs the host more than compressing fast.
+    pub(crate) fn compress_operation(&self, container: Container) -> Operation {
+        let (part, whole) = (container.compress(), Operation::Compress(Format::Deflate));
+        let can = |operation| {
+            move |device: &Arc<dyn Device>| device.capabilities().get(operation).is_some()
+        };
+        let is_asked = matches!(self.policy, Policy::Device | Policy::Split(_));
+        let joins = container == Container::Zlib
+            && is_asked
+            && !self.devices.iter().all(can(part))
+            && self.devices.iter().any(can(whole));
+        if joins { whole } else { part }
     }
 
     /// Whether chunks change their length.

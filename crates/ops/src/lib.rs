@@ -31,6 +31,7 @@ mod variant;
 mod zstd;
 
 pub use config::Config;
+pub use deflate::DeflateJoiner;
 pub use error::Error;
 pub use lz4::frame as lz4_frame;
 pub use matching::{Trial, match_groups_bytes_max, try_matchers};

@@ -331,16 +331,11 @@ fn failed(error: Error, input: &Input, destination: &Destination) -> FileError {
         }
         Error::Read(error) => FileError::Error(format!("{}: {error}", input.name)),
         Error::Executor(overside_placement::Error::Open(
-            ref error @ OpenError::Unsupported { ref operation, .. },
-        )) => {
-            let remedy = match *operation == Container::Zlib.compress() {
-                true => {
-                    "it ends a stream with each chunk, and zlib files are one stream: take --format gzip"
-                }
-                false => "`overside devices` lists what can; --placement adaptive takes the CPU",
-            };
-            FileError::Error(format!("{}: {error}; {remedy}", input.name))
-        }
+            ref error @ OpenError::Unsupported { .. },
+        )) => FileError::Error(format!(
+            "{}: {error}; `overside devices` lists what can; --placement adaptive takes the CPU",
+            input.name
+        )),
         error => FileError::Error(format!("{}: {error}", input.name)),
     }
 }

@@ -48,6 +48,8 @@ MODES = {
 _VIRTIO = ("ovs-dpdk", "dpdk-virtio_user")
 #: Modes whose cores poll, as many as are asked for.
 _POLLING = ("dpdk-af_packet", *_VIRTIO)
+#: Modes where a program forwards, not the kernel: its CPU time is the hop's.
+BY_PROGRAM = ("ovs-userspace", *_POLLING)
 
 #: Programs that a mode needs beside `unshare` and `ip`, and the Debian package that has them.
 _PROGRAMS = {
@@ -341,7 +343,7 @@ class Hop:
             failed = [*vsctl, "--bare", "--columns=error", "find", "Interface", "error!=[]"]
             _said_nothing(failed)
         # In the kernel, it is asked about the first packet of a flow only.
-        if not in_kernel:
+        if self.mode in BY_PROGRAM:
             self._forwarding.append(switch.pid)
 
     def _polling_cores(self) -> list[int]:

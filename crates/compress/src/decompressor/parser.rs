@@ -302,6 +302,8 @@ impl<W: Write> Parser<W> {
             members: self.members,
             stored: self.stored,
             streamed: self.streamed,
+            in_flight_bytes_max: None,
+            joining: None,
             ignored: match self.state {
                 State::Ignoring(ignored) => Some(ignored),
                 _ => None,

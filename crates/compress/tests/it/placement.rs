@@ -135,13 +135,15 @@ fn both_targets_read_what_can_be_read_side_by_side() {
 #[test]
 fn a_device_that_cannot_do_it_is_an_error_unless_it_is_a_matter_of_choice() {
     let content = text(100_000);
-    for container in [Container::Zlib, Container::Lz4, Container::Zstd] {
+    for container in [Container::Lz4, Container::Zstd] {
         let asked = on(Policy::Device, "emulated:bf2", options(container));
         let error = compress(&content[..], Vec::new(), &asked).unwrap_err();
         assert!(matches!(error, Error::Executor(_)), "{error}");
         let named = format!("emulated:bf2 cannot {}", container.compress());
         assert!(error.to_string().contains(&named), "{error}");
-
+    }
+    // Zlib's parts could be made of what the card makes, but not for less than by the CPU.
+    for container in [Container::Zlib, Container::Lz4, Container::Zstd] {
         let adaptive = on(Policy::Adaptive, "emulated:bf2", options(container));
         let (bytes, made) = compressed(&content, &adaptive);
         assert!(decompressed(&bytes).unwrap().0 == content);
@@ -154,6 +156,36 @@ fn a_device_that_cannot_do_it_is_an_error_unless_it_is_a_matter_of_choice() {
             "{events:?}"
         );
     }
+}
+
+#[test]
+fn streams_that_devices_end_are_joined_to_one_of_zlib() {
+    let content = [text(400_000), noise(100_000), text(300_001)].concat();
+    for policy in ["device", "split:40", "split:100"] {
+        let options = on(
+            policy.parse().unwrap(),
+            "emulated:bf2",
+            options(Container::Zlib),
+        );
+        let (bytes, made) = compressed(&content, &options);
+        assert!(decompressed(&bytes).unwrap().0 == content, "{policy}");
+        // One stream and nothing behind it, for whoever else reads zlib.
+        let mut kernel = overside_ops::prepare(&overside_ops::Config::new(
+            overside_ops::Operation::Decompress(overside_ops::Format::Zlib),
+        ))
+        .and_then(|prepared| prepared.kernel())
+        .unwrap();
+        let mut back = vec![0; content.len()];
+        let done = kernel.run(&[&bytes], &mut back).unwrap();
+        assert!(back == content && done.written == content.len(), "{policy}");
+        let (cpu, device) = chunks(&made);
+        assert!(device > 0, "{policy}");
+        let joined = made.joining.unwrap().chunks;
+        assert_eq!(joined + made.stored, cpu + device, "{policy}");
+        assert!(made.stored > 0 && joined > 0, "{policy}");
+    }
+    let (_, made) = compressed(&content, &options(Container::Zlib));
+    assert_eq!(made.joining, None);
 }
 
 #[test]

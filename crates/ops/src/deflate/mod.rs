@@ -3,11 +3,13 @@
 mod isal;
 mod libdeflate;
 mod one_call;
+mod part;
 mod zlib;
 mod zlib_rs;
 
 pub(crate) use isal::StreamDecoder;
 pub use libdeflate::{adler32, crc32};
+pub use part::DeflateJoiner;
 pub(crate) use zlib::{crc32 as zlib_crc32, version as zlib_version};
 
 use crate::codec::Codec;

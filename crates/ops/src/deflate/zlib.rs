@@ -127,6 +127,57 @@ impl Stream for Inflate {
     }
 }
 
+/// Decodes raw DEFLATE and stops behind each block.
+pub(super) struct BlockDecoder(Inflate);
+
+/// How far a [`BlockDecoder`] came.
+pub(super) struct BlockStep {
+    /// Bytes of the source that were taken.
+    pub taken: usize,
+    /// Bytes that were written to the room.
+    pub made: usize,
+    /// It is behind a block.
+    pub block_end: Option<BlockEnd>,
+}
+
+/// A block's end.
+pub(super) struct BlockEnd {
+    /// Bits of the last byte taken that are not the block's, from the highest.
+    pub unused_bits: usize,
+    /// The block says that it is the last one.
+    pub is_last: bool,
+}
+
+impl BlockDecoder {
+    pub(super) fn new() -> Result<Self, Error> {
+        Inflate::new(Format::Deflate).map(Self)
+    }
+
+    /// Begins another stream.
+    pub(super) fn reset(&mut self) -> Result<(), Error> {
+        self.0.reset()
+    }
+
+    /// Goes on until a block's end, or until source or room are used up.
+    pub(super) fn step(&mut self, source: &[u8], room: &mut [u8]) -> Result<BlockStep, Error> {
+        let state = &mut self.0.0;
+        // SAFETY: the stream was made by inflateInit2_.
+        let done = state.step(source, room, |stream| unsafe {
+            z::inflate(stream, z::Z_BLOCK)
+        })?;
+        // zlib.h, inflate: 128 behind a block, 64 in the last one, and the bits below.
+        let flags = state.fields().data_type;
+        Ok(BlockStep {
+            taken: done.taken,
+            made: done.made,
+            block_end: (flags & 128 != 0).then_some(BlockEnd {
+                unused_bits: (flags & 7) as usize,
+                is_last: flags & 64 != 0,
+            }),
+        })
+    }
+}
+
 fn flush_code(flush: Flush) -> i32 {
     match flush {
         Flush::Sync => z::Z_SYNC_FLUSH,

@@ -5,7 +5,7 @@ use crate::common;
 use common::{kernel, names, noise, own_sources, run, worst_case};
 use overside_ops::Operation::{Compress, Decompress};
 use overside_ops::checksum::{adler32, adler32_combine, crc32};
-use overside_ops::{Error, Format, Step, StreamDecoder, stream_decoder};
+use overside_ops::{DeflateJoiner, Error, Format, Step, StreamDecoder, stream_decoder};
 use proptest::prelude::*;
 
 const FORMATS: [Format; 3] = [Format::Deflate, Format::Lz4, Format::Zstd];
@@ -108,6 +108,71 @@ fn parts_make_a_stream_that_ends_with_an_empty_block() {
             assert!(restored == whole, "{variant} {decompressor}");
         }
     }
+}
+
+#[test]
+fn streams_become_parts_wherever_their_bits_end() {
+    let text = own_sources();
+    let mut joiner = DeflateJoiner::new().unwrap();
+    for variant in names(Compress(Format::Deflate)) {
+        let contents = (0..200).map(|len| text[..len].to_vec()).chain([
+            text.clone(),
+            noise(200_000),
+            Vec::new(),
+        ]);
+        let (mut whole, mut stream) = (Vec::new(), Vec::new());
+        for content in contents {
+            let one = compressed(Format::Deflate, variant, &content);
+            let part = joiner.part(&one, content.len()).unwrap();
+            assert!(part.len() <= one.len() + 5, "{variant}");
+            for decompressor in names(Decompress(Format::DeflatePart)) {
+                let mut kernel = kernel(Decompress(Format::DeflatePart), decompressor);
+                let (restored, _) = run(&mut *kernel, part, content.len()).unwrap();
+                assert!(restored == content, "{variant} {decompressor}");
+            }
+            whole.extend(content);
+            stream.extend(part);
+        }
+        stream.extend([1, 0, 0, 0xff, 0xff]);
+        let mut kernel = kernel(Decompress(Format::Deflate), "auto");
+        let (restored, _) = run(&mut *kernel, &stream, whole.len()).unwrap();
+        assert!(restored == whole, "{variant}");
+    }
+}
+
+#[test]
+fn what_is_left_behind_a_streams_last_bit_is_no_block() {
+    let mut joiner = DeflateJoiner::new().unwrap();
+    // A fixed block without content ends two bits into its second byte.
+    let clean = joiner.part(&[3, 0], 0).unwrap().to_vec();
+    assert_eq!(joiner.part(&[3, 0xfc], 0).unwrap(), clean);
+}
+
+#[test]
+fn only_whole_streams_become_parts() {
+    let content = &own_sources()[..100_000];
+    let stream = compressed(Format::Deflate, "zlib", content);
+    let part = compressed(Format::DeflatePart, "zlib", content);
+    let longer = [&stream[..], &[0]].concat();
+    let mut invalid = stream.clone();
+    invalid[0] |= 6;
+    let mut joiner = DeflateJoiner::new().unwrap();
+    let len = content.len();
+    for (what, wrong, len) in [
+        ("cut", &stream[..stream.len() - 1], len),
+        ("half", &stream[..stream.len() / 2], len),
+        ("nothing", &[], 0),
+        ("a part", &part, len),
+        ("more behind it", &longer, len),
+        ("an invalid block", &invalid, len),
+        ("shorter than said", &stream, len + 1),
+        ("longer than said", &stream, len - 1),
+    ] {
+        let error = joiner.part(wrong, len).unwrap_err();
+        assert!(matches!(error, Error::Corrupt(_)), "{what}: {error}");
+    }
+    // What went wrong before leaves nothing behind.
+    assert!(joiner.part(&stream, len).is_ok());
 }
 
 #[test]

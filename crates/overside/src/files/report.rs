@@ -249,6 +249,15 @@ fn stats(file: &FileReport) -> String {
     for target in file.targets() {
         target_text(target, out);
     }
+    if let Some(joining) = summary.joining {
+        line!(
+            out,
+            "  joined {} {} to one stream: {:.3} ms of this machine's CPU time",
+            joining.chunks,
+            many(joining.chunks, "chunk"),
+            joining.cpu_ns as f64 / 1e6
+        );
+    }
     if let Some(report) = file.report() {
         report_text(report, out);
     }

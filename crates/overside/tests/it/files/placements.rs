@@ -99,10 +99,44 @@ fn a_device_that_cannot_do_it_is_told_and_does_no_harm() {
     assert_eq!(code(&output), 1);
     assert_contains(err(&output), "cannot compress-deflate; `overside devices`");
     assert_eq!(directory.names(), "a a.gz");
-    // Parts of a stream are not what devices make.
     let output =
-        directory.run("compress -c --format zlib --device emulated:bf2 --placement device a");
-    assert_contains(err(&output), "take --format gzip");
+        directory.run("compress -c --format zlib --device emulated:bf3 --placement device a");
+    assert_contains(
+        err(&output),
+        "cannot compress-deflate-part; `overside devices`",
+    );
+}
+
+#[test]
+fn streams_that_a_device_ends_are_joined_to_one_of_zlib() {
+    let content = words(2 * MIB, 1);
+    let directory = Directory::with("a", &content);
+    let all = stats(
+        &directory,
+        "compress --format zlib --device emulated:bf2 --placement device --chunk 256KiB a",
+    );
+    assert_eq!(all["summary"]["joining"]["chunks"], 8);
+    assert!(all["summary"]["joining"]["cpu_ns"].as_u64().unwrap() > 0);
+    let output = directory.run("decompress -c a.zz");
+    assert!(output.stdout == content, "{}", err(&output));
+}
+
+#[test]
+fn no_more_than_the_window_is_in_flight() {
+    let directory = Directory::with("a", &words(8 * MIB, 1));
+    for (submitters, window, most) in [(1, 700, 512), (2, 1024, 1024), (3, 1, 768)] {
+        let all = stats(
+            &directory,
+            &format!(
+                "compress -kf -9 --threads 8 --chunk 256KiB --submitters {submitters} --window {window}KiB a"
+            ),
+        );
+        let found = all["summary"]["in_flight_bytes_max"].as_u64().unwrap();
+        assert!(
+            (256 << 10..=most << 10).contains(&found),
+            "{found} of {window} KiB"
+        );
+    }
 }
 
 const BY_SIZE: &str = r#"
