@@ -6,8 +6,8 @@
 //! 1. *ids* become other ids: the high bits of one of the sample's ids and the low bits of another,
 //!    so that both parts, and with them the skew of partitions, stay as they are;
 //! 2. *times* go on where the copy before ended;
-//! 3. *values* become others between the sample's, with as many digits (a smoothed bootstrap of the
-//!    distinct values).
+//! 3. *values* become others between the sample's, as exact as these: with as many digits, multiples
+//!    of the same number, of single precision (a smoothed bootstrap of the distinct values).
 //!
 //! Equal values become equal values and order is kept, column by column, so that what compressors
 //! live on is kept too. All other columns stay.

@@ -17,6 +17,14 @@ const DECIMALS_MAX: i32 = 12;
 const DIGITS_MAX: usize = 9;
 /// Where the sample has a larger part of all values that its digits allow, it has them all.
 const DENSE: f64 = 0.2;
+/// The part of a column's values that makes a rule of what they have in common.
+const MOST: f64 = 0.5;
+/// Of the digits, which arithmetic may have blurred here and there.
+const NEARLY_ALL: f64 = 0.9;
+/// Steps that are looked at.
+const STEPS_MAX: usize = 64;
+/// Whole numbers below it are exact.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 /// How often a value is drawn before one that is there already stays.
 const DRAWS_MAX: usize = 8;
 
@@ -29,8 +37,8 @@ pub(super) fn redraw(array: &ArrayRef, random: &mut Random) -> Result<ArrayRef, 
     let floats = cast(array, &DataType::Float64)?;
     let floats = floats.as_primitive::<Float64Type>();
     let (distinct, ranks) = super::ranks(floats.values(), f64::total_cmp);
-    let digits = Digits::of(&distinct);
-    if digits.is_dense(&distinct) {
+    let grid = Grid::of(&distinct);
+    if grid.is_dense(&distinct) {
         return Ok(ArrayRef::clone(array));
     }
     let mut seen = HashSet::with_capacity(distinct.len());
@@ -38,7 +46,8 @@ pub(super) fn redraw(array: &ArrayRef, random: &mut Random) -> Result<ArrayRef, 
         .map(|_| {
             let mut value = 0.0;
             for _ in 0..DRAWS_MAX {
-                value = digits.round(between(&distinct, random));
+                let (near, between) = between(&distinct, random);
+                value = grid.round(near, between);
                 if seen.insert(value.to_bits()) {
                     break;
                 }
@@ -52,13 +61,13 @@ pub(super) fn redraw(array: &ArrayRef, random: &mut Random) -> Result<ArrayRef, 
     Ok(cast(&values, array.data_type())?)
 }
 
-/// A value between two neighbors of the sample's.
-fn between(distinct: &[f64], random: &mut Random) -> f64 {
+/// One of the sample's values, and one between it and the next.
+fn between(distinct: &[f64], random: &mut Random) -> (f64, f64) {
     let at = random.below(distinct.len() as u64) as usize;
     let (low, high) = (distinct[at], distinct[(at + 1).min(distinct.len() - 1)]);
     match low.is_finite() && high.is_finite() {
-        true => low + random.uniform() * (high - low),
-        false => low,
+        true => (low, low + random.uniform() * (high - low)),
+        false => (low, low),
     }
 }
 
@@ -71,21 +80,103 @@ enum Digits {
     All,
 }
 
+/// How exactly a column's values were written down.
+struct Grid {
+    digits: Digits,
+    /// Values are multiples of it, but for a few; 0 of no number.
+    step: f64,
+}
+
+impl Grid {
+    fn of(values: &[f64]) -> Self {
+        Self {
+            digits: Digits::of(values),
+            step: step(values),
+        }
+    }
+
+    /// `value` as exact as `near`, one of the sample's: a multiple of the step, or of the power of two
+    /// that `near` was a multiple of in single precision before its digits were cut.
+    fn round(&self, near: f64, value: f64) -> f64 {
+        let multiple = |of: f64| (value / of).round() * of;
+        if is_multiple(near, self.step) {
+            return multiple(self.step);
+        }
+        let single = f64::from(near as f32);
+        match self.digits.round(single) == near && single != 0.0 {
+            true => self.digits.round(multiple(lowest_bit(single))),
+            false => self.digits.round(value),
+        }
+    }
+
+    /// Whether the sample has most of the values that lie between its ends, outliers left out.
+    fn is_dense(&self, distinct: &[f64]) -> bool {
+        let values: Vec<f64> = finite(distinct).collect();
+        let outliers = values.len() / 20;
+        let inner = &values[outliers..values.len() - outliers];
+        let (Some(low), Some(high)) = (inner.first(), inner.last()) else {
+            return true;
+        };
+        let smallest = match self.digits {
+            _ if self.step > 0.0 => self.step,
+            Digits::Decimals(decimals) => 10_f64.powi(-decimals),
+            _ => 0.0,
+        };
+        low >= high || inner.len() as f64 * smallest > DENSE * (high - low)
+    }
+}
+
+/// The largest whole number that most values are multiples of; 0 if there is none.
+fn step(values: &[f64]) -> f64 {
+    let whole: Vec<u64> = finite(values)
+        .filter(|value| value.fract() == 0.0 && value.abs() < MAX_EXACT)
+        .map(|value| value.abs() as u64)
+        .collect();
+    let pairs = whole
+        .windows(2)
+        .map(|pair| greatest_common_divisor(pair[0], pair[1]));
+    let mut found: Vec<u64> = pairs.filter(|step| *step > 0).collect();
+    found.sort_unstable();
+    found.dedup();
+    let multiples = |step: u64| whole.iter().filter(|value| **value % step == 0).count();
+    let most = |step: &&u64| multiples(**step) as f64 >= MOST * values.len() as f64;
+    // Small steps come first, and what few are multiples of no longer counts.
+    let largest = found.iter().take(STEPS_MAX).filter(most).max();
+    largest.map_or(0.0, |step| *step as f64)
+}
+
+/// The largest power of two that a number is a multiple of.
+fn lowest_bit(value: f64) -> f64 {
+    let bits = value.to_bits();
+    let mantissa = bits & ((1 << 52) - 1) | 1 << 52;
+    let exponent = (bits >> 52 & 0x7ff) as i32 - 1075;
+    2_f64.powi(exponent + mantissa.trailing_zeros() as i32)
+}
+
+fn is_multiple(value: f64, step: f64) -> bool {
+    step > 0.0 && value % step == 0.0
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        _ => greatest_common_divisor(b, a % b),
+    }
+}
+
+fn finite(values: &[f64]) -> impl Iterator<Item = f64> {
+    values.iter().copied().filter(|value| value.is_finite())
+}
+
 impl Digits {
     fn of(values: &[f64]) -> Self {
-        let finite = || values.iter().copied().filter(|value| value.is_finite());
-        let fixed = |decimals: &i32| {
-            let scale = 10_f64.powi(*decimals);
-            finite().all(|value| (value * scale).round() / scale == value)
+        let suits = |digits: &Self| {
+            let kept = finite(values).filter(|value| digits.round(*value) == *value);
+            kept.count() as f64 >= NEARLY_ALL * finite(values).count() as f64
         };
-        if let Some(decimals) = (0..=DECIMALS_MAX).find(fixed) {
-            return Self::Decimals(decimals);
-        }
-        let significant = |digits: &usize| finite().all(|value| rounded(value, *digits) == value);
-        match (1..=DIGITS_MAX).find(significant) {
-            Some(digits) => Self::Significant(digits),
-            None => Self::All,
-        }
+        let decimals = (0..=DECIMALS_MAX).map(Self::Decimals);
+        let significant = (1..=DIGITS_MAX).map(Self::Significant);
+        decimals.chain(significant).find(suits).unwrap_or(Self::All)
     }
 
     fn round(&self, value: f64) -> f64 {
@@ -96,19 +187,6 @@ impl Digits {
             }
             Self::Significant(digits) => rounded(value, digits),
             Self::All => value,
-        }
-    }
-
-    /// Whether the sample has most of the values that lie between its ends.
-    fn is_dense(&self, distinct: &[f64]) -> bool {
-        let finite = || distinct.iter().copied().filter(|value| value.is_finite());
-        let low = finite().fold(f64::INFINITY, f64::min);
-        let high = finite().fold(f64::NEG_INFINITY, f64::max);
-        match *self {
-            Self::Decimals(decimals) if low < high => {
-                distinct.len() as f64 > DENSE * (high - low) * 10_f64.powi(decimals)
-            }
-            _ => low >= high,
         }
     }
 }

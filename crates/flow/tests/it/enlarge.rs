@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow_cast::display::array_value_to_string;
 use arrow_select::concat::concat_batches;
 use overside_flow::enlarge::{Enlarger, Roles};
@@ -133,6 +133,41 @@ fn equal_values_stay_equal_and_in_order() {
     assert_ne!(sample.column(2), copy.column(2));
     // The rest is the sample's.
     assert_eq!(sample.column(7), copy.column(7));
+}
+
+#[test]
+fn values_stay_as_exact_as_they_were() {
+    let ids: ArrayRef = Arc::new(arrow_array::Int64Array::from_iter_values(0..2000));
+    let column = |value: fn(u64) -> f64| -> ArrayRef {
+        Arc::new(Float64Array::from_iter_values((0..2000).map(value)))
+    };
+    let cut = |value: f64| (value * 1e10).round() / 1e10;
+    // Altitudes in steps of 25 feet, a twentieth of them between two others.
+    let altitude = column(|row| match row % 20 {
+        0 => 40_000.0 + row as f64 / 7.0,
+        _ => (row * row * 977 % 1_000_003) as f64 * 25.0,
+    });
+    // A receiver's positions: fractions of two to the 16th, cut to ten digits behind the point.
+    let latitude = column(|row| {
+        let exact = 45.0 + ((row * row * 977) % 131_071) as f64 / 65536.0;
+        (exact * 1e10).round() / 1e10
+    });
+    let sample = [("id", ids), ("altitude", altitude), ("latitude", latitude)];
+    let sample = RecordBatch::try_from_iter(sample).unwrap();
+    let copy = enlarger(&sample, "id", None).nth(1).unwrap().unwrap();
+    let values = |at: usize| copy.column(at).as_primitive::<Float64Type>().values();
+    let steps = values(1).iter().filter(|value| **value % 25.0 == 0.0);
+    assert!((1850..1950).contains(&steps.count()));
+    for value in values(2) {
+        assert_eq!(cut((value * 65536.0).round() / 65536.0), *value);
+    }
+    for at in [1, 2] {
+        let same = (0..2000).filter(|row| {
+            let old = sample.column(at).as_primitive::<Float64Type>();
+            old.value(*row) == values(at)[*row]
+        });
+        assert!(same.count() < 200, "{at}");
+    }
 }
 
 #[test]
