@@ -67,6 +67,7 @@ pub(crate) fn test(operation: DmaOperation) -> DmaTest {
         engine_core: None,
         buffers: DmaBuffers::Distinct,
         inline: false,
+        events: false,
         warmup_s: 0.0,
         sample_s: 0.005,
         timeout_s: 20.0,

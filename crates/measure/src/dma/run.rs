@@ -22,6 +22,7 @@ use crate::memory_budget::memory_fits;
 use crate::metrics::Metrics;
 use crate::plan::operations_max;
 use crate::sample::{Check, Done, Sample, Work};
+use crate::tasks::processor_events;
 use crate::tasks::{DmaBuffers, DmaCompletion, DmaMeasure, DmaOperation, DmaTest};
 use crate::warnings::{Late, SampleCounts, warnings};
 
@@ -65,6 +66,7 @@ pub(super) fn plan(test: &DmaTest) -> Plan {
         threads: test.threads,
         distinct: test.buffers == DmaBuffers::Distinct,
         inline: test.inline,
+        events: test.events,
         seed: test.seed,
     }
 }
@@ -141,6 +143,7 @@ fn in_virtual_time(
     let plan = Plan {
         threads: 1,
         depth,
+        events: false,
         ..plan(test)
     };
     let pattern = PayloadPattern::new(plan, 0);
@@ -161,7 +164,8 @@ fn in_virtual_time(
 
 /// The figures of what was taken. `over` is what the bytes went over.
 pub(super) fn sample(test: &DmaTest, taken: TestResult, over: Evidence) -> Sample {
-    let (ran, cpu) = (taken.ran, taken.cpu);
+    let (mut ran, cpu) = (taken.ran, taken.cpu);
+    let events = ran.events.take();
     let (count, late) = (ran.count(), ran.late);
     let bytes = count.saturating_mul(test.buffer_size);
     let elapsed = Duration::from_nanos(ran.elapsed_ns);
@@ -213,5 +217,8 @@ pub(super) fn sample(test: &DmaTest, taken: TestResult, over: Evidence) -> Sampl
         late: Late::Completions { late, of: count },
         varied: 0,
     });
+    if let Some(events) = events {
+        processor_events::put(&mut sample, &events, count);
+    }
     sample
 }

@@ -13,6 +13,7 @@ use overside_link::Secret;
 use overside_link::agent::{Host, Probe, ProbePeer};
 use overside_link::codec::Message;
 use overside_link::verbs::Side;
+use overside_probe::counters::Events;
 use overside_probe::dma::remote::{DmaProbe, DmaReply, KIND};
 use overside_probe::dma::{Answer, Link, Reach, RunReport};
 
@@ -322,7 +323,7 @@ fn changed(reply: DmaReply, change: impl Fn(&mut RunReport)) -> Vec<u8> {
 #[test]
 fn an_agent_that_lies_gives_no_figures() {
     type Lie = fn(DmaReply) -> Vec<u8>;
-    let lies: [(Lie, &str); 10] = [
+    let lies: [(Lie, &str); 11] = [
         (|_| b"[[[[".to_vec(), "cannot be read"),
         (|_| br#"{"answered":"done"}"#.to_vec(), "where it listens"),
         (
@@ -358,6 +359,10 @@ fn an_agent_that_lies_gives_no_figures() {
         (
             |reply| changed(reply, |ran| ran.posting_ns = Some(1)),
             "of posting",
+        ),
+        (
+            |reply| changed(reply, |ran| ran.events = Some(Events::default())),
+            "of its processor",
         ),
         (
             |reply| match reply {

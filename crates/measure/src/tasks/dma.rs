@@ -9,8 +9,8 @@ use overside_probe::Failure;
 use overside_probe::dma::{DEPTH_MAX, Link, SIZE_MAX};
 use serde::{Deserialize, Serialize};
 
-use super::Measured;
 use super::spec::{Charts, Parameter, Reference, Report, TaskSpec, higher, latencies, lower};
+use super::{Measured, processor_events};
 use crate::begin::Begin;
 use crate::dma;
 use crate::sample::Sample;
@@ -67,6 +67,7 @@ pub(super) fn spec() -> TaskSpec {
             its own", &["same", "distinct"]).default("same"),
         Parameter::boolean("inline", "writes and sends: copy the payload into the queue when it is \
             posted").default(false),
+        processor_events::parameter().default(false),
     ];
     let rates = [
         higher("throughput", "MB/s", "bytes moved in the elapsed time; MB is 10^6 bytes"),
@@ -112,6 +113,7 @@ pub(super) fn spec() -> TaskSpec {
             ))
             .chain(sides.map(utilisation))
             .chain(cost)
+            .chain(processor_events::metrics("an operation"))
             .collect(),
         report: Report {
             advised: false,
@@ -169,6 +171,9 @@ pub struct DmaTest {
     /// Whether payloads are copied into the queue; writes and sends.
     #[serde(default)]
     pub inline: bool,
+    /// Whether the processor's events are counted on the initiator's threads.
+    #[serde(default)]
+    pub events: bool,
     /// Seconds of the same work before the clock starts.
     pub warmup_s: f64,
     /// Seconds during which operations are handed over under the clock.

@@ -4,15 +4,15 @@ use std::time::{Duration, Instant};
 
 use overside_device::{Applied, CpuTime, Provenance};
 use overside_probe::memory::{
-    Access, Event, Events, Kernel, MAX_BYTES, Order, Pages, Pattern, Probe, ProbeResult, Times,
+    Access, Kernel, MAX_BYTES, Order, Pages, Pattern, Probe, ProbeResult, Times,
 };
 use serde::{Deserialize, Serialize};
 
-use super::Measured;
 use super::spec::{Choice, Labels, Parameter, Report, TaskSpec, higher, lower};
+use super::{Measured, processor_events};
 use crate::evidence::Evidence;
 use crate::memory_budget::memory_fits;
-use crate::sample::{Check, Done, Sample, Warning, Work};
+use crate::sample::{Check, Done, Sample, Work};
 use crate::test::{THREADS_MAX, TestError, one, times_within};
 use overside_probe::Failure;
 
@@ -39,8 +39,7 @@ pub(super) fn spec() -> TaskSpec {
         Parameter::integer("threads", "threads, each with memory of its own", 1, THREADS_MAX as u64)
             .default(1).or_all(),
         Parameter::cores("cores", "the cores that they are pinned to, in turn"),
-        Parameter::boolean("events", "count cache misses and the like where the processor lets us")
-            .default(true),
+        processor_events::parameter().default(true),
     ];
     let metrics = vec![
         lower("read_latency", "ns", "one read that waits for the one before (chase)"),
@@ -53,20 +52,6 @@ pub(super) fn spec() -> TaskSpec {
             time (access)"),
         lower("cpu_seconds", "s", "host CPU seconds of the sample"),
     ];
-    let counted = [
-        ("l1d_misses", "reads that miss the first cache, for"),
-        ("l2_misses", "reads that miss the second cache, for"),
-        ("llc_misses", "reads that miss the last cache, for"),
-        ("dtlb_misses", "reads whose address is not in the translation cache, for"),
-        ("cycles", "cycles for"),
-        ("instructions", "instructions for"),
-    ];
-    let counted = counted.map(|(name, what)| {
-        let description = format!("{what} an access, counted by the processor");
-        lower(name, "-", description)
-    });
-    let per_cycle = higher("instructions_per_cycle", "-", "instructions in a cycle of the core, \
-        counted by the processor");
     let variants = [
         ("chase", "Dependent reads"),
         ("copy", "Copy"),
@@ -84,7 +69,7 @@ pub(super) fn spec() -> TaskSpec {
         operation: None,
         verified: true,
         parameters,
-        metrics: metrics.into_iter().chain(counted).chain([per_cycle]).collect(),
+        metrics: metrics.into_iter().chain(processor_events::metrics("an access")).collect(),
         report: Report {
             labels: Labels {
                 when: None,
@@ -244,24 +229,7 @@ fn sample(probe: &Probe, taken: ProbeResult) -> Sample {
         add("access_rate", taken.accesses as f64 / 1e6 / seconds);
     }
     add("cpu_seconds", taken.cpu_ns as f64 / 1e9);
-    for (event, count) in &taken.events.counts {
-        add(metric(*event), count / taken.accesses.max(1) as f64);
-    }
-    let counted = |event| {
-        let found = taken
-            .events
-            .counts
-            .iter()
-            .find(|(known, _)| *known == event);
-        found.map(|(_, count)| *count).filter(|count| *count > 0.0)
-    };
-    let both = counted(Event::Instructions).zip(counted(Event::Cycles));
-    if let Some((instructions, cycles)) = both {
-        sample
-            .metrics
-            .insert("instructions_per_cycle".into(), instructions / cycles);
-    }
-    sample.warnings.extend(uncounted(&taken.events));
+    processor_events::put(&mut sample, &taken.events, taken.accesses);
     sample
 }
 
@@ -272,29 +240,4 @@ fn method(pattern: Pattern) -> &'static str {
         Pattern::Access(Access::Read, _) => "the sum of all words against its formula",
         Pattern::Access(Access::Write, _) => "every word against its formula",
     }
-}
-
-fn metric(event: Event) -> &'static str {
-    match event {
-        Event::Cycles => "cycles",
-        Event::Instructions => "instructions",
-        Event::L1dMisses => "l1d_misses",
-        Event::L2Misses => "l2_misses",
-        Event::LlcMisses => "llc_misses",
-        Event::DtlbMisses => "dtlb_misses",
-    }
-}
-
-/// Which events there are no figures of, and why.
-fn uncounted(events: &Events) -> Option<Warning> {
-    let (_, why) = events.refused.first()?;
-    let names: Vec<&str> = (events.refused.iter())
-        .map(|(event, _)| metric(*event))
-        .collect();
-    Some(Warning::new(
-        "events",
-        format!("not counted: {} ({why})", names.join(", ")),
-        "allow it with `sysctl kernel.perf_event_paranoid=2`, run on bare metal or in a \
-                 virtual machine that has performance counters, or set events to false",
-    ))
 }

@@ -27,6 +27,7 @@ mod memory;
 mod network;
 mod partition;
 mod place;
+pub(crate) mod processor_events;
 mod pushdown;
 mod rdma;
 mod spec;

@@ -7,6 +7,7 @@ use overside_link::verbs::LinkConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::closed_loop::Until;
+use crate::counters::Events;
 use crate::failure::{Failure, FailureKind};
 use crate::latency::Latencies;
 
@@ -83,6 +84,9 @@ pub struct RunReport {
     /// CPU time that all threads together spent on handing operations over; if completions were
     /// deferred.
     pub posting_ns: Option<u64>,
+    /// What the processor counted on all threads; if that was asked for.
+    #[serde(default)]
+    pub events: Option<Events>,
     /// CPU time that the initiator's side spent meanwhile.
     pub cpu: CpuTime,
     /// What moved the bytes.

@@ -118,7 +118,12 @@ impl Initiator {
             clock: self.clock.clone(),
             operations_max: self.operations_max,
         };
-        self.workers = Some(Workers::start(lanes, &params, self.cores.as_deref())?);
+        self.workers = Some(Workers::start(
+            lanes,
+            &params,
+            plan.events,
+            self.cores.as_deref(),
+        )?);
         Ok(())
     }
 
@@ -149,7 +154,14 @@ impl Initiator {
         *own_ns = own_ns.saturating_sub(stood_in_ns);
         cpu.emulator_ns += stood_in_ns;
         let applied = reports.first().map(|one| one.applied.clone());
-        let passes: Vec<Pass> = (reports.into_iter()).filter_map(|one| one.pass).collect();
+        let (passes, events): (Vec<_>, Vec<_>) = (reports.into_iter())
+            .map(|one| (one.pass, one.events))
+            .unzip();
+        let passes: Vec<Pass> = passes.into_iter().flatten().collect();
+        let events = events.into_iter().flatten().reduce(|mut all, one| {
+            all.add(one);
+            all
+        });
         let start = passes.iter().map(|one| one.start).min();
         let end = passes.iter().map(|one| one.end).max();
         let (Some(applied), Some((start, end))) = (applied, start.zip(end)) else {
@@ -174,6 +186,7 @@ impl Initiator {
                         .sum::<Duration>()
                 })
                 .map(|posting| posting.as_nanos() as u64),
+            events,
             cpu,
             applied,
         })

@@ -153,6 +153,7 @@ mod tests {
                 threads: 2,
                 distinct: true,
                 inline: false,
+                events: false,
                 seed: 7,
             };
             let of = |thread, epoch, slot| {

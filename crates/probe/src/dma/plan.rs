@@ -65,6 +65,9 @@ pub struct Plan {
     pub distinct: bool,
     /// Payloads are posted inline.
     pub inline: bool,
+    /// The processor's events are counted on the initiator's threads.
+    #[serde(default)]
+    pub events: bool,
     /// What payloads are made from.
     pub seed: u64,
 }

@@ -10,6 +10,7 @@ use overside_device::threads::{ThreadClock, pin};
 
 use super::lane::Lane;
 use crate::closed_loop::{LoopParams, Pass, Until};
+use crate::counters::{Counters, Events};
 use crate::failure::{Failure, FailureKind};
 
 /// What one thread is told.
@@ -26,6 +27,8 @@ pub(super) enum WorkerCommand {
 pub(super) struct Report {
     /// If it ran.
     pub pass: Option<Pass>,
+    /// What the processor counted meanwhile, if it was asked to.
+    pub events: Option<Events>,
     pub applied: Applied,
     /// See [`Lane::emulator_ns`].
     pub emulator_ns: u64,
@@ -46,10 +49,12 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Starts a thread for each lane, pinned to the cores in turn.
+    /// Starts a thread for each lane, pinned to the cores in turn. `counted`: the processor counts what
+    /// happens while they run.
     pub(super) fn start(
         lanes: Vec<Box<dyn Lane>>,
         params: &LoopParams,
+        counted: bool,
         cores: Option<&[usize]>,
     ) -> Result<Self, Failure> {
         let mut workers = Self {
@@ -59,7 +64,7 @@ impl Workers {
             let core = cores.and_then(|cores| cores.get(index % cores.len().max(1)).copied());
             workers
                 .workers
-                .push(Worker::start(lane, params.clone(), core)?);
+                .push(Worker::start(lane, params.clone(), counted, core)?);
         }
         Ok(workers)
     }
@@ -111,6 +116,7 @@ impl Worker {
     fn start(
         mut lane: Box<dyn Lane>,
         params: LoopParams,
+        counted: bool,
         core: Option<usize>,
     ) -> Result<Self, Failure> {
         let (orders, told) = channel();
@@ -126,7 +132,7 @@ impl Worker {
                 while let Ok(order) = told.recv() {
                     let done = placed
                         .clone()
-                        .and_then(|()| execute(&mut *lane, &params, order));
+                        .and_then(|()| execute(&mut *lane, &params, counted, order));
                     if report.send(done).is_err() {
                         break;
                     }
@@ -163,19 +169,27 @@ impl Drop for Workers {
 fn execute(
     lane: &mut dyn Lane,
     params: &LoopParams,
+    counted: bool,
     order: WorkerCommand,
 ) -> Result<Report, Failure> {
-    let mut pass = None;
+    let (mut pass, mut events) = (None, None);
     match order {
         WorkerCommand::Refill(epoch) => lane.refill(epoch)?,
         WorkerCommand::Poison => lane.poison()?,
-        WorkerCommand::Run(until) => pass = Some(lane.run(params, until)?),
+        WorkerCommand::Run(until) => {
+            let counters = counted.then(Counters::open);
+            counters.iter().for_each(Counters::start);
+            pass = Some(lane.run(params, until)?);
+            counters.iter().for_each(Counters::stop);
+            events = counters.map(Counters::events);
+        }
         WorkerCommand::Check(count) => {
             (0..count).try_for_each(|slot| lane.check(slot))?;
         }
     }
     Ok(Report {
         pass,
+        events,
         applied: lane.applied(),
         emulator_ns: lane.emulator_ns(),
     })

@@ -7,7 +7,6 @@
 
 mod access;
 mod chase;
-mod counters;
 mod order;
 mod pages;
 mod passes;
@@ -18,7 +17,6 @@ use std::time::Duration;
 
 use crate::failure::{Failure, FailureKind};
 
-pub use counters::{Event, Events};
 pub use pages::Pages;
 pub use probe::{Access, Order, Pattern, Probe, Times};
 pub use stream::Kernel;

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use overside_base::{lock, panic_text};
 use overside_device::threads::thread_cpu_ns;
 
+use crate::counters::{Counters, Events};
 use crate::failure::{Failure, FailureKind};
 use crate::memory;
-use crate::memory::counters::Counters;
-use crate::memory::{Events, Times};
+use crate::memory::Times;
 
 /// The time that a pass should take at least, so that starting it and reading clocks is nothing.
 const PASS_NS: u64 = 2_000_000;

@@ -38,6 +38,7 @@ fn plan() -> Plan {
         threads: 1,
         distinct: true,
         inline: false,
+        events: false,
         seed: 3,
     }
 }

@@ -113,6 +113,25 @@ fn the_initiators_core_is_on_its_own_ledger() {
 }
 
 #[test]
+fn the_processor_counts_or_there_is_a_reason() {
+    let counted = |sample: &Sample| sample.metrics.contains_key("instructions");
+    let refused = |sample: &Sample| {
+        let mut warnings = sample.warnings.iter();
+        warnings.any(|one| one.kind == "events" && one.message.contains("instructions"))
+    };
+    for threads in [1, 2] {
+        let sample = measured(json!({"events": true, "threads": threads}));
+        assert!(counted(&sample) != refused(&sample));
+        if counted(&sample) {
+            assert!(sample.metrics["instructions"] > 10.0);
+            assert!(sample.metrics["instructions_per_cycle"] > 0.0);
+        }
+    }
+    let sample = measured(json!({}));
+    assert!(!counted(&sample) && !refused(&sample));
+}
+
+#[test]
 fn sizes_from_one_byte_to_megabytes() {
     for operation in ["read", "write", "send"] {
         for size in [1, 2, 63, 4096, 8 << 20] {

@@ -7,8 +7,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd};
 
+use overside_link::codec;
+use serde::{Deserialize, Serialize};
+
 /// What is counted, in user code only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// Cycles of the core.
     Cycles,
@@ -24,9 +28,12 @@ pub enum Event {
     DtlbMisses,
 }
 
+/// Kinds of events.
+const KINDS: usize = 6;
+
 impl Event {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; KINDS] = [
         Self::Cycles,
         Self::Instructions,
         Self::L1dMisses,
@@ -78,11 +85,14 @@ fn l2_read_misses() -> Option<u64> {
 }
 
 /// Counts over all threads, or why there are none.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Events {
     /// What was counted, extrapolated where the processor had fewer counters than events.
+    #[serde(deserialize_with = "codec::list::<_, _, KINDS>")]
     pub counts: Vec<(Event, f64)>,
     /// What was not, and the system's words for why.
+    #[serde(deserialize_with = "codec::list::<_, _, KINDS>")]
     pub refused: Vec<(Event, String)>,
 }
 
