@@ -68,8 +68,9 @@ test-long: setup-test ## the tests that take longer, and all with debug assertio
 test-miri: ## what touches memory by itself under Miri, where that can be had
 	@tools/miri-check
 
-test-aarch64: ## build for 64-bit Arm and run its tests under emulation, where that can be had
+test-aarch64: setup-test ## build for 64-bit Arm and run its tests under emulation, where that can be had
 	@tools/aarch64-check
+	$(BIN)/python -m pytest -q -rs tests/python/test_nodes_aarch64.py
 
 test-glibc: ## build with glibc 2.31, without DPDK and UCX, and let an agent work there
 	@tools/glibc-check
