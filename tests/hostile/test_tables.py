@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random as randomness
 import resource
+import shutil
 import subprocess
 from pathlib import Path
 from random import Random
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from archives import PATIENCE_S
 from command import native
+from pyarrow import ipc
 
 if TYPE_CHECKING:
     from conftest import Trials
@@ -73,8 +75,12 @@ def damage(random: Random, data: bytes, others: list[bytes]) -> bytes:
 
 
 def search(file: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return run(file, "match", *options, "--column", "t", "a", file.name)
+
+
+def run(file: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*native(), "match", *options, "--column", "t", "a", file.name],
+        [*native(), *words],
         cwd=file.parent,
         capture_output=True,
         text=True,
@@ -102,3 +108,30 @@ def test_a_damaged_table_is_searched_or_refused(trials: Trials, kind: str, tmp_p
                 assert len(done.stderr.splitlines()) == 1, done.stderr
             else:
                 assert done.stderr == ""
+
+
+@pytest.mark.parametrize("kind", ["parquet", "file", "stream", "csv"])
+def test_a_damaged_table_is_partitioned_or_refused(
+    trials: Trials, kind: str, tmp_path: Path
+) -> None:
+    all_tables = tables()
+    chosen = [name for name in all_tables if name.startswith(kind)]
+    others = list(all_tables.values())
+    file = tmp_path / "table"
+    for number, trial in enumerate(trials(quick=30)):
+        with trial() as random:
+            name = random.choice(chosen)
+            file.write_bytes(damage(random, all_tables[name], others))
+            out = tmp_path / str(number)
+            how = random.choice((["--hash", "4"], ["--bits", "2"]))
+            key = random.choice(("t", "n"))
+            done = run(file, "flow", "partition", "table", "--key", key, *how, "--out", out.name)
+            assert done.returncode in (0, 2), f"{name}: {done.returncode} {done.stderr}"
+            if done.returncode == 2:
+                assert done.stderr.startswith("overside flow partition: "), done.stderr
+                assert len(done.stderr.splitlines()) == 1, done.stderr
+            else:
+                # Whatever was understood, others read what was made of it.
+                for made in out.iterdir():
+                    ipc.open_file(made).read_all().validate(full=True)
+            shutil.rmtree(out, ignore_errors=True)
