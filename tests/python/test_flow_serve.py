@@ -162,6 +162,7 @@ def test_the_catalogue_has_tables_and_columns(server: TableServer) -> None:
         "GetTables",
         "GetTableTypes",
         "GetSqlInfo",
+        "GetXdbcTypeInfo",
     ],
 )
 def test_catalogue_calls_announce_the_columns_that_they_have(
@@ -169,6 +170,8 @@ def test_catalogue_calls_announce_the_columns_that_they_have(
 ) -> None:
     with fl.connect(server.uri) as client:
         command = messages.pack(f"Command{name}", (3, "v"), (5, 1))
+        if name == "GetXdbcTypeInfo":
+            command = messages.pack("CommandGetXdbcTypeInfo", (1, -5))
         if name == "GetSqlInfo":
             command = messages.pack("CommandGetSqlInfo", (1, 0), (1, 3), (1, 4711))
         info = client.get_flight_info(fl.FlightDescriptor.for_command(command))
@@ -180,6 +183,12 @@ def test_catalogue_calls_announce_the_columns_that_they_have(
                 {"info_name": 0, "value": "overside"},
                 {"info_name": 3, "value": True},
             ]
+        if name == "GetXdbcTypeInfo":
+            assert table["type_name"].to_pylist() == ["BIGINT"]
+            every = messages.pack("CommandGetXdbcTypeInfo")
+            info = client.get_flight_info(fl.FlightDescriptor.for_command(every))
+            named = client.do_get(info.endpoints[0].ticket).read_all()["type_name"].to_pylist()
+            assert {"VARCHAR", "DOUBLE", "TIMESTAMP", "DECIMAL"} <= set(named)
 
 
 _KEY_CALLS = ("GetPrimaryKeys", "GetExportedKeys", "GetImportedKeys", "GetCrossReference")

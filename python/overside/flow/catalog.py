@@ -167,6 +167,85 @@ def _sql_info(tables: Tables, command: Message) -> pa.Table:
     return pa.Table.from_arrays([pa.array(known, pa.uint32()), values], schema=schema)
 
 
+_TYPE_INFO = pa.schema(
+    [
+        pa.field("type_name", pa.utf8(), nullable=False),
+        pa.field("data_type", pa.int32(), nullable=False),
+        pa.field("column_size", pa.int32()),
+        pa.field("literal_prefix", pa.utf8()),
+        pa.field("literal_suffix", pa.utf8()),
+        pa.field("create_params", pa.list_(pa.field("item", pa.utf8(), nullable=False))),
+        pa.field("nullable", pa.int32(), nullable=False),
+        pa.field("case_sensitive", pa.bool_(), nullable=False),
+        pa.field("searchable", pa.int32(), nullable=False),
+        pa.field("unsigned_attribute", pa.bool_()),
+        pa.field("fixed_prec_scale", pa.bool_(), nullable=False),
+        pa.field("auto_increment", pa.bool_()),
+        pa.field("local_type_name", pa.utf8()),
+        pa.field("minimum_scale", pa.int32()),
+        pa.field("maximum_scale", pa.int32()),
+        pa.field("sql_data_type", pa.int32(), nullable=False),
+        pa.field("datetime_subcode", pa.int32()),
+        pa.field("num_prec_radix", pa.int32()),
+        pa.field("interval_precision", pa.int32()),
+    ]
+)
+#: DuckDB's types as those of ODBC: number (XdbcDataType), digits or characters, what is written
+#: around a literal.
+_TYPES = {
+    "BOOLEAN": (-7, 1, None),
+    "TINYINT": (-6, 3, None),
+    "SMALLINT": (5, 5, None),
+    "INTEGER": (4, 10, None),
+    "BIGINT": (-5, 19, None),
+    "FLOAT": (7, 7, None),
+    "DOUBLE": (8, 15, None),
+    "DECIMAL": (3, 38, None),
+    "VARCHAR": (12, None, "'"),
+    "BLOB": (-3, None, "'"),
+    "DATE": (91, 10, "'"),
+    "TIME": (92, 15, "'"),
+    "TIMESTAMP": (93, 26, "'"),
+}
+#: All may be null, and stand in any condition.
+_NULLABLE, _SEARCHABLE = 1, 3
+_DATETIME = 9
+_FIRST_OF_DATES = 90
+
+
+def _type_info(tables: Tables, command: Message) -> pa.Table:
+    del tables
+    asked = command.integer(1) if command.has(1) else None
+    rows = []
+    for name, (number, size, quote) in _TYPES.items():
+        is_date = number > _FIRST_OF_DATES
+        is_number = quote is None and name != "BOOLEAN"
+        if asked in (None, number):
+            rows.append(
+                {
+                    "type_name": name,
+                    "data_type": number,
+                    "column_size": size,
+                    "literal_prefix": quote,
+                    "literal_suffix": quote,
+                    "create_params": ["precision", "scale"] if name == "DECIMAL" else None,
+                    "nullable": _NULLABLE,
+                    "case_sensitive": name == "VARCHAR",
+                    "searchable": _SEARCHABLE,
+                    "unsigned_attribute": False if is_number else None,
+                    "fixed_prec_scale": False,
+                    "auto_increment": False if is_number else None,
+                    "local_type_name": name,
+                    "minimum_scale": 0 if name == "DECIMAL" else None,
+                    "maximum_scale": 38 if name == "DECIMAL" else None,
+                    "sql_data_type": _DATETIME if is_date else number,
+                    "datetime_subcode": number - _FIRST_OF_DATES if is_date else None,
+                    "num_prec_radix": 10 if is_number else None,
+                }
+            )
+    return pa.Table.from_pylist(rows, _TYPE_INFO).sort_by("data_type")
+
+
 #: What answers a command, by its name.
 ANSWERS: Mapping[str, Callable[[Tables, Message], pa.Table]] = {
     "CommandGetCatalogs": _catalogs,
@@ -174,6 +253,7 @@ ANSWERS: Mapping[str, Callable[[Tables, Message], pa.Table]] = {
     "CommandGetTables": _tables,
     "CommandGetTableTypes": _table_types,
     "CommandGetSqlInfo": _sql_info,
+    "CommandGetXdbcTypeInfo": _type_info,
     "CommandGetPrimaryKeys": _empty(_PRIMARY_KEYS),
     "CommandGetExportedKeys": _empty(_FOREIGN_KEYS),
     "CommandGetImportedKeys": _empty(_FOREIGN_KEYS),

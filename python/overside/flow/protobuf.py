@@ -139,11 +139,11 @@ def _text(number: int, value: Value) -> str:
 
 
 def encode(*fields: tuple[int, str | bytes | int]) -> bytes:
-    """A message of these fields. Numbers are not negative."""
+    """A message of these fields, whose numbers have at most 64 bits."""
     out = bytearray()
     for number, value in fields:
         if isinstance(value, int):
-            out += _encode_varint(number << 3 | _VARINT) + _encode_varint(value)
+            out += _encode_varint(number << 3 | _VARINT) + _encode_varint(value % (1 << 64))
         else:
             data = value.encode() if isinstance(value, str) else value
             out += _encode_varint(number << 3 | _BYTES) + _encode_varint(len(data)) + data
