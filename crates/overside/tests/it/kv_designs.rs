@@ -88,49 +88,69 @@ fn value_of<'t>(info: &'t str, field: &str) -> &'t str {
 fn every_endpoint_of_every_design_serves_all_keys() {
     let user = User::new();
     let _agent = agent(&user, "127.0.0.1:0");
-    let long = "x".repeat(200_000);
     for (design, options) in DESIGNS {
-        let mut serving = start(&user, design, options);
-        assert_eq!(serving.said["dpu"], "dpu0");
-        let endpoints = endpoints(&serving);
-        let has_both = ["dual", "shrd"].contains(&design);
-        assert_eq!(endpoints.len(), if has_both { 2 } else { 1 }, "{design}");
-        for (number, writer) in endpoints.iter().enumerate() {
-            let sets: String = (0..40)
-                .map(|key| format!("SET {number}:{key} {key}\r\n"))
-                .collect();
-            ask(connect(writer), &sets, &"+OK\r\n".repeat(40));
-            let set = format!("*3\r\n$3\r\nSET\r\n$4\r\nlong\r\n$200000\r\n{long}\r\n");
-            ask(connect(writer), &set, "+OK\r\n");
-            for reader in &endpoints {
-                let gets: String = (0..40)
-                    .map(|key| format!("GET {number}:{key}\r\n"))
-                    .collect();
-                let values: String = (0..40)
-                    .map(|key: u32| format!("${}\r\n{key}\r\n", key.to_string().len()))
-                    .collect();
-                // Several connections, since the system divides them among the threads.
-                for _ in 0..4 {
-                    ask(connect(reader), &gets, &values);
-                }
-                let value = format!("$200000\r\n{long}\r\n");
-                ask(connect(reader), "GET long\r\n", &value);
-                let together = "MULTI\r\nINCR {t}a\r\nINCR {t}a\r\nEXEC\r\nDEL {t}a\r\n";
-                let replies = "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:2\r\n:1\r\n";
-                ask(connect(reader), together, replies);
-            }
-        }
-        for endpoint in &endpoints {
-            let said = talk(endpoint, "DBSIZE\r\nINFO\r\nQUIT\r\n");
-            assert_eq!(value_of(&said, "design"), design);
-            let keys = 40 * endpoints.len() + 1;
-            assert!(
-                said.starts_with(&format!(":{keys}\r\n")),
-                "{design}: {said}"
-            );
-        }
-        assert_eq!(serving.end("-TERM"), Some(0), "{design}");
+        serves_all_keys(&user, design, options);
     }
+}
+
+#[test]
+fn a_link_over_ucx_serves_all_keys() {
+    let user = User::new();
+    let listed: Value = serde_json::from_str(&user.done(&["devices", "--json"])).unwrap();
+    let mut devices = listed["devices"].as_array().unwrap().iter();
+    let link = devices.find(|device| device["name"] == "ucx").unwrap();
+    if let Some(reason) = link["unavailable"].as_str() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let _agent = agent(&user, "127.0.0.1:0");
+    serves_all_keys(&user, "lat", &["--link", "ucx"]);
+    let several = ["--dpu-cores", "2", "--link", "ucx"];
+    serves_all_keys(&user, "sav", &several);
+}
+
+fn serves_all_keys(user: &User, design: &str, options: &[&str]) {
+    let long = "x".repeat(200_000);
+    let mut serving = start(user, design, options);
+    assert_eq!(serving.said["dpu"], "dpu0");
+    let endpoints = endpoints(&serving);
+    let has_both = ["dual", "shrd"].contains(&design);
+    assert_eq!(endpoints.len(), if has_both { 2 } else { 1 }, "{design}");
+    for (number, writer) in endpoints.iter().enumerate() {
+        let sets: String = (0..40)
+            .map(|key| format!("SET {number}:{key} {key}\r\n"))
+            .collect();
+        ask(connect(writer), &sets, &"+OK\r\n".repeat(40));
+        let set = format!("*3\r\n$3\r\nSET\r\n$4\r\nlong\r\n$200000\r\n{long}\r\n");
+        ask(connect(writer), &set, "+OK\r\n");
+        for reader in &endpoints {
+            let gets: String = (0..40)
+                .map(|key| format!("GET {number}:{key}\r\n"))
+                .collect();
+            let values: String = (0..40)
+                .map(|key: u32| format!("${}\r\n{key}\r\n", key.to_string().len()))
+                .collect();
+            // Several connections, since the system divides them among the threads.
+            for _ in 0..4 {
+                ask(connect(reader), &gets, &values);
+            }
+            let value = format!("$200000\r\n{long}\r\n");
+            ask(connect(reader), "GET long\r\n", &value);
+            let together = "MULTI\r\nINCR {t}a\r\nINCR {t}a\r\nEXEC\r\nDEL {t}a\r\n";
+            let replies = "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:2\r\n:1\r\n";
+            ask(connect(reader), together, replies);
+        }
+    }
+    for endpoint in &endpoints {
+        let said = talk(endpoint, "DBSIZE\r\nINFO\r\nQUIT\r\n");
+        assert_eq!(value_of(&said, "design"), design);
+        let keys = 40 * endpoints.len() + 1;
+        assert!(
+            said.starts_with(&format!(":{keys}\r\n")),
+            "{design}: {said}"
+        );
+    }
+    assert_eq!(serving.end("-TERM"), Some(0), "{design}");
 }
 
 #[test]
