@@ -3,16 +3,17 @@
     python benches/flow_pack.py BINARY [--ships SAMPLE] [--bytes N] [--threads N]
 
 BINARY is `overside`. Tables are `particles`, and `ships`, which are enlarged from a SAMPLE of AIS
-records if there is one. Each is read from an Arrow IPC file, partitioned by the lowest two bits of
-its object's number, and written to four files, all with one codec; pyarrow does it by one filter a
-partition, as published implementations do, and maps the file into memory. Files are in memory
-(`/dev/shm`). What is written is read by pyarrow and compared. Times of this project are those of
-the whole process.
+records if there is one (default: that in `../shared/data`). Each is read from an Arrow IPC file,
+partitioned by the lowest two bits of its object's number, and written to four files, all with one
+codec; pyarrow does it by one filter a partition, as published implementations do, and maps the file
+into memory. Files are in memory (`/dev/shm`). What is written is read by pyarrow and compared.
+Times of this project are those of the whole process.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import statistics
 import subprocess
@@ -23,11 +24,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+ROOT = Path(__file__).resolve().parents[1]
 BATCH_ROWS = 64 << 10
 TARGETS = {"none": 2.0, "lz4": 1.4, "zstd": 1.3}
 KEYS = {"particles": "id", "ships": "MMSI"}
 #: Bytes of a row in memory, about.
 ROW_BYTES = {"particles": 80, "ships": 190}
+
+
+def ships_here() -> Path | None:
+    """Real positions, where they are."""
+    shared = Path(os.environ.get("OVERSIDE_SHARED", ROOT.parent / "shared"))
+    return next(iter(sorted((shared / "data/ais").glob("*.parquet"))), None)
 
 
 def made(binary: str, name: str, sample: Path | None, size: int, path: Path) -> pa.Table:
@@ -125,7 +133,7 @@ def main() -> None:
     """Prints seconds and ratios."""
     parser = argparse.ArgumentParser()
     parser.add_argument("binary")
-    parser.add_argument("--ships", type=Path)
+    parser.add_argument("--ships", type=Path, default=ships_here())
     parser.add_argument("--bytes", type=int, default=500_000_000)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)

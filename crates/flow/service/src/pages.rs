@@ -67,23 +67,32 @@ const QUEUE: [(&str, &str, &str, &str); 6] = [
     ),
 ];
 
-/// What a stage tells.
-const STAGE: [(&str, &str, &str); 4] = [
+/// What a stage tells, by where it stands in its statistics.
+const STAGE: [(&str, &str, &str); 5] = [
     (
-        "batches",
+        "/batches",
         "stage_batches_total",
         "Batches that came, by stage.",
     ),
-    ("rows_in", "stage_rows_total", "Rows that came, by stage."),
     (
-        "bytes_in",
+        "/rows_in",
+        "stage_rows_total",
+        "Rows that came, by stage.",
+    ),
+    (
+        "/bytes_in",
         "stage_bytes_total",
         "Bytes that came, by stage.",
     ),
     (
-        "busy_ns",
+        "/busy_ns",
         "stage_busy_ns_total",
         "Time in which the stage had work, in nanoseconds, by stage.",
+    ),
+    (
+        "/host/cpu_ns",
+        "stage_host_cpu_ns_total",
+        "CPU time of the host for the stage, in nanoseconds, by stage.",
     ),
 ];
 
@@ -148,7 +157,7 @@ fn metrics(service: &Service) -> Exposition {
     for (key, name, help) in STAGE {
         let values = stages
             .iter()
-            .map(|stage| (name_of(stage), number(&stage[key])));
+            .map(|stage| (name_of(stage), stage.pointer(key).map_or(0.0, number)));
         out.labeled((name, help, "counter"), "stage", values);
     }
     if all["spill"].is_object() {
