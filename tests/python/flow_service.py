@@ -169,14 +169,22 @@ def take(service: Service, output: str, partition: int | None = None, **options:
         return client.do_get(fl.Ticket(json.dumps(ticket).encode())).read_all()
 
 
-def take_numbered(service: Service, output: str) -> dict[tuple[str, int], pa.RecordBatch]:
-    """What waits in an output, by producer and number; each once."""
+def take_numbered(
+    service: Service, output: str, count: int = 0
+) -> dict[tuple[str, int], pa.RecordBatch]:
+    """What waits in an output, by producer and number, each once; at least `count` batches, which
+    may be on their way."""
     found: dict[tuple[str, int], pa.RecordBatch] = {}
     ticket = json.dumps({"output": output, "follow": False}).encode()
-    with service.client() as client:
-        for chunk in client.do_get(fl.Ticket(ticket)):
-            said = json.loads(chunk.app_metadata.to_pybytes())
-            found[said["producer"], said["sequence"]] = chunk.data
+
+    def all_there() -> bool:
+        with service.client() as client:
+            for chunk in client.do_get(fl.Ticket(ticket)):
+                said = json.loads(chunk.app_metadata.to_pybytes())
+                found[said["producer"], said["sequence"]] = chunk.data
+        return len(found) >= count
+
+    wait_for(all_there)
     return found
 
 
