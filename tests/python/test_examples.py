@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from chromium import browser, unavailable
 
+SHARED = Path(os.environ.get("OVERSIDE_SHARED", Path(__file__).parents[2] / "../shared")).resolve()
 TRACKS = Path(__file__).parents[2] / "examples" / "tracks" / "tracks.py"
 
 
@@ -44,6 +45,32 @@ def test_tracks_are_drawn(ships: Path) -> None:
     above = re.search(r"(\d+) % of all rows were still above the leaves", text)
     assert above is not None
     assert 0 < int(above[1]) < 100
+
+
+def test_particles_are_drawn(tmp_path: Path) -> None:
+    done = tracks(tmp_path, "--rows", "40000", "--snapshots", "6")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "tracks.html").read_text(encoding="utf-8")
+    assert re.search(r"<h1>6 snapshots of [\d,]+ particles became", text)
+    assert text.count("<path ") > 1
+
+
+@pytest.mark.parametrize(
+    ("sample", "objects"),
+    [
+        ("opensky/opensky_switzerland.parquet", "aircraft"),
+        ("ais/ais_2022-01-03_99999.parquet", "ships"),
+    ],
+)
+def test_real_positions_are_drawn(sample: str, objects: str, tmp_path: Path) -> None:
+    file = SHARED / "data" / sample
+    if not file.exists():
+        pytest.skip(f"there is no {file.name} in {SHARED}")
+    done = tracks(tmp_path, str(file))
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "tracks.html").read_text(encoding="utf-8")
+    assert re.search(rf"<h1>\d+ snapshots of [\d,]+ {objects} became", text)
+    assert text.count("<path ") > 1
 
 
 def test_the_page_fits_a_telephone(ships: Path, tmp_path: Path) -> None:
