@@ -74,11 +74,7 @@ const STAGE: [(&str, &str, &str); 5] = [
         "stage_batches_total",
         "Batches that came, by stage.",
     ),
-    (
-        "/rows_in",
-        "stage_rows_total",
-        "Rows that came, by stage.",
-    ),
+    ("/rows_in", "stage_rows_total", "Rows that came, by stage."),
     (
         "/bytes_in",
         "stage_bytes_total",
