@@ -75,8 +75,9 @@ test-aarch64: setup-test ## build for 64-bit Arm and run its tests under emulati
 test-glibc: ## build with glibc 2.31, without DPDK and UCX, and let an agent work there
 	@tools/glibc-check
 
-test-rdma: setup-test ## perftest and UCX over RDMA in software, in a virtual machine, where that can be had
-	@tools/with-debian-kernel $(abspath $(BIN)/python) -m pytest -q -rs tests/python/test_rdma.py || \
+test-rdma: setup-test ## RDMA in software, and modes of a card that take vhost, in a virtual machine, where that can be had
+	@tools/with-debian-kernel $(abspath $(BIN)/python) -m pytest -q -rs tests/python/test_rdma.py \
+		tests/python/test_network.py::test_a_hop_is_built_and_leaves_nothing || \
 		{ code=$$?; [ $$code -eq 77 ] || exit $$code; echo 'RDMA: not checked'; }
 
 .PHONY: setup-test
