@@ -187,7 +187,8 @@ def _sweeps(view: RunView) -> list[str]:
     if not found:
         return []
     lines = ["## Sharing work between CPU and device", ""]
-    lines += ["TT: one side alone; OT: both together. " + escape(best.interval_words(view)), ""]
+    words = f"TT: one target alone; OT: several together. {escape(best.interval_words(view))}"
+    lines += [words, ""]
     for sweep in found:
         label = "" if sweep.reason else f" ({sweep.provenance})"
         detail = f", {escape(sweep.detail)}" if sweep.detail else ""

@@ -23,15 +23,14 @@ _ONCE = {"discovery", "init", "memory", "end"}
 
 
 def charts(sweep: Sweep) -> list[Chart]:
-    """Both charts, as far as there is something to draw."""
+    """All charts of a sweep, as far as there is something to draw."""
+    if len(sweep.devices) > 1:
+        return [*_targets(sweep)]
     return [*_shares(sweep), *_stages(sweep)]
 
 
 def _shares(sweep: Sweep) -> Iterator[Chart]:
     if not any(series.points for series in sweep.series):
-        return
-    if "+" in sweep.device:
-        yield _targets(sweep)
         return
     caption = "Large mark: the best share."
     if any(series.adaptive for series in sweep.series):
@@ -53,8 +52,10 @@ def _shares(sweep: Sweep) -> Iterator[Chart]:
     )
 
 
-def _targets(sweep: Sweep) -> Chart:
+def _targets(sweep: Sweep) -> Iterator[Chart]:
     """Of several devices: a bar a placement, as one share does not tell them apart."""
+    if not any(series.points for series in sweep.series):
+        return
     many = len(sweep.series) > 1
     chunk = formatting.size(sweep.chunk_bytes) if sweep.chunk_bytes else "–"
     points = [
@@ -62,7 +63,7 @@ def _targets(sweep: Sweep) -> Chart:
         for series in sweep.series
         for point in series.all
     ]
-    return Chart(
+    yield Chart(
         id=f"targets-{sweep.provenance}",
         title="Throughput by placement",
         caption="Shares are of the bytes, for each device in its order; the rest is the CPU's.",

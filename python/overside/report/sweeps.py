@@ -177,6 +177,11 @@ class Sweep:
     left_out: int
 
     @property
+    def devices(self) -> list[str]:
+        """The devices beside the CPU."""
+        return self.device.split("+")
+
+    @property
     def label(self) -> str:
         """The device as readers know it."""
         return formatting.device(self.device)
