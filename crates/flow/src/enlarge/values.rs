@@ -103,7 +103,7 @@ impl Grid {
             return multiple(self.step);
         }
         let single = f64::from(near as f32);
-        match self.digits.round(single) == near && single != 0.0 {
+        match single.is_normal() && self.digits.round(single) == near {
             true => self.digits.round(multiple(lowest_bit(single))),
             false => self.digits.round(value),
         }
@@ -140,7 +140,7 @@ fn step(values: &[f64]) -> f64 {
     found.dedup();
     let multiples = |step: u64| whole.iter().filter(|value| **value % step == 0).count();
     let most = |step: &&u64| multiples(**step) as f64 >= MOST * values.len() as f64;
-    // Small steps come first, and what few are multiples of no longer counts.
+    // Of unrelated neighbors there are many, and only few values share the larger ones.
     let largest = found.iter().take(STEPS_MAX).filter(most).max();
     largest.map_or(0.0, |step| *step as f64)
 }

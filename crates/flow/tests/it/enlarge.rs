@@ -171,6 +171,23 @@ fn values_stay_as_exact_as_they_were() {
 }
 
 #[test]
+fn infinite_values_do_not_become_others_that_are_no_numbers() {
+    let ids: ArrayRef = Arc::new(arrow_array::Int64Array::from_iter_values(0..300));
+    let values = (0..300).map(|row| match row % 10 {
+        0 => f64::INFINITY,
+        1 => f64::NEG_INFINITY,
+        _ => f64::from(row * row * 977 % 1009) * 0.37,
+    });
+    let values: ArrayRef = Arc::new(Float64Array::from_iter_values(values));
+    let sample = RecordBatch::try_from_iter([("id", ids), ("x", values)]).unwrap();
+    for copy in enlarger(&sample, "id", None).take(8) {
+        let copy = copy.unwrap();
+        let new = copy.column(1).as_primitive::<Float64Type>();
+        assert!(new.values().iter().all(|value| !value.is_nan()));
+    }
+}
+
+#[test]
 fn ids_may_be_strings() {
     let ids: ArrayRef = Arc::new(StringArray::from_iter((0..400).map(|row| {
         (row % 10 != 0).then(|| format!("{:02x}{:02x}a{}", row % 40, row * 7 % 50, row % 3))
