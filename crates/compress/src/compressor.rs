@@ -59,7 +59,7 @@ impl<W: Write> Compressor<W> {
         let container = options.container.unwrap_or(Container::Gzip);
         let chunk_bytes = options.geometry(container)?;
         let operation = options.compress_operation(container);
-        let framing = Framing::new(container, options, chunk_bytes)?.of_chunks(operation)?;
+        let framing = Framing::new(container, options, (operation, chunk_bytes))?;
         let setup = options.setup(operation, chunk_bytes, chunk_bytes)?;
         let executor = Submitters::open(setup, options.submitters)?;
         Ok(Self {

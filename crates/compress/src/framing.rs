@@ -41,6 +41,13 @@ struct Joiner {
 }
 
 impl Joiner {
+    fn new() -> Result<Self, Error> {
+        Ok(Self {
+            kernel: DeflateJoiner::new()?,
+            cost: Joining::default(),
+        })
+    }
+
     fn part(&mut self, stream: &[u8], len: usize) -> Result<&[u8], Error> {
         let begin = thread_cpu_ns();
         let part = self.kernel.part(stream, len)?;
@@ -60,10 +67,11 @@ enum Kind {
 }
 
 impl Framing {
+    /// What stands around chunks of so many bytes, each of which is compressed by that operation.
     pub(crate) fn new(
         container: Container,
         options: &Options,
-        chunk_bytes: usize,
+        (operation, chunk_bytes): (Operation, usize),
     ) -> Result<Self, Error> {
         let kind = match container {
             Container::Gzip => Kind::Gzip(Some(original(options)?)),
@@ -74,26 +82,15 @@ impl Framing {
             }
             Container::Zstd => Kind::Zstd,
         };
+        let whole = Operation::Compress(Format::Deflate);
+        let joins = container == Container::Zlib && operation == whole;
         Ok(Self {
             check: begin(&kind),
             kind,
             level: options.level,
             begun: false,
-            joiner: None,
+            joiner: joins.then(Joiner::new).transpose()?,
         })
-    }
-
-    /// Says what chunks are compressed by.
-    pub(crate) fn of_chunks(mut self, operation: Operation) -> Result<Self, Error> {
-        let joins =
-            matches!(self.kind, Kind::Zlib(_)) && operation == Operation::Compress(Format::Deflate);
-        if joins {
-            self.joiner = Some(Joiner {
-                kernel: DeflateJoiner::new()?,
-                cost: Joining::default(),
-            });
-        }
-        Ok(self)
     }
 
     /// What joining cost so far, if chunks are joined.
