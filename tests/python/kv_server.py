@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from command import PATIENCE_S, native
+from command import PATIENCE_S, agents, native
 
 
 class KvServer:
@@ -29,6 +29,28 @@ class KvServer:
     def port(self) -> int:
         """Where clients of Redis connect."""
         return self.ports["listen"]
+
+
+DESIGNS = {
+    "cpu-only": (),
+    "2 cores": ("--cores", "2"),
+    "lat": ("--dpu", "dpu0", "--design", "lat"),
+    "sav": ("--dpu", "dpu0", "--design", "sav", "--dpu-cores", "2"),
+}
+"""Designs of a server that listens at one side, and the options that they are asked for by."""
+
+
+@contextmanager
+def kv_design(design: str, directory: Path, *words: str | Path) -> Iterator[KvServer]:
+    """A server of a design, with an agent of this machine where it needs one.
+
+    The agent's files are in the directory.
+    """
+    options = DESIGNS[design]
+    with ExitStack() as stack:
+        if "--dpu" in options:
+            stack.enter_context(agents(directory, dpu0=("--insecure",)))
+        yield stack.enter_context(kv_server(*options, *words))
 
 
 @contextmanager

@@ -15,13 +15,16 @@ from threading import Event, Thread
 import pytest
 import redis
 from command import PATIENCE_S, native
-from kv_server import KvServer, kv_server
+from kv_server import KvServer, kv_design, kv_server
 from pymemcache.client.base import Client as Memcached
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[KvServer]:
-    with kv_server("--memcached", "127.0.0.1:0") as running:
+@pytest.fixture(scope="module", params=["cpu-only", "sav"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KvServer]:
+    directory = tmp_path_factory.mktemp("agents")
+    with kv_design(request.param, directory, "--memcached", "127.0.0.1:0") as running:
         yield running
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from kv_server import KvServer, kv_server
+from kv_server import KvServer, kv_design, kv_server
 from overside.kv.datagram import (
     DatagramClient,
     DatagramError,
@@ -23,9 +23,12 @@ from overside.kv.datagram import (
 )
 
 
-@pytest.fixture(scope="module", params=["1", "2"])
-def server(request: pytest.FixtureRequest) -> Iterator[KvServer]:
-    with kv_server("--datagram", "127.0.0.1:0", "--cores", request.param) as running:
+@pytest.fixture(scope="module", params=["cpu-only", "2 cores", "sav"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KvServer]:
+    directory = tmp_path_factory.mktemp("agents")
+    with kv_design(request.param, directory, "--datagram", "127.0.0.1:0") as running:
         yield running
 
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use overside_device::threads::pin;
 use overside_kv::clock::Clock;
 use overside_kv::offload::{Channel, ChannelOptions, Optimizations, RemoteEngine, Responder};
-use overside_kv::server::{Memory, Server, Settings};
+use overside_kv::server::{Addresses, Memory, Server, Settings};
 use overside_kv::store::{Semantics, StoreOptions};
 use overside_kv::{
     Answer, Condition, Expiry, KeyHasher, Operation, ProcessingEngine, Request, Store,
@@ -142,7 +142,10 @@ fn cpu() -> Duration {
 fn host_alone(keys: &[[u8; 8]], batch: usize, turns: usize) -> f64 {
     let hasher = KeyHasher::random();
     let settings = Settings {
-        tcp: vec!["127.0.0.1:0".parse().unwrap()],
+        addresses: Addresses {
+            tcp: vec!["127.0.0.1:0".parse().unwrap()],
+            ..Addresses::default()
+        },
         drain: Duration::from_secs(1),
         ..Settings::default()
     };

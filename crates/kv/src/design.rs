@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::offload::LINK_BYTES;
 use crate::partitions::channel_bytes;
-use crate::server::DriverKind;
+use crate::server::{Addresses, DriverKind};
+use crate::{ethernet, herd};
 
 /// Most links of a design, and most cores of a side.
 pub const LINKS_MAX: usize = 64;
@@ -160,6 +161,10 @@ pub struct SideMemory {
     pub channels: u64,
     /// Buffers that the kernel fills (io_uring).
     pub receive_buffers: u64,
+    /// Regions that clients write requests into.
+    pub request_regions: u64,
+    /// DPDK and its port.
+    pub dpdk_port: u64,
 }
 
 /// What clients take on a side that has some, at most.
@@ -169,6 +174,10 @@ pub struct ClientMemory {
     pub connections: u64,
     /// For each thread that serves them: [`DriverKind::memory_bytes`].
     pub receive_buffers: u64,
+    /// They write requests into regions.
+    pub has_regions: bool,
+    /// Receive descriptors of each queue of a port that DPDK drives, where there is one.
+    pub port_descriptors: Option<usize>,
 }
 
 impl ClientMemory {
@@ -178,6 +187,17 @@ impl ClientMemory {
         Self {
             connections,
             receive_buffers: driver.memory_bytes(),
+            ..Self::default()
+        }
+    }
+
+    /// And of what else there is at these addresses, with so many receive descriptors of a queue.
+    #[must_use]
+    pub fn with_addresses(self, addresses: &Addresses, rx_queue: usize) -> Self {
+        Self {
+            has_regions: addresses.herd.is_some(),
+            port_descriptors: addresses.port.as_ref().map(|_| rx_queue),
+            ..self
         }
     }
 }
@@ -186,7 +206,8 @@ impl SideMemory {
     /// All of it.
     #[must_use]
     pub fn total(self) -> u64 {
-        self.store + self.connections + self.links + self.channels + self.receive_buffers
+        let clients = self.connections + self.receive_buffers + self.request_regions;
+        self.store + self.links + self.channels + clients + self.dpdk_port
     }
 }
 
@@ -247,6 +268,14 @@ impl Layout {
             links: self.links().count() as u64 * LINK_BYTES,
             channels: channels as u64,
             receive_buffers: threads.serving() as u64 * clients.receive_buffers,
+            request_regions: match clients.has_regions {
+                true => herd::memory_bytes(threads.serving()),
+                false => 0,
+            },
+            dpdk_port: match (threads.serving(), clients.port_descriptors) {
+                (0, _) | (_, None) => 0,
+                (queues, Some(descriptors)) => ethernet::memory_bytes(queues, descriptors),
+            },
         }
     }
 }
@@ -301,6 +330,7 @@ mod tests {
         let clients = ClientMemory {
             connections: 100,
             receive_buffers: 10,
+            ..ClientMemory::default()
         };
         let layout = Design::Sav.layout(1, 4).unwrap();
         let [host, dpu] = [Side::Host, Side::Dpu].map(|side| layout.memory(side, 4000, clients));

@@ -17,7 +17,7 @@ mod write;
 
 pub use frame::{Checked, Ignored, Mac};
 pub use host::{Datagram, FrameKind, Host, Path, Question};
-pub use port::{FrameCounts, PortSettings};
+pub use port::{FrameCounts, PortSettings, memory_bytes};
 
 /// Longest header of a datagram that is written: Ethernet with a VLAN tag, IPv4 and UDP.
 pub const HEADERS_MAX_BYTES: usize = 14 + 4 + IPV4_BYTES + UDP_BYTES;

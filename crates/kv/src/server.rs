@@ -3,6 +3,7 @@
 //! [`Server::bind`] listens, [`Server::run`] serves on the calling thread until a [`StopHandle`] or a
 //! client asks it to end. Everything that clients can make it hold is bounded by [`Limits`].
 
+mod addresses;
 mod admission;
 mod backing;
 mod bell;
@@ -37,19 +38,20 @@ use overside_base::{EventFd, raise_descriptor_limit};
 use overside_device::threads::pin;
 use rustix::rand::{GetRandomFlags, getrandom};
 
+pub use addresses::{Addresses, Exposed, Protection};
 pub use backing::{Backing, EXPIRY_BUCKETS, Memory, PartitionWork, TICK_MS};
 pub use bell::Bell;
 pub use driver::IoUringError;
 pub use ethernet::PortError;
 pub(crate) use idle::{IDLE_YIELD, PAUSE};
 pub use overside_link::{Password, PasswordError};
-pub use settings::{DriverKind, Limits, Settings, Steering};
+pub use settings::{DriverKind, Limits, Settings, Steering, Tls};
 
 use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::herd::{HerdError, HerdListener, Place};
 use crate::udp::RX_QUEUE_DEFAULT;
-use admission::is_local;
+use addresses::is_local;
 use datagrams::{DatagramListener, DatagramService};
 use driver::Driver;
 use listeners::{Listener, Service, Sockets};
@@ -63,6 +65,12 @@ const OTHER_DESCRIPTORS: u64 = 64;
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
+    /// Anybody could use the store.
+    #[error("{0}")]
+    Exposed(#[from] Exposed),
+    /// There are no certificates for TLS.
+    #[error("cannot listen at {0}: there are no certificates for TLS")]
+    NoCertificate(SocketAddr),
     /// It cannot listen at an address.
     #[error("cannot listen at {address}: {error}")]
     Listen {
@@ -140,6 +148,7 @@ impl Server {
     /// [`ServerError`].
     pub fn bind(mut settings: Settings) -> Result<Self, ServerError> {
         Driver::check(settings.driver)?;
+        settings.addresses.check(settings.protection())?;
         settings.workers = settings.workers.max(1);
         let workers = settings.workers;
         let mut all: Vec<Sockets> = (0..workers).map(|_| Sockets::default()).collect();
@@ -163,13 +172,15 @@ impl Server {
             }
             Ok::<_, ServerError>(())
         };
-        listen(&mut settings.tcp, Service::Plain)?;
-        if let Some((addresses, _)) = &mut settings.tls {
-            listen(addresses, Service::Tls)?;
+        let addresses = &mut settings.addresses;
+        if let (Some(address), None) = (addresses.tls.first(), &settings.tls) {
+            return Err(ServerError::NoCertificate(*address));
         }
-        listen(&mut settings.memcached, Service::Memcached)?;
-        listen(settings.metrics.as_mut_slice(), Service::Metrics)?;
-        if let Some(path) = &settings.unix {
+        listen(&mut addresses.tcp, Service::Plain)?;
+        listen(&mut addresses.tls, Service::Tls)?;
+        listen(&mut addresses.memcached, Service::Memcached)?;
+        listen(addresses.metrics.as_mut_slice(), Service::Metrics)?;
+        if let Some(path) = &addresses.unix {
             let path = path.clone();
             let listener = Listener::unix(&path);
             let listener = listener.map_err(|error| ServerError::ListenUnix { path, error })?;
@@ -282,9 +293,9 @@ fn bind_datagrams(settings: &mut Settings, all: &mut [Sockets]) -> Result<(), Se
         let address = *address;
         move |error| ServerError::Listen { address, error }
     };
-    let port_address = settings.port.as_ref().map(|port| IpAddr::V4(port.address));
+    let port_address = (settings.addresses.port.as_ref()).map(|port| IpAddr::V4(port.address));
     let is_of_kernel = |address: &&mut SocketAddr| Some(address.ip()) != port_address;
-    for address in settings.memcached_udp.iter_mut().filter(is_of_kernel) {
+    for address in (settings.addresses.memcached_udp.iter_mut()).filter(is_of_kernel) {
         let service = DatagramService::Memcached;
         let bound = DatagramListener::bind(*address, service, workers, rx_queue);
         for (socket, of_worker) in bound.map_err(failed(address))?.into_iter().zip(&mut *all) {
@@ -294,12 +305,7 @@ fn bind_datagrams(settings: &mut Settings, all: &mut [Sockets]) -> Result<(), Se
     }
     let ports_only = settings.steering == Steering::Ports;
     settings.steering = Steering::None;
-    let has_password = settings.password.is_some();
-    for address in settings.datagram.iter_mut().filter(is_of_kernel) {
-        if !is_local(address.ip()) && !has_password {
-            let reason = "other machines can reach it, and there is no password";
-            return Err(failed(address)(io::Error::other(reason)));
-        }
+    for address in (settings.addresses.datagram.iter_mut()).filter(is_of_kernel) {
         let bound = DatagramListener::bind_steered(*address, workers, rx_queue, ports_only);
         for (sockets, of_worker) in bound.map_err(failed(address))?.into_iter().zip(&mut *all) {
             *address = sockets[0].address;
@@ -329,7 +335,7 @@ fn bind_herd(
     settings: &mut Settings,
     all: &mut [Sockets],
 ) -> Result<Option<HerdListener>, ServerError> {
-    let Some(place) = &mut settings.herd else {
+    let Some(place) = &mut settings.addresses.herd else {
         return Ok(None);
     };
     let bound = match &*place {

@@ -67,6 +67,14 @@ pub struct Arguments {
     /// own [default: in memory only]
     #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
     kv_dir: Option<PathBuf>,
+    /// Certificates for TLS clients of hosts' key-value stores here: directory with server.pem and server.key,
+    /// and ca.pem for client certificates
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+    kv_tls_keys: Option<PathBuf>,
+    /// Let hosts' key-value stores serve datagrams at this network port by DPDK (`kv serve --dpdk-port`); may be
+    /// repeated
+    #[arg(long = "kv-dpdk-port", value_name = "DEVICE")]
+    kv_dpdk_ports: Vec<String>,
     /// Do not act as the remote end of `network` and `dma` tests, and measure no tests here
     #[arg(long)]
     no_probes: bool,
@@ -229,7 +237,11 @@ fn probes(all: &Arguments, kept: Option<PathBuf>) -> Vec<Arc<dyn Probe>> {
         Arc::new(network::remote::NetworkProbe { role }),
         Arc::new(dma::remote::DmaProbe),
         Arc::new(perftest::PerftestProbe),
-        Arc::new(EngineProbe { kept }),
+        Arc::new(EngineProbe {
+            kept,
+            tls_keys: all.kv_tls_keys.clone(),
+            ports: all.kv_dpdk_ports.clone(),
+        }),
         Arc::new(overside_kv::bench::remote::LoadProbe),
     ];
     match std::env::current_exe() {

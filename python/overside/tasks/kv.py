@@ -42,7 +42,9 @@ _PROTOCOLS = {"overside": "redis", "redis": "redis", "memcached": "memcached-met
 _SPOKEN = {"redis": ("redis",), "memcached": ("memcached", "memcached-meta")}
 #: Most clients that write requests into the server's memory.
 _HERD_CLIENTS_MAX = 256
-#: Designs without a communication engine on the DPU, whose clients can speak any protocol.
+#: What comes by datagrams, or is answered by some.
+_BY_DATAGRAMS = ("datagram",)
+#: Designs without a communication engine on the DPU.
 _CLIENTS_HERE = ("cpu-only", "proc")
 #: Most endpoints that `overside kv bench` takes.
 _ENDPOINTS_MAX = 64
@@ -65,6 +67,8 @@ class KvTask(ExternalTask):
             full["workload"] = None
         if full["server"] != "overside":
             full |= {"design": "cpu-only", "cores": 1, "send": None, "driver": None}
+        if full["protocol"] not in _BY_DATAGRAMS:
+            full["rx_queue"] = None
         if full["design"] == "cpu-only":
             link = full["link"] if full["protocol"] == "herd" else None
             full |= dict.fromkeys(OFFLOADED) | {"link": link}
@@ -96,6 +100,8 @@ class KvTask(ExternalTask):
         elif reason := _no_transport(parameters, machine):
             return reason
         direct = parameters["direct_connections"]
+        if direct is not None and protocol in _BY_DATAGRAMS:
+            return "direct_connections: datagrams go to one endpoint"
         if direct is not None and direct + parameters["connections"] > _ENDPOINTS_MAX:
             return f"direct_connections: both sides have {_ENDPOINTS_MAX} connections at most"
         nodes = load_nodes(parameters)
@@ -151,8 +157,6 @@ def _no_transport(parameters: Json, machine: Machine) -> str | None:
     """Why requests cannot come by this protocol and driver."""
     protocol, design, driver = (parameters[name] for name in ("protocol", "design", "driver"))
     is_elsewhere = parameters["load_from"] != LOCAL or parameters["mode"] is not None
-    if design not in _CLIENTS_HERE and protocol != "redis":
-        return f"design {design} serves protocol=redis only"
     if protocol != "redis" and parameters["workload"] == "e":
         return "workload e has scans, which need protocol=redis"
     if protocol == "herd":
@@ -167,6 +171,8 @@ def _no_transport(parameters: Json, machine: Machine) -> str | None:
     if driver == "dpdk":
         if protocol != "datagram":
             return "driver=dpdk serves protocol=datagram only"
+        if design not in _CLIENTS_HERE:
+            return "driver=dpdk is for clients of this host: leave design away"
         if is_elsewhere:
             return "driver=dpdk shares memory with the load: leave load_from and mode away"
         found = machine.device("dpdk:net_memif")
@@ -203,18 +209,18 @@ def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Jso
         bench += ["--password-file", str(server.password)]
     _loaded(programs, agents, [*bench, "--seconds", "0.01", "--warm-up", "0"])
     # Both sides may poll: what they burn while nothing is asked is no part of a request.
-    links = [_link_counts(parameters, server)]
+    counts = [_counts(parameters, server)]
     cpu = [(server.program.cpu_s(), dpu.cpu_s() if dpu else 0.0)]
     hop_s = hop.cpu_s() if hop else 0.0
     seconds = parameters["seconds"]
     timed = ["--seconds", str(seconds), "--warm-up", str(_WARM_UP * seconds), "--no-load"]
     report = _loaded(programs, agents, [*bench, *timed])
     cpu.append((server.program.cpu_s(), dpu.cpu_s() if dpu else 0.0))
-    links.append(_link_counts(parameters, server))
+    counts.append(_counts(parameters, server))
     metrics = {}
     if hop is not None and hop.has_program and report["points"][0]["answered"] > 0:
         metrics["hop_cpu"] = (hop.cpu_s() - hop_s) * 1e6 / report["points"][0]["answered"]
-    before, after = ((*times, counts) for times, counts in zip(cpu, links, strict=True))
+    before, after = ((*times, counted) for times, counted in zip(cpu, counts, strict=True))
     return {
         "applied": _applied(parameters, agents, hop),
         "metrics": metrics
@@ -304,16 +310,22 @@ def figures(
         metrics["link_message_bytes"] = written / max(1, writes)
         if "client_bytes" in counts:
             metrics["packet_bytes"] = counts["client_bytes"] / requests
+    if came := counts.get("datagrams_received", 0) + counts.get("datagrams_dropped", 0):
+        metrics["dropped"] = 100.0 * counts["datagrams_dropped"] / came
+        # It is the most since the server began.
+        metrics["backlog"] = after[2]["datagrams_backlog_max_bytes"]
     if counts.get("link_answers", 0) > 0:
         metrics["link_latency"] = counts["link_answer_ns"] / counts["link_answers"] / 1e3
     return metrics
 
 
-def _link_counts(parameters: Json, server: Server) -> dict[str, int]:
+def _counts(parameters: Json, server: Server) -> dict[str, int]:
     """What the server counts of the link between its engines, where there is one: the DPU, if
-    clients connect to it. Or of the links over which clients write their requests."""
+    clients connect to it. Or of the links over which clients write their requests; and of
+    datagrams."""
     is_herd = parameters["protocol"] == "herd"
-    if parameters["design"] == "cpu-only" and not is_herd:
+    by_datagrams = parameters["protocol"] in _BY_DATAGRAMS
+    if parameters["design"] == "cpu-only" and not (is_herd or by_datagrams):
         return {}
     counted = "region_" if is_herd else "offload_"
     end = time.monotonic() + READY_S
@@ -330,6 +342,8 @@ def _link_counts(parameters: Json, server: Server) -> dict[str, int]:
             name, _, value = line.partition(":")
             if name.startswith(counted) and value.isdecimal():
                 counts[name.removeprefix(counted)] = int(value)
+            elif by_datagrams and name.startswith("datagrams_") and value.isdecimal():
+                counts[name] = int(value)
             elif name == "total_net_input_bytes" and not is_herd:
                 counts["client_bytes"] = int(value)
     return counts

@@ -77,24 +77,28 @@ def _serve_overside(
     programs: Programs, parameters: Json, agents: Agents, ip: str, password: Path | None
 ) -> Server:
     protocol = parameters["protocol"]
+    kind = protocol.partition("-")[0]
     listen, to_load = _transport(programs, parameters, ip)
     command = [*server_command(parameters, ip, password), *listen]
     if parameters["design"] in BOTH_SIDES:
-        command += ["--dpu-listen", place(_dpu_ip(parameters, agents) or ip, 0)]
+        there = place(_dpu_ip(parameters, agents) or ip, 0)
+        for prefix in dict.fromkeys(("", "" if kind == "redis" else f"{kind}=")):
+            command += ["--dpu-listen", prefix + there]
     server = programs.start("server", command, agents.variables)
     said = server.announced()
-    redis = [*said["listen"][:1], *said.get("dpu_listen", [])[:1]]
+    sides = [said, *([said["dpu_endpoints"]] if "dpu_endpoints" in said else [])]
+    redis = [side["listen"][0] for side in sides]
     match protocol:
-        case "redis":
-            places = [f"redis://{address}" for address in redis]
-        case "datagram":
-            places = [f"datagram://{said['datagram'][0]}"]
         case "herd" if parameters["link"] == "shm":
             places = [f"herd:{said['herd']}"]
         case "herd":
             places = [f"herd://{said['herd']}"]
+        case "datagram":
+            # They go to one endpoint.
+            places = [f"datagram://{sides[-1]['datagram'][0]}"]
         case _:
-            places = [f"{protocol}://{said['memcached'][0]}"]
+            listed = "listen" if kind == "redis" else kind
+            places = [f"{protocol}://{side[listed][0]}" for side in sides]
     return Server(server, places, password, redis[-1], to_load)
 
 
@@ -144,7 +148,7 @@ def server_command(parameters: Json, ip: str, password: Path | None) -> list[str
         command += ["--password-file", str(password)]
     command += ["--memory", str(_memory_bytes(parameters)), "--design", parameters["design"]]
     offloaded = OFFLOADED if parameters["design"] != "cpu-only" else ()
-    for name in (*offloaded, "send", "cores", "driver"):
+    for name in (*offloaded, "send", "cores", "driver", "rx_queue"):
         is_given = parameters[name] not in (None, defaults[name])
         if is_given or (name == "dpu" and parameters[name] is not None):
             command += [f"--{name.replace('_', '-')}", str(parameters[name])]

@@ -202,8 +202,12 @@ fn serve(mode: &str) -> ExitCode {
     });
     let server = server.expect("a free port");
     let settings = server.settings();
-    let addresses = settings.tcp.iter().chain(&settings.memcached);
-    for address in addresses.chain(&settings.datagram) {
+    let addresses = settings
+        .addresses
+        .tcp
+        .iter()
+        .chain(&settings.addresses.memcached);
+    for address in addresses.chain(&settings.addresses.datagram) {
         println!("{address}");
     }
     server.run(&mut backing, &hasher, clock).expect("it serves");

@@ -41,16 +41,16 @@ impl PortSettings {
             .filter(|_| listens && is_file)
             .map(Path::new)
     }
+}
 
-    /// Memory of its frames and of DPDK, at most.
-    #[must_use]
-    pub fn memory_bytes(&self, queues: usize, rx_queue: usize) -> u64 {
-        // shim/ethernet.c says how many there are of a queue; that of the drivers is as much again.
-        const FRAME_BYTES: u64 = 2_688;
-        const FRAMES: u64 = 2_048;
-        const ENVIRONMENT_BYTES: u64 = 64 << 20;
-        ENVIRONMENT_BYTES + 2 * queues as u64 * (FRAMES + rx_queue as u64) * FRAME_BYTES
-    }
+/// Memory of a port with so many queues of so many receive descriptors, its frames and DPDK included, at most.
+#[must_use]
+pub fn memory_bytes(queues: usize, rx_queue: usize) -> u64 {
+    // shim/ethernet.c says how many there are of a queue; that of the drivers is as much again.
+    const FRAME_BYTES: u64 = 2_688;
+    const FRAMES: u64 = 2_048;
+    const ENVIRONMENT_BYTES: u64 = 64 << 20;
+    ENVIRONMENT_BYTES + 2 * queues as u64 * (FRAMES + rx_queue as u64) * FRAME_BYTES
 }
 
 /// Frames, by what became of them.

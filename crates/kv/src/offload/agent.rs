@@ -15,7 +15,6 @@ mod card;
 mod keeping;
 mod opening;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -31,10 +30,10 @@ use serde::{Deserialize, Serialize};
 use super::{Askers, Channel, ChannelOptions, OffloadError, SideEngines, SideStop};
 use crate::KeyHasher;
 use crate::clock::Clock;
-use crate::server::Server;
+use crate::server::{Addresses, Server};
 pub use card::CardFound;
 pub use keeping::Keeping;
-pub use opening::{ClientLimits, Opening, StoreLimits};
+pub use opening::{Clients, Opening, StoreLimits};
 
 /// What hosts ask for it by.
 pub const KIND: &str = "kv";
@@ -62,7 +61,7 @@ pub enum Reply {
         /// To the links, in order.
         links: Vec<Reach>,
         /// And clients here.
-        addresses: Vec<SocketAddr>,
+        addresses: Box<Addresses>,
     },
     /// How it has ended; `None`: it serves.
     Status(Option<Ending>),
@@ -130,6 +129,10 @@ pub fn link_config(side: Side, asking: Side) -> LinkConfig {
 pub struct EngineProbe {
     /// Where stores of hosts may be kept; `None`: they are in memory only.
     pub kept: Option<PathBuf>,
+    /// Certificates for clients by TLS: a directory as of [`keys::server`](overside_link::agent::keys::server).
+    pub tls_keys: Option<PathBuf>,
+    /// Ports at which hosts may serve clients by DPDK, by its names of them.
+    pub ports: Vec<String>,
 }
 
 impl Probe for EngineProbe {
@@ -140,7 +143,7 @@ impl Probe for EngineProbe {
     fn begin(&self, host: Host) -> Result<Box<dyn ProbePeer>, String> {
         Ok(Box::new(EnginesOfHost {
             host,
-            kept: self.kept.clone(),
+            agent: self.clone(),
             serving: None,
         }))
     }
@@ -149,7 +152,7 @@ impl Probe for EngineProbe {
 /// The engines of one host.
 struct EnginesOfHost {
     host: Host,
-    kept: Option<PathBuf>,
+    agent: EngineProbe,
     serving: Option<Serving>,
 }
 
@@ -190,17 +193,17 @@ impl ProbePeer for EnginesOfHost {
 impl EnginesOfHost {
     fn open(&mut self, opening: &Opening) -> Result<Reply, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let layout = opening.check()?;
+        let layout = opening.check(&self.agent)?;
         let memory = opening.memory(&layout).total();
         let memory = self.host.memory.reserve(memory);
         let memory = memory.map_err(|error| format!("the agent has no memory for it: {error}"))?;
         let hasher = KeyHasher::random();
         let clock = Clock::starting_at(opening.now_ms);
-        let stores = opening.stores(&layout, &hasher, &clock, self.kept.as_deref())?;
-        let server = opening.settings(&layout).map(Server::bind);
+        let stores = opening.stores(&layout, &hasher, &clock, self.agent.kept.as_deref())?;
+        let server = opening.settings(&layout, &self.agent)?.map(Server::bind);
         let server = server.transpose().map_err(|error| text(&error))?;
-        let addresses =
-            (server.as_ref()).map_or(Vec::new(), |server| server.settings().tcp.clone());
+        let addresses = (server.as_ref()).map(|server| server.settings().addresses.clone());
+        let addresses = Box::new(addresses.unwrap_or_default());
         let mut listeners = Vec::new();
         let mut links = Vec::new();
         for asking in layout.links() {

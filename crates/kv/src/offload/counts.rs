@@ -59,7 +59,7 @@ impl LinkCounts {
         (0..links).map(of).collect()
     }
 
-    /// What this link has had since it began.
+    /// What this link has had for requests since it began.
     pub(super) fn show(&self, requests: u64, traffic: Traffic, answered: Answered) {
         if let Some(place) = self.places.get(self.own) {
             place.requests.store(requests, Ordering::Relaxed);

@@ -64,6 +64,8 @@ pub struct RemoteEngine {
     answer_max: Duration,
     /// Of the channel that was.
     traffic: Traffic,
+    /// What of all that was for questions without requests: scans, counts and sizes.
+    questions: Traffic,
     failure: Option<OffloadError>,
     statistics: Statistics,
     /// What it moves, for other threads.
@@ -100,6 +102,7 @@ impl RemoteEngine {
         Self {
             channel: Some(channel),
             traffic: Traffic::default(),
+            questions: Traffic::default(),
             batching,
             message_bytes: None,
             overlaps: true,
@@ -193,8 +196,13 @@ impl RemoteEngine {
     }
 
     fn show_counts(&self) {
-        let answered = self.answered_messages;
-        self.counts.show(self.requests, self.traffic(), answered);
+        let (answered, all) = (self.answered_messages, self.traffic());
+        let of_requests = Traffic {
+            writes: all.writes - self.questions.writes,
+            written_bytes: all.written_bytes - self.questions.written_bytes,
+            ..all
+        };
+        self.counts.show(self.requests, of_requests, answered);
     }
 
     fn fail(&mut self, error: OffloadError) {

@@ -16,6 +16,11 @@ pub trait ServerContext {
     /// What executes the requests.
     fn engine(&mut self) -> &mut dyn ProcessingEngine;
 
+    /// Into how many parts clients should divide their datagrams: one for each core that serves them.
+    fn datagram_parts(&mut self) -> usize {
+        self.engine().partitions()
+    }
+
     /// Now, in milliseconds since 1970. Never goes back.
     fn now_ms(&mut self) -> u64;
 

@@ -1,8 +1,6 @@
 //! Which datagrams are executed: those of this machine where only it can send some, and those with a right seal
 //! elsewhere.
 
-use std::net::IpAddr;
-
 use super::datagrams::DatagramService;
 use super::packets::Endpoint;
 use super::state::State;
@@ -115,9 +113,4 @@ impl Admission<'_> {
             key.seal(Sender::Server, self.port, epoch, datagram, out);
         }
     }
-}
-
-/// Whether an address is of this machine.
-pub fn is_local(ip: IpAddr) -> bool {
-    ip.to_canonical().is_loopback()
 }

@@ -42,6 +42,10 @@ impl ServerContext for Context<'_> {
         is_right
     }
 
+    fn datagram_parts(&mut self) -> usize {
+        self.state.shared.workers()
+    }
+
     fn has_password(&self) -> bool {
         self.state.settings.password.is_some()
     }
@@ -62,13 +66,13 @@ impl ServerContext for Context<'_> {
         let statistics = self.backing.statistics();
         let settings = &self.state.settings;
         let limits = &settings.limits;
-        let port = settings.tcp.first().map_or(0, |address| address.port());
-        let tls_port = (settings.tls.as_ref()).and_then(|(addresses, _)| addresses.first());
+        let port = (settings.addresses.tcp.first()).map_or(0, |address| address.port());
+        let tls_port = settings.addresses.tls.first();
         let policy = match settings.is_cache {
             true => "allkeys-fifo",
             false => "noeviction",
         };
-        let unix = settings.unix.as_deref().map(|path| path.to_string_lossy());
+        let unix = (settings.addresses.unix.as_deref()).map(|path| path.to_string_lossy());
         for (name, value) in self.backing.parameters() {
             parameter(name, &value);
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use super::admission::is_local;
+use super::addresses::is_local;
 use super::packets::{Endpoint, Incoming, PacketServer};
 use super::replies::Serving;
 use super::state::State;

@@ -52,14 +52,14 @@ pub fn info(
     let cpu_s = state.shared.cpu_ns() as f64 / 1e9;
     field("CPU", "used_cpu_main_thread", &format_args!("{cpu_s:.6}"));
     stages(figures, field);
-    if state.settings.has_datagrams() {
+    if state.settings.addresses.has_datagrams() {
         let mut datagrams = |name: &str, value: &dyn Display| field("Datagrams", name, value);
         datagrams("rx_queue_descriptors", &state.settings.rx_queue);
         for (name, _, value) in figures.counters.datagrams.fields() {
             datagrams(name, &value);
         }
     }
-    if let Some(port) = &state.settings.port {
+    if let Some(port) = &state.settings.addresses.port {
         let mut ethernet = |name: &str, value: &dyn Display| field("Ethernet", name, value);
         ethernet("dpdk_port", &port.device);
         ethernet("dpdk_address", &port.address);
@@ -105,7 +105,12 @@ fn stages(figures: &Figures, field: Field<'_>) {
 fn server(state: &State, now_ms: u64, field: Field<'_>) {
     let mut server = |name: &str, value: &dyn Display| field("Server", name, value);
     let uptime_s = now_ms.saturating_sub(state.shared.started_ms) / 1000;
-    let port = state.settings.tcp.first().map_or(0, |at| at.port());
+    let port = state
+        .settings
+        .addresses
+        .tcp
+        .first()
+        .map_or(0, |at| at.port());
     // What clients take for the version of the commands that they may use.
     server("redis_version", &"7.0.0");
     server("redis_mode", &"standalone");

@@ -80,7 +80,7 @@ pub fn all(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64)
     out.counter("received_bytes_total", received, counters.bytes_received);
     let sent = "Bytes sent to clients.";
     out.counter("sent_bytes_total", sent, counters.bytes_sent);
-    if state.settings.has_datagrams() {
+    if state.settings.addresses.has_datagrams() {
         for (name, help, value) in counters.datagrams.fields() {
             match name.ends_with("backlog_bytes")
                 || name.ends_with("queue_bytes")
@@ -91,7 +91,7 @@ pub fn all(state: &State, clients: &Clients, backing: &dyn Backing, now_ms: u64)
             }
         }
     }
-    if state.settings.port.is_some() {
+    if state.settings.addresses.port.is_some() {
         for (name, help, value) in counters.ethernet.fields() {
             match name {
                 "frames_links" => out.gauge(name, help, value),

@@ -1,36 +1,21 @@
 //! What a server is started with.
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Password;
+use super::{Addresses, Password, Protection};
 use crate::Design;
 use crate::directory::RegistrationStatus;
-use crate::ethernet::PortSettings;
-use crate::herd::Place;
 
 /// How a server serves.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Where clients connect in the clear. Port 0 takes any.
-    pub tcp: Vec<SocketAddr>,
-    /// Where they connect by TLS, and with which certificates.
-    pub tls: Option<(Vec<SocketAddr>, Arc<rustls::ServerConfig>)>,
-    /// Where clients of memcached connect, in the clear and without a password.
-    pub memcached: Vec<SocketAddr>,
-    /// Where datagrams are answered, without a password: to clients of this machine.
-    pub datagram: Vec<SocketAddr>,
-    /// Where clients come that write their requests into a polled region (HERD's pairing); by an address
-    /// those alone that know the password.
-    pub herd: Option<Place>,
-    /// Where clients of memcached send datagrams, without a password: clients of this machine.
-    pub memcached_udp: Vec<SocketAddr>,
-    /// A port that DPDK drives: addresses of datagrams that are its own are served there.
-    pub port: Option<PortSettings>,
+    /// Where clients come.
+    pub addresses: Addresses,
+    /// Certificates of the server, where there are addresses for TLS, and whether clients need some.
+    pub tls: Option<Tls>,
     /// Whoever can send frames to the port may use the store without a password.
     pub trusts_port: bool,
     /// Receive descriptors of each socket for datagrams, and each queue of the port; 0: as many as the system allows.
@@ -38,10 +23,6 @@ pub struct Settings {
     /// How datagrams arrive at the worker of their partition; [`Steering::Ports`] asks for that alone. A
     /// server that listens says what it does.
     pub steering: Steering,
-    /// A socket in the file system, for this user only.
-    pub unix: Option<PathBuf>,
-    /// Where metrics are read, by anybody.
-    pub metrics: Option<SocketAddr>,
     /// What clients must know; `None`: nothing.
     pub password: Option<Password>,
     /// What clients may take.
@@ -68,17 +49,24 @@ pub struct Settings {
     pub registration: Option<Arc<RegistrationStatus>>,
 }
 
-impl Settings {
-    /// Whether there are datagrams.
-    #[must_use]
-    pub fn has_datagrams(&self) -> bool {
-        !(self.datagram.is_empty() && self.memcached_udp.is_empty()) || self.herd.is_some()
-    }
+/// What a server proves itself with by TLS.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// Its certificates, and those that it asks clients for.
+    pub config: Arc<rustls::ServerConfig>,
+    /// It asks them for some.
+    pub requires_certificates: bool,
+}
 
-    /// Whether an address is that of the port which DPDK drives.
+impl Settings {
+    /// What keeps others out.
     #[must_use]
-    pub fn is_of_port(&self, address: &SocketAddr) -> bool {
-        (self.port.as_ref()).is_some_and(|port| address.ip() == IpAddr::V4(port.address))
+    pub fn protection(&self) -> Protection {
+        Protection {
+            has_password: self.password.is_some(),
+            requires_certificates: (self.tls.as_ref()).is_some_and(|tls| tls.requires_certificates),
+            trusts_port: self.trusts_port,
+        }
     }
 }
 

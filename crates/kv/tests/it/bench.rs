@@ -9,10 +9,10 @@ use overside_kv::bench::{
     Address, BenchError, Generator, LoadMode, ProtocolKind, Records, Settings, Workload, load, run,
 };
 use overside_kv::herd::Place;
-use overside_kv::server::Settings as ServerSettings;
+use overside_kv::server::{Addresses, Settings as ServerSettings};
 
 use crate::peers::{memcached, redis};
-use crate::server::running::{Running, local};
+use crate::server::running::{Running, addresses, local};
 
 fn settings(address: SocketAddr, protocol: ProtocolKind, letter: char) -> Settings {
     Settings {
@@ -80,12 +80,15 @@ fn memcached_is_measured_in_both_of_its_protocols() {
 fn datagrams_are_measured_with_one_worker_and_several() {
     for workers in [1, 2] {
         let running = Running::start(ServerSettings {
-            datagram: vec![local()],
+            addresses: Addresses {
+                datagram: vec![local()],
+                ..addresses()
+            },
             workers,
             ..crate::server::running::settings()
         });
         for letter in ['a', 'd', 'f'] {
-            let address = running.settings.datagram[0];
+            let address = running.settings.addresses.datagram[0];
             let settings = settings(address, ProtocolKind::Datagram, letter);
             assert!(load(&settings).unwrap() > 0.0);
             let point = run(&settings).unwrap();
@@ -93,7 +96,7 @@ fn datagrams_are_measured_with_one_worker_and_several() {
             assert!(point.hits > 0, "{letter}");
             assert_eq!(point.misses, 0, "{letter}");
         }
-        let address = running.settings.datagram[0];
+        let address = running.settings.addresses.datagram[0];
         let scans = run(&settings(address, ProtocolKind::Datagram, 'e'));
         assert!(matches!(scans, Err(BenchError::Settings(_))));
         let mut wrong = settings(address, ProtocolKind::Datagram, 'c');
@@ -108,7 +111,10 @@ fn requests_by_one_sided_writes_are_measured_with_one_worker_and_several() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("herd");
         let running = Running::start(ServerSettings {
-            herd: Some(Place::Path(path.clone())),
+            addresses: Addresses {
+                herd: Some(Place::Path(path.clone())),
+                ..addresses()
+            },
             workers,
             ..crate::server::running::settings()
         });

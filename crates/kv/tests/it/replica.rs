@@ -41,7 +41,7 @@ fn start(directory: Option<&Path>, backlog_bytes: usize, primary: Option<SocketA
     let directory = directory.map(Path::to_path_buf);
     let thread = std::thread::spawn(move || {
         let server = Server::bind(crate::server::running::settings()).unwrap();
-        let address = server.settings().tcp[0];
+        let address = server.settings().addresses.tcp[0];
         let clock = Clock::start();
         let hasher = KeyHasher::random();
         let member = GroupMember::all(1).unwrap().remove(0);

@@ -83,6 +83,7 @@ pub(super) fn spec() -> TaskSpec {
                 axis("connections", "Connections"),
                 axis("value_size", "Value"),
                 axis("rate", "Offered requests per second"),
+                axis("rx_queue", "Receive descriptors"),
                 axis("cores", "Cores that serve"),
                 axis("dpu_cores", "Cores of the DPU that serve"),
                 axis("link_message", "Longest message over the link"),
@@ -94,11 +95,12 @@ pub(super) fn spec() -> TaskSpec {
 }
 
 /// All that says how, not what.
-const WAYS: [&str; 25] = [
+const WAYS: [&str; 26] = [
     "case",
     "server",
     "protocol",
     "driver",
+    "rx_queue",
     "design",
     "dpu",
     "stand_ins",
@@ -130,6 +132,8 @@ fn server() -> Vec<Parameter> {
             its own protocol over UDP, herd the same by one-sided writes into the server's memory", PROTOCOLS),
         Parameter::titled("driver", "overside: how sockets are served; dpdk: datagrams by a port in memory \
             that server and load share (memif), without the kernel", DRIVERS).default("epoll"),
+        Parameter::integer("rx_queue", "overside: receive descriptors of each socket for datagrams, or of \
+            each queue with driver=dpdk: about so many datagrams wait before more are dropped", 8, 1 << 16),
         Parameter::integer("cores", "overside: cores that serve", 1, 256).default(1),
         Parameter::integer("server_core", "the core that the server is pinned to", 0, 4095),
         Parameter::boolean("busy_poll", "server and load never sleep; not redis and memcached")
@@ -254,6 +258,16 @@ fn metrics() -> Vec<Metric> {
             "link_message_bytes",
             "bytes",
             "length of a message over the link, by the side that asks: the mean of all",
+        ),
+        lower(
+            "dropped",
+            "%",
+            "datagrams of requests that were dropped because too many waited, of all that came",
+        ),
+        lower(
+            "backlog",
+            "bytes",
+            "most bytes of datagrams that waited to be received",
         ),
         lower(
             "client_busy",

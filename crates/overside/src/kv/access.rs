@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use overside_kv::herd::Place;
-use overside_kv::server::{Password, Settings};
+use overside_kv::server::{Addresses, Exposed, Password, Protection, Settings, Tls};
 use overside_link::agent::keys;
 
 use super::dpdk::DpdkArguments;
@@ -23,8 +23,8 @@ pub struct Access {
     /// Listen at a Unix socket too, for this user only
     #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     unix: Option<PathBuf>,
-    /// Address to listen at for TLS 1.3; may be repeated
-    #[arg(long = "tls-listen", value_name = "ADDRESS", value_parser = address, requires = "tls_keys")]
+    /// Address to listen at for TLS 1.3, with --tls-keys; may be repeated
+    #[arg(long = "tls-listen", value_name = "ADDRESS", value_parser = address)]
     tls_listen: Vec<SocketAddr>,
     /// Address to listen at for memcached's clients; may be repeated. Their protocol has no password:
     /// addresses of this machine only
@@ -42,7 +42,8 @@ pub struct Access {
     /// with --password-file, whose clients are trusted
     #[arg(long, value_name = "PATH|ADDRESS", value_parser = herd_place)]
     herd: Option<Place>,
-    /// Directory with server.pem and server.key, and ca.pem for client certificates
+    /// Directory with server.pem and server.key, and ca.pem for client certificates; a DPU has its own
+    /// (overside agent --kv-tls-keys DIR)
     #[arg(
         long,
         value_name = "DIR",
@@ -56,7 +57,7 @@ pub struct Access {
         value_name = "WHICH",
         value_enum,
         default_value_t = ClientCertificates::None,
-        requires = "tls_keys"
+        requires = "tls_listen"
     )]
     tls_clients: ClientCertificates,
     /// File whose first line is the password that clients send with AUTH; others must not be able to
@@ -82,7 +83,8 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     with_port(text, PORT)
 }
 
-fn memcached_address(text: &str) -> Result<SocketAddr, String> {
+/// A TCP address for memcached's clients.
+pub fn memcached_address(text: &str) -> Result<SocketAddr, String> {
     with_port(text, MEMCACHED_PORT)
 }
 
@@ -93,7 +95,8 @@ fn with_port(text: &str, port: u16) -> Result<SocketAddr, String> {
         .map_err(|_| format!("not an IP address; write it as 127.0.0.1:{port}"))
 }
 
-fn full_address(text: &str) -> Result<SocketAddr, String> {
+/// An address with its port.
+pub fn full_address(text: &str) -> Result<SocketAddr, String> {
     (text.parse()).map_err(|_| "not an address; write it as 127.0.0.1:9121".into())
 }
 
@@ -106,132 +109,124 @@ fn herd_place(text: &str) -> Result<Place, String> {
     }
 }
 
+/// Whose addresses are given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Listener {
+    /// This process.
+    Host,
+    /// The DPU's agent, which has certificates and files of its own.
+    Agent,
+}
+
 impl Access {
-    /// Refuses what would admit other machines by mistake.
-    pub fn check(&self) -> Result<(), String> {
-        let mut memcached = self.memcached.iter();
-        if let Some(address) = memcached.find(|address| !address.ip().is_loopback()) {
-            return Err(format!(
-                "other machines can reach {address}, and memcached's protocol has no password: give \
-                 --memcached an address of this machine only, such as 127.0.0.1"
-            ));
+    /// Refuses what would admit other machines by mistake, and what `listener` has no use for.
+    pub fn check(&self, listener: Listener) -> Result<(), String> {
+        let addresses = self.addresses();
+        match (listener, self.tls_keys.is_some()) {
+            (Listener::Host, false) if !addresses.tls.is_empty() => {
+                return Err(
+                    "--tls-listen needs --tls-keys DIR with server.pem and server.key".into(),
+                );
+            }
+            (Listener::Agent, true) => {
+                return Err(
+                    "the DPU's agent has its own certificates (overside agent --kv-tls-keys DIR): \
+                     leave --tls-keys away"
+                        .into(),
+                );
+            }
+            _ => {}
         }
-        let is_private = |ip: IpAddr| ip.is_loopback() || self.dpdk.trusted() == Some(ip);
-        let mut memcached = self.memcached_udp.iter();
-        if let Some(address) = memcached.find(|address| !is_private(address.ip())) {
-            return Err(format!(
-                "other machines can reach {address}, and memcached's protocol has no password: give \
-                 --memcached-udp an address of this machine only, such as 127.0.0.1, or that of a port with \
-                 --dpdk-trusted"
-            ));
+        let is_path = addresses.unix.is_some() || matches!(addresses.herd, Some(Place::Path(_)));
+        if listener == Listener::Agent && is_path {
+            return Err(
+                "a DPU listens at addresses and no paths: leave --unix and --herd PATH away".into(),
+            );
         }
-        self.dpdk.check(self.password_file.is_some())?;
-        if self.password_file.is_some() {
-            return Ok(());
-        }
-        if let Some(Place::Address(address)) = &self.herd {
-            return Err(format!(
-                "--herd {address} needs --password-file FILE: a client that comes by UCX is trusted with this \
-                 process; a PATH is shared memory, which is not"
-            ));
-        }
-        let mut datagram = self.datagram.iter();
-        if let Some(address) = datagram.find(|address| !is_private(address.ip())) {
-            return Err(format!(
-                "other machines can reach {address}, so --password-file FILE is required: datagrams are sealed \
-                 with the password; create one with `(umask 077; openssl rand -base64 24 > FILE)`"
-            ));
-        }
-        let has_certificates = self.tls_clients == ClientCertificates::Required;
-        let tls = self.tls_listen.iter().filter(|_| !has_certificates);
-        let plain = self.plain();
-        let mut open = plain.iter().chain(tls);
-        match open.find(|address| !address.ip().is_loopback()) {
-            None => Ok(()),
-            Some(address) => Err(format!(
-                "other machines can reach {address}, so --password-file FILE is required, or \
-                 --tls-clients required with --tls-listen; create a password with \
-                 `(umask 077; openssl rand -base64 24 > FILE)`"
-            )),
+        self.check_exposure(&addresses)
+    }
+
+    /// Refuses addresses at which other machines could use the store.
+    pub fn check_exposure(&self, addresses: &Addresses) -> Result<(), String> {
+        (addresses.check(self.protection())).map_err(|exposed| with_remedy(&exposed))
+    }
+
+    fn protection(&self) -> Protection {
+        Protection {
+            has_password: self.password_file.is_some(),
+            requires_certificates: self.requires_certificates(),
+            trusts_port: self.dpdk.is_trusted(),
         }
     }
 
-    /// Refuses addresses of a DPU that would admit other machines by mistake.
-    pub fn check_dpu(&self, addresses: &[SocketAddr]) -> Result<(), String> {
-        let mut open = addresses
-            .iter()
-            .filter(|address| !address.ip().is_loopback());
-        match open.next() {
-            Some(address) if self.password_file.is_none() => Err(format!(
-                "other machines can reach {address}, so --password-file FILE is required"
-            )),
-            _ => Ok(()),
-        }
+    /// Clients by TLS need a certificate.
+    pub fn requires_certificates(&self) -> bool {
+        self.tls_clients == ClientCertificates::Required
     }
 
-    /// Refuses what an agent does not listen at.
-    pub fn check_for_agent(&self) -> Result<(), String> {
-        let is_elsewhere = self.unix.is_some() || !self.tls_listen.is_empty();
-        let is_more = is_elsewhere
-            || !self.memcached.is_empty()
-            || !self.memcached_udp.is_empty()
-            || !self.datagram.is_empty()
-            || self.herd.is_some()
-            || self.dpdk.device().is_some()
-            || self.metrics.is_some();
-        match is_more {
-            true => Err("a DPU listens at TCP addresses (--listen) only".into()),
-            false => Ok(()),
-        }
-    }
-
-    /// Where clients of any protocol can connect.
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        let mut addresses = self.plain();
-        let others = self.tls_listen.iter().chain(&self.memcached);
-        addresses.extend(others.chain(&self.datagram));
-        addresses.extend(self.dpdk.address());
-        addresses
-    }
-
-    /// Where to listen in the clear.
-    fn plain(&self) -> Vec<SocketAddr> {
-        let is_elsewhere = self.unix.is_some()
-            || !self.tls_listen.is_empty()
-            || !self.memcached.is_empty()
-            || !self.memcached_udp.is_empty()
-            || !self.datagram.is_empty()
-            || self.herd.is_some()
-            || self.dpdk.device().is_some();
-        match self.listen.is_empty() && !is_elsewhere {
-            true => vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT)],
-            false => self.listen.clone(),
-        }
-    }
-
-    /// Addresses, keys and password.
-    pub fn settings(&self) -> Result<Settings, String> {
-        let read = |path: &PathBuf| Password::read(path).map_err(|error| error.to_string());
-        let requires_certificates = self.tls_clients == ClientCertificates::Required;
-        let config = (self.tls_keys.as_deref())
-            .map(|directory| keys::server(directory, requires_certificates))
-            .transpose()
-            .map_err(|error| error.to_string())?;
-        Ok(Settings {
-            tcp: self.plain(),
-            tls: config.map(|config| (self.tls_listen.clone(), config)),
+    /// Where clients can come.
+    pub fn addresses(&self) -> Addresses {
+        let mut addresses = Addresses {
+            tcp: self.listen.clone(),
+            tls: self.tls_listen.clone(),
             memcached: self.memcached.clone(),
             memcached_udp: self.memcached_udp.clone(),
             datagram: (self.datagram.iter().copied())
                 .chain(self.dpdk.address())
                 .collect(),
-            port: self.dpdk.settings(),
-            trusts_port: self.dpdk.trusted().is_some(),
             herd: self.herd.clone(),
+            port: self.dpdk.settings(),
             unix: self.unix.clone(),
             metrics: self.metrics,
+        };
+        if !addresses.has_clients() {
+            addresses.tcp = vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT)];
+        }
+        addresses
+    }
+
+    /// Addresses, keys and password.
+    pub fn settings(&self) -> Result<Settings, String> {
+        let read = |path: &PathBuf| Password::read(path).map_err(|error| error.to_string());
+        let requires_certificates = self.requires_certificates();
+        let config = (self.tls_keys.as_deref())
+            .map(|directory| keys::server(directory, requires_certificates))
+            .transpose()
+            .map_err(|error| error.to_string())?;
+        Ok(Settings {
+            addresses: self.addresses(),
+            tls: config.map(|config| Tls {
+                config,
+                requires_certificates,
+            }),
+            trusts_port: self.dpdk.is_trusted(),
             password: self.password_file.as_ref().map(read).transpose()?,
             ..Settings::default()
         })
+    }
+}
+
+/// What is exposed, and what to do.
+fn with_remedy(exposed: &Exposed) -> String {
+    const CREATE: &str = "create one with `(umask 077; openssl rand -base64 24 > FILE)`";
+    match exposed {
+        Exposed::Memcached(_) => format!(
+            "{exposed}: give --memcached an address of this machine only, such as 127.0.0.1"
+        ),
+        Exposed::MemcachedUdp(_) => format!(
+            "{exposed}: give --memcached-udp an address of this machine only, such as 127.0.0.1, or that of a \
+             port with --dpdk-trusted"
+        ),
+        Exposed::Herd(_) => {
+            format!("{exposed}: --password-file FILE; a PATH is shared memory, which is not")
+        }
+        Exposed::Port(_) => format!(
+            "{exposed}: --password-file FILE, with which datagrams are sealed, or --dpdk-trusted, where the other \
+             side is a program of yours"
+        ),
+        Exposed::Datagram(_) => format!("{exposed}: --password-file FILE; {CREATE}"),
+        Exposed::Stream(_) => format!(
+            "{exposed}: --password-file FILE, or --tls-clients required with --tls-listen; {CREATE}"
+        ),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use overside_kv::server::{Server, Settings};
+use overside_kv::server::{Addresses, Server};
 use serde_json::{Value, json};
 
 use super::dpu_side::DpuSide;
@@ -10,12 +10,12 @@ use crate::messages::shown;
 
 /// Says where clients connect, here and on the DPU.
 pub fn print(server: Option<&Server>, dpu: Option<&DpuSide>, as_json: bool) {
-    let here = server.map(Server::settings);
-    let there = dpu.filter(|dpu| !dpu.addresses().is_empty());
+    let here = server.map(|server| &server.settings().addresses);
+    let there = dpu.filter(|dpu| dpu.addresses().has_clients());
     let text = match as_json {
         true => {
             let mut said = match (here, there) {
-                (None, Some(dpu)) => json!({"listen": texts(dpu.addresses())}),
+                (None, Some(dpu)) => endpoints(dpu.addresses()),
                 (here, _) => here.map_or_else(|| json!({}), endpoints),
             };
             said["schema"] = json!("kv-server/1");
@@ -23,13 +23,13 @@ pub fn print(server: Option<&Server>, dpu: Option<&DpuSide>, as_json: bool) {
                 said["dpu"] = json!(dpu.node());
             }
             if let (Some(_), Some(dpu)) = (here, there) {
-                said["dpu_listen"] = json!(texts(dpu.addresses()));
+                said["dpu_listen"] = json!(texts(&dpu.addresses().tcp));
+                said["dpu_endpoints"] = endpoints(dpu.addresses());
             }
             format!("{said}\n")
         }
         false => {
-            let on_dpu =
-                |dpu: &DpuSide| format!("{} on {}", texts(dpu.addresses()).join(", "), dpu.node());
+            let on_dpu = |dpu: &DpuSide| format!("{} on {}", listed(dpu.addresses()), dpu.node());
             let all: Vec<_> = here
                 .map(listed)
                 .into_iter()
@@ -47,37 +47,35 @@ pub fn texts(addresses: &[SocketAddr]) -> Vec<String> {
     addresses.iter().map(SocketAddr::to_string).collect()
 }
 
-fn tls_addresses(settings: &Settings) -> &[SocketAddr] {
-    (settings.tls.as_ref()).map_or(&[], |(addresses, _)| addresses)
-}
-
 /// Addresses as JSON.
-pub fn endpoints(settings: &Settings) -> Value {
+pub fn endpoints(addresses: &Addresses) -> Value {
     json!({
-        "listen": texts(&settings.tcp),
-        "tls": texts(tls_addresses(settings)),
-        "memcached": texts(&settings.memcached),
-        "memcached_udp": texts(&settings.memcached_udp),
-        "datagram": texts(&settings.datagram),
-        "dpdk_port": settings.port.as_ref().map(|port| &port.device),
-        "herd": settings.herd.as_ref().map(ToString::to_string),
-        "unix": settings.unix,
-        "metrics": settings.metrics.map(|address| address.to_string()),
+        "listen": texts(&addresses.tcp),
+        "tls": texts(&addresses.tls),
+        "memcached": texts(&addresses.memcached),
+        "memcached_udp": texts(&addresses.memcached_udp),
+        "datagram": texts(&addresses.datagram),
+        "dpdk_port": addresses.port.as_ref().map(|port| &port.device),
+        "herd": addresses.herd.as_ref().map(ToString::to_string),
+        "unix": addresses.unix,
+        "metrics": addresses.metrics.map(|address| address.to_string()),
     })
 }
 
 /// Addresses as text.
-pub fn listed(settings: &Settings) -> String {
-    let tls = texts(tls_addresses(settings));
-    let unix = settings.unix.iter();
-    let all: Vec<String> = (texts(&settings.tcp).into_iter())
+pub fn listed(addresses: &Addresses) -> String {
+    let tls = texts(&addresses.tls);
+    let unix = addresses.unix.iter();
+    let all: Vec<String> = (texts(&addresses.tcp).into_iter())
         .chain(tls.into_iter().map(|address| format!("{address} (TLS)")))
-        .chain((settings.memcached.iter()).map(|address| format!("{address} (memcached)")))
-        .chain((settings.memcached_udp.iter()).map(|address| format!("{address} (memcached, UDP)")))
-        .chain((settings.datagram.iter()).map(|address| format!("{address} (datagrams)")))
-        .chain((settings.herd.iter()).map(|place| format!("{place} (request regions)")))
+        .chain((addresses.memcached.iter()).map(|address| format!("{address} (memcached)")))
+        .chain(
+            (addresses.memcached_udp.iter()).map(|address| format!("{address} (memcached, UDP)")),
+        )
+        .chain((addresses.datagram.iter()).map(|address| format!("{address} (datagrams)")))
+        .chain((addresses.herd.iter()).map(|place| format!("{place} (request regions)")))
         .chain(unix.map(shown))
-        .chain((settings.metrics).map(|address| format!("http://{address}/metrics")))
+        .chain((addresses.metrics).map(|address| format!("http://{address}/metrics")))
         .collect();
     all.join(", ")
 }

@@ -3,15 +3,17 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
+use clap::ValueEnum;
+
 use overside_kv::design::{ClientMemory, Layout, SideMemory};
-use overside_kv::offload::agent::{ClientLimits, Opening, StoreLimits};
+use overside_kv::offload::agent::{Clients, Opening, StoreLimits};
 use overside_kv::offload::{Batching, Optimizations};
-use overside_kv::server::{DriverKind, Settings};
+use overside_kv::server::{Addresses, DriverKind, Settings, Steering};
 use overside_kv::store::MEMORY_MAX_BYTES;
 use overside_link::verbs::Side;
 use overside_probe::dma::Link;
 
-use super::access::{self, Access};
+use super::access::{self, Access, Listener};
 use super::card::CardMode;
 use crate::options::size_within;
 
@@ -35,9 +37,10 @@ pub struct DesignArguments {
           value_parser = clap::value_parser!(u64).range(1..=64))]
     dpu_cores: Option<u64>,
     /// Address of the DPU to listen at, with or without a port, where the host has clients too; may be
-    /// repeated. Otherwise --listen is the DPU's
-    #[arg(long, value_name = "ADDRESS", value_parser = access::address, requires = "dpu")]
-    dpu_listen: Vec<SocketAddr>,
+    /// repeated. PROTOCOL is redis, tls, memcached, memcached-udp, datagram or metrics [default: redis].
+    /// Otherwise --listen and the like are the DPU's
+    #[arg(long, value_name = "[PROTOCOL=]ADDRESS", value_parser = DpuAddress::parse, requires = "dpu")]
+    dpu_listen: Vec<DpuAddress>,
     /// Most memory on the DPU; what needs more is refused
     #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = size_within(MEMORY))]
     dpu_memory: usize,
@@ -90,6 +93,44 @@ enum Overlap {
     Off,
 }
 
+/// An address of the DPU, and what clients speak there.
+#[derive(Clone, Copy)]
+struct DpuAddress {
+    protocol: Protocol,
+    address: SocketAddr,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Protocol {
+    Redis,
+    Tls,
+    Memcached,
+    MemcachedUdp,
+    Datagram,
+    Metrics,
+}
+
+impl DpuAddress {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (name, address) = text.split_once('=').unwrap_or(("redis", text));
+        let protocol = Protocol::from_str(name, false).map_err(|_| {
+            let all = Protocol::value_variants().iter();
+            let names = all.filter_map(|one| Some(one.to_possible_value()?.get_name().to_owned()));
+            format!(
+                "not a protocol; one of {}",
+                names.collect::<Vec<_>>().join(", ")
+            )
+        })?;
+        let parse = match protocol {
+            Protocol::Redis | Protocol::Tls | Protocol::Datagram => access::address,
+            Protocol::Memcached | Protocol::MemcachedUdp => access::memcached_address,
+            Protocol::Metrics => access::full_address,
+        };
+        let address = parse(address)?;
+        Ok(Self { protocol, address })
+    }
+}
+
 /// What can be asked for.
 const MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 46;
 const MESSAGE: RangeInclusive<usize> = 256..=64 << 10;
@@ -122,9 +163,27 @@ impl DesignArguments {
         self.dpu.as_deref()
     }
 
-    /// Where clients connect on the DPU, where there are clients on both sides.
-    pub fn dpu_listen(&self) -> &[SocketAddr] {
-        &self.dpu_listen
+    /// Where clients come to the DPU, where the host is at these addresses if it has clients.
+    pub fn dpu_addresses(&self, host: &Addresses) -> Addresses {
+        if self.dpu_listen.is_empty() {
+            return host.clone();
+        }
+        let of = |protocol| {
+            let all = self
+                .dpu_listen
+                .iter()
+                .filter(move |one| one.protocol == protocol);
+            all.map(|one| one.address)
+        };
+        Addresses {
+            tcp: of(Protocol::Redis).collect(),
+            tls: of(Protocol::Tls).collect(),
+            memcached: of(Protocol::Memcached).collect(),
+            memcached_udp: of(Protocol::MemcachedUdp).collect(),
+            datagram: of(Protocol::Datagram).collect(),
+            metrics: of(Protocol::Metrics).next(),
+            ..Addresses::default()
+        }
     }
 
     /// Cores of the DPU.
@@ -161,12 +220,16 @@ impl DesignArguments {
             true if self.dpu_listen.is_empty() => Err(format!(
                 "--design {name} has clients on both sides: --dpu-listen ADDRESS is required"
             )),
-            true => access.check_dpu(&self.dpu_listen).map(|()| layout),
+            true => {
+                access.check(Listener::Host)?;
+                let there = self.dpu_addresses(&Addresses::default());
+                access.check_exposure(&there).map(|()| layout)
+            }
             false if !self.dpu_listen.is_empty() => Err(format!(
                 "--design {name} has clients on one side: --listen is its address, without --dpu-listen"
             )),
-            false if layout.host.serving() == 0 => access.check_for_agent().map(|()| layout),
-            false => Ok(layout),
+            false if layout.host.serving() == 0 => access.check(Listener::Agent).map(|()| layout),
+            false => access.check(Listener::Host).map(|()| layout),
         }
     }
 
@@ -201,6 +264,8 @@ impl DesignArguments {
             links,
             channels,
             receive_buffers,
+            request_regions,
+            dpdk_port,
         } = memory;
         let parts = [
             ("store", store, "--memory"),
@@ -208,6 +273,8 @@ impl DesignArguments {
             ("links", links, "--dpu-cores"),
             ("channels between cores", channels, "--dpu-cores"),
             ("receive buffers", receive_buffers, "--dpu-cores"),
+            ("request regions", request_regions, "--dpu-cores"),
+            ("DPDK and its port", dpdk_port, "--rx-queue"),
         ];
         let parts = || parts.iter().filter(|(_, bytes, _)| *bytes > 0);
         let listed: Vec<_> = parts()
@@ -244,19 +311,20 @@ impl DesignArguments {
     pub fn opening(
         &self,
         (host_cores, store): (usize, StoreLimits),
+        requires_certificates: bool,
         settings: &Settings,
     ) -> Opening {
-        let listen = match self.dpu_listen.is_empty() {
-            true => settings.tcp.clone(),
-            false => self.dpu_listen.clone(),
-        };
         Opening {
             design: self.design(),
             host_cores,
             dpu_cores: self.dpu_cores(),
             link: self.link,
-            clients: ClientLimits {
-                listen,
+            clients: Clients {
+                addresses: self.dpu_addresses(&settings.addresses),
+                requires_certificates,
+                trusts_port: settings.trusts_port,
+                rx_queue: settings.rx_queue,
+                by_ports: settings.steering == Steering::Ports,
                 password: settings.password.as_ref().map(|password| password.digest()),
                 count: settings.limits.clients,
                 memory_bytes: settings.limits.memory_bytes as u64,

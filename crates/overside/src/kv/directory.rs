@@ -126,11 +126,11 @@ impl DirectoryArguments {
         if let Some(location) = &self.directory {
             with_keys(location, self.directory_tls_keys.as_deref())?;
         }
-        let addresses = access.addresses();
-        if addresses.is_empty() {
+        let all = access.addresses();
+        if all.of_clients().next().is_none() {
             return Err("--directory needs an address: --listen ADDRESS gives it one".into());
         }
-        let mut addresses = addresses.iter().filter(|_| self.advertise.is_none());
+        let mut addresses = all.of_clients().filter(|_| self.advertise.is_none());
         match addresses.find(|address| address.ip().is_unspecified()) {
             None => Ok(()),
             Some(address) => Err(format!(
@@ -201,11 +201,11 @@ impl ServerRegistration {
         settings: &Settings,
         description: Description<'_>,
     ) -> Vec<Endpoint> {
-        let tls = settings.tls.iter().flat_map(|(addresses, _)| addresses);
-        let all = (settings.tcp.iter().map(|address| ("redis", address)))
-            .chain(tls.map(|address| ("rediss", address)))
-            .chain((settings.memcached.iter()).map(|address| ("memcached", address)))
-            .chain((settings.datagram.iter()).map(|address| ("datagram", address)));
+        let addresses = &settings.addresses;
+        let all = (addresses.tcp.iter().map(|address| ("redis", address)))
+            .chain((addresses.tls.iter()).map(|address| ("rediss", address)))
+            .chain((addresses.memcached.iter()).map(|address| ("memcached", address)))
+            .chain((addresses.datagram.iter()).map(|address| ("datagram", address)));
         let endpoint = |(protocol, address): (&str, &SocketAddr)| Endpoint {
             server: self.name.clone(),
             instance: instance.to_owned(),

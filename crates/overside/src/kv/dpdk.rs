@@ -1,6 +1,6 @@
 //! A port that DPDK drives, in which datagrams come and go without the kernel.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use overside_kv::bench::LoadPort;
 use overside_kv::ethernet::PortSettings;
@@ -83,10 +83,9 @@ impl DpdkArguments {
         self.dpdk_address.map(SocketAddr::V4)
     }
 
-    /// The address at which no password is needed, if there is one.
-    pub fn trusted(&self) -> Option<IpAddr> {
-        let address = self.dpdk_address.filter(|_| self.dpdk_trusted);
-        address.map(|address| IpAddr::V4(*address.ip()))
+    /// Whoever can send frames there may use the store.
+    pub fn is_trusted(&self) -> bool {
+        self.dpdk_trusted
     }
 
     /// The port.
@@ -94,17 +93,5 @@ impl DpdkArguments {
         let device = self.dpdk_port.clone()?;
         let address = *self.dpdk_address?.ip();
         Some(PortSettings { device, address })
-    }
-
-    /// Refuses what would let anybody on a network use the store.
-    pub fn check(&self, has_password: bool) -> Result<(), String> {
-        match &self.dpdk_port {
-            Some(device) if !has_password && !self.dpdk_trusted => Err(format!(
-                "whoever can send frames to {device} can reach the store, so --password-file FILE is required: \
-                 datagrams are sealed with the password. Or say --dpdk-trusted, where the other side is a program \
-                 of yours"
-            )),
-            _ => Ok(()),
-        }
     }
 }

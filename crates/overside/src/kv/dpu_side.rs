@@ -1,7 +1,6 @@
 //! The DPU's side of a design: an agent that runs it, the links with it, and what happens when it is lost.
 
 use std::fmt::{self, Display, Formatter};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -13,6 +12,7 @@ use overside_kv::clock::Clock;
 use overside_kv::design::Layout;
 use overside_kv::offload::agent::{Ending, KIND, Opening, Question, Reply, link_config};
 use overside_kv::offload::{Channel, ChannelOptions, OnLoss, Responder, SideEngines, SideStop};
+use overside_kv::server::Addresses;
 use overside_link::codec::Message;
 use overside_link::verbs::Side;
 use overside_probe::dma::dial;
@@ -58,7 +58,7 @@ impl DpuSide {
             false => connect(node, &opening, &layout)?,
         };
         // Clients find it where it was.
-        opening.clients.listen = addresses;
+        opening.clients.addresses = addresses;
         let (tell_loss, loss) = mpsc::channel();
         Ok(Self {
             node: node.to_owned(),
@@ -76,9 +76,9 @@ impl DpuSide {
         &self.node
     }
 
-    /// Where clients connect on the DPU.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.opening.clients.listen
+    /// Where clients come to the DPU.
+    pub fn addresses(&self) -> &Addresses {
+        &self.opening.clients.addresses
     }
 
     /// To be called when the other side is lost.
@@ -211,7 +211,7 @@ pub fn card(node: &str) -> Result<Option<CardMode>, String> {
     }
 }
 
-type Connected = (RemoteProbe, Vec<(Side, Channel)>, Vec<SocketAddr>);
+type Connected = (RemoteProbe, Vec<(Side, Channel)>, Addresses);
 
 /// The same until a lost agent is back, however long that takes.
 fn connect_again(node: &str, opening: &mut Opening, layout: &Layout, clock: &Clock) -> Connected {
@@ -246,7 +246,7 @@ fn connect(node: &str, opening: &Opening, layout: &Layout) -> Result<Connected, 
     let answer = probe.ask(&question, Instant::now() + most);
     let answer = answer.map_err(|error| text(&error))?;
     let (reaches, addresses) = match Reply::decode(&answer).map_err(|error| text(&error))? {
-        Reply::Listening { links, addresses } => (links, addresses),
+        Reply::Listening { links, addresses } => (links, *addresses),
         Reply::Failed(message) => return Err(format!("{node}: {message}")),
         Reply::Status(_) | Reply::Card(_) => return Err(format!("{node} answers something else")),
     };

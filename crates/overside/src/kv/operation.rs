@@ -90,6 +90,11 @@ impl OperationArguments {
         }
     }
 
+    /// Receive descriptors of a queue.
+    pub fn rx_queue(&self) -> usize {
+        self.rx_queue as usize
+    }
+
     /// The cores that threads stay on.
     pub fn pinned(&self) -> Vec<usize> {
         match &self.cores {
@@ -104,7 +109,7 @@ impl OperationArguments {
         Settings {
             driver,
             busy_poll: self.busy_poll,
-            rx_queue: self.rx_queue as usize,
+            rx_queue: self.rx_queue(),
             steering: match self.steering {
                 SteeringName::Bpf => Steering::Bpf,
                 SteeringName::Ports => Steering::Ports,

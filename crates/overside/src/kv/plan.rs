@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use overside_kv::design::{ClientMemory, Layout, SideMemory, Threads};
-use overside_kv::herd;
-use overside_kv::server::Settings;
+use overside_kv::server::{Addresses, Settings};
 use overside_link::verbs::Side;
 use serde_json::{Map, Value, json};
 
@@ -19,6 +18,8 @@ pub struct Plan<'a> {
     pub layout: Layout,
     pub settings: &'a Settings,
     pub store_bytes: u64,
+    /// Of the host, and of the DPU.
+    pub clients: [ClientMemory; 2],
     pub directory: Option<&'a PathBuf>,
     /// The card that carries the DPU's side, if it is known.
     pub card: Option<CardMode>,
@@ -29,14 +30,18 @@ pub struct Plan<'a> {
 impl Plan<'_> {
     /// What a side takes, at most: for each part its name in JSON, what it is, and bytes.
     fn memory(&self, side: Side) -> [(&'static str, &'static str, u64); 8] {
-        let settings = self.settings;
-        let clients = ClientMemory::new(settings.limits.memory_bytes as u64, settings.driver);
+        let clients = match side {
+            Side::Host => self.clients[0],
+            Side::Dpu => self.clients[1],
+        };
         let SideMemory {
             store,
             connections,
             links,
             channels,
             receive_buffers,
+            request_regions,
+            dpdk_port,
         } = self.layout.memory(side, self.store_bytes, clients);
         [
             ("store", "store, index included", store),
@@ -47,14 +52,14 @@ impl Plan<'_> {
             (
                 "request_regions",
                 "request regions of clients (--herd)",
-                self.region_bytes(side),
+                request_regions,
             ),
             (
                 "replica_backlog",
                 "changes for replicas",
                 self.backlog(side),
             ),
-            ("dpdk_port", "DPDK and its port", self.port_bytes(side)),
+            ("dpdk_port", "DPDK and its port", dpdk_port),
         ]
     }
 
@@ -67,12 +72,15 @@ impl Plan<'_> {
             memory.insert("total".into(), json!(total(&parts)));
             memory
         };
-        let mut plan = endpoints(self.settings);
+        let there = self.dpu_listen();
+        let mut plan = endpoints(&self.settings.addresses);
         plan["schema"] = json!("kv-plan/1");
         plan["design"] = json!(self.design.design().name());
         plan["dpu"] = json!(self.design.node());
         plan["card"] = json!(self.card.as_ref().map(CardMode::to_string));
-        plan["dpu_listen"] = json!(texts(self.design.dpu_listen()));
+        let there = there.as_ref();
+        plan["dpu_listen"] = json!(there.map_or(Vec::new(), |there| texts(&there.tcp)));
+        plan["dpu_endpoints"] = json!(there.map(endpoints));
         plan["partitions"] = json!(self.layout.partitions());
         plan["threads"] = json!({
             "host": threads_json(self.layout.host),
@@ -99,15 +107,14 @@ impl Plan<'_> {
                 self.layout.links().count()
             );
         }
-        let here = listed(self.settings);
-        let there = self.design.dpu_listen();
+        let here = listed(&self.settings.addresses);
+        let there = self.dpu_listen().map(|there| listed(&there));
         match self.layout.host.serving() {
             0 => line!(text, "listens on the DPU at: {here}"),
-            _ if there.is_empty() => line!(text, "listens at: {here}"),
-            _ => {
-                let there = texts(there).join(", ");
-                line!(text, "listens at: {here}, on the DPU at {there}");
-            }
+            _ => match there {
+                None => line!(text, "listens at: {here}"),
+                Some(there) => line!(text, "listens at: {here}, on the DPU at {there}"),
+            },
         }
         match self.directory {
             Some(directory) => {
@@ -126,19 +133,10 @@ impl Plan<'_> {
         text
     }
 
-    /// Of the port that DPDK drives, and its frames.
-    fn port_bytes(&self, side: Side) -> u64 {
-        let settings = self.settings;
-        let port = settings.port.as_ref().filter(|_| side == Side::Host);
-        port.map_or(0, |port| {
-            port.memory_bytes(self.layout.host.serving(), settings.rx_queue)
-        })
-    }
-
-    /// Of the regions that clients write requests into.
-    fn region_bytes(&self, side: Side) -> u64 {
-        let herd = self.settings.herd.as_ref().filter(|_| side == Side::Host);
-        herd.map_or(0, |_| herd::memory_bytes(self.layout.host.serving()))
+    /// Where clients come to the DPU, if they come to both sides.
+    fn dpu_listen(&self) -> Option<Addresses> {
+        let [host, dpu] = [self.layout.host, self.layout.dpu].map(Threads::serving);
+        (host > 0 && dpu > 0).then(|| self.design.dpu_addresses(&self.settings.addresses))
     }
 
     /// What a side keeps for replicas.

@@ -98,8 +98,8 @@ impl ReplicaArguments {
         let file = self.replica_password_file.as_deref();
         let password = file.map(Password::read_line).transpose();
         let password = password.map_err(|error| error.to_string())?;
-        let plain = settings.tcp.first();
-        let encrypted = (settings.tls.as_ref()).and_then(|(addresses, _)| addresses.first());
+        let plain = settings.addresses.tcp.first();
+        let encrypted = settings.addresses.tls.first();
         let port = plain.or(encrypted).map_or(0, |address| address.port());
         let name = self.replica_tls_name.as_deref().unwrap_or(keys::AGENT);
         let tls = tls.map(|config| ServerTls::new(config, name)).transpose();

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use overside_kv::design::{ClientMemory, Layout};
 use overside_kv::server::{DriverKind, ServerError, Settings};
+use overside_link::verbs::Side;
 use overside_log::LevelFilter;
 
 use super::access::Access;
@@ -78,7 +79,6 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 impl Arguments {
     /// Refuses what contradicts itself. Which threads there are otherwise.
     fn check(&self) -> Result<Layout, String> {
-        self.access.check()?;
         self.driver()?;
         self.directory.check(&self.access)?;
         let layout = self.design.check(&self.access, self.host_cores())?;
@@ -86,7 +86,7 @@ impl Arguments {
         let is_registered = self.directory.is_given();
         (self.replication).check(self.can_replicate(), is_registered)?;
         let store = self.store_bytes(&layout);
-        (self.design).check_memory(&layout, store, self.client_memory())?;
+        (self.design).check_memory(&layout, store, self.client_memory(Side::Dpu))?;
         StoreArguments::check(store, layout.partitions()).map(|()| layout)
     }
 
@@ -113,17 +113,23 @@ impl Arguments {
     }
 
     /// Memory of the clients of a side.
-    fn client_memory(&self) -> ClientMemory {
+    fn client_memory(&self, side: Side) -> ClientMemory {
         // What contradicts itself has been refused.
         let driver = self.driver().unwrap_or_default();
+        let host = self.access.addresses();
+        let addresses = match side {
+            Side::Host => host,
+            Side::Dpu => self.design.dpu_addresses(&host),
+        };
         ClientMemory::new(self.limits.client_memory_bytes(), driver)
+            .with_addresses(&addresses, self.operation.rx_queue())
     }
 
     /// Memory of all partitions.
     fn store_bytes(&self, layout: &Layout) -> u64 {
         let default = || {
             let host = StoreArguments::default_bytes();
-            (self.design).default_store(layout, host, self.client_memory())
+            (self.design).default_store(layout, host, self.client_memory(Side::Dpu))
         };
         self.store.memory_bytes().unwrap_or_else(default)
     }
@@ -152,6 +158,7 @@ impl Arguments {
             layout,
             settings,
             store_bytes: self.store_bytes(&layout),
+            clients: [Side::Host, Side::Dpu].map(|side| self.client_memory(side)),
             directory: self.durability.directory(),
             card,
             backlog_bytes: self.can_replicate().map_or(0, |()| backlog_bytes()),

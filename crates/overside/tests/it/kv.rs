@@ -153,7 +153,8 @@ fn nobody_is_admitted_by_mistake() {
     assert_contains(&memcached, "has no password");
     let datagram = refused(&user, &["--datagram", "192.0.2.1:7000"]);
     assert_contains(&datagram, "other machines can reach 192.0.2.1:7000");
-    assert_contains(&datagram, "--password-file FILE is required");
+    assert_contains(&datagram, "a password is required");
+    assert_contains(&datagram, "--password-file FILE");
     std::fs::write(user.path("password"), "secret\n").unwrap();
     let set_mode = |mode| {
         let permissions = Permissions::from_mode(mode);
@@ -313,7 +314,7 @@ fn a_damaged_directory_is_named_with_a_remedy() {
 }
 
 /// What redis-cli hears over TLS; `None`: it is not installed.
-fn redis_cli(directory: &Path, port: &str, certificate: bool) -> Option<String> {
+pub fn redis_cli(directory: &Path, port: &str, certificate: bool) -> Option<String> {
     let mut command = Command::new("redis-cli");
     command
         .current_dir(directory)
@@ -325,14 +326,19 @@ fn redis_cli(directory: &Path, port: &str, certificate: bool) -> Option<String> 
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Makes an agent's keys those of a server.
+pub fn keys_of_server(directory: &Path) {
+    for (from, to) in [("agent.pem", "server.pem"), ("agent.key", "server.key")] {
+        std::fs::copy(directory.join(from), directory.join(to)).unwrap();
+    }
+}
+
 #[test]
 fn clients_with_a_certificate_of_the_authority_are_admitted() {
     let user = User::new();
     let keys = user.keys();
     let directory = Path::new(&keys);
-    for (from, to) in [("agent.pem", "server.pem"), ("agent.key", "server.key")] {
-        std::fs::copy(directory.join(from), directory.join(to)).unwrap();
-    }
+    keys_of_server(directory);
     let arguments = [
         "--tls-listen",
         "127.0.0.1:0",

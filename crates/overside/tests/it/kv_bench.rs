@@ -125,7 +125,10 @@ fn a_client_of_request_regions_that_is_killed_harms_no_other() {
     let _again = Serving::start(&user, &listen);
     bench(&user, "herd:herd", &[]);
     let open = ["kv", "serve", "--herd", "127.0.0.1:0"];
-    assert_contains(user.fails(2, &open), "needs --password-file");
+    assert_contains(
+        user.fails(2, &open),
+        "a password is required: --password-file",
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use overside_testkit::assert_contains;
 use serde_json::Value;
 
 use crate::agent::{Running, User, err};
-use crate::kv::{PATIENCE, Serving, ask, refused, run};
+use crate::kv::{PATIENCE, Serving, ask, keys_of_server, redis_cli, refused, run};
 
 const BOTH: [&str; 2] = ["--dpu-listen", "127.0.0.1:0"];
 
@@ -327,6 +328,22 @@ fn nothing_acknowledged_is_lost_with_an_agent_that_keeps_its_keys() {
 }
 
 #[test]
+fn an_agent_gives_hosts_only_what_its_owner_says() {
+    let user = User::new();
+    let _agent = agent(&user, "127.0.0.1:0");
+    let asked = |more: &[&str]| {
+        let common = ["--design", "lat", "--dpu", "dpu0"];
+        let output = run(&user, &[&common[..], more].concat());
+        assert_eq!(output.status.code(), Some(3));
+        err(&output)
+    };
+    assert_contains(asked(&["--tls-listen", "127.0.0.1:0"]), "--kv-tls-keys DIR");
+    let port = ["--dpdk-port", "net_memif0", "--dpdk-address", "10.9.0.2"];
+    let port = [&port[..], &["--dpdk-trusted"]].concat();
+    assert_contains(asked(&port), "--kv-dpdk-port net_memif0");
+}
+
+#[test]
 fn an_agent_keeps_what_it_is_told_to_where_its_owner_says() {
     let user = User::new();
     let proc = [
@@ -363,6 +380,49 @@ fn an_agent_keeps_what_it_is_told_to_where_its_owner_says() {
     assert_contains(refused(&durable), "the agent has no store");
     let said = self::refused(&user, &[&durable[..], &["--sync", "snapshots"]].concat());
     assert_contains(said, "take another --sync");
+}
+
+#[test]
+fn clients_of_every_protocol_come_to_the_dpu() {
+    let user = User::new();
+    let keys = user.keys();
+    keys_of_server(Path::new(&keys));
+    let _agent = agent_with(&user, &["--kv-tls-keys", &keys]);
+    let memcached = ["--memcached", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let tls = ["--tls-listen", "127.0.0.1:0", "--tls-clients", "required"];
+    let here = start(&user, "lat", &[memcached, tls].concat());
+    check_protocols(&here.said, &keys);
+    let there = [
+        "--dpu-listen",
+        "memcached=127.0.0.1:0",
+        "--dpu-listen",
+        "metrics=127.0.0.1:0",
+        "--dpu-listen",
+        "tls=127.0.0.1:0",
+        "--dpu-listen",
+        "127.0.0.1:0",
+    ];
+    let both = start(&user, "shrd", &there);
+    assert_eq!(both.said["memcached"], Value::Array(Vec::new()));
+    check_protocols(&both.said["dpu_endpoints"], &keys);
+}
+
+/// What is stored by memcached's protocol is there for clients by TLS, and is counted.
+fn check_protocols(said: &Value, keys: &str) {
+    let address = said["memcached"][0].as_str().unwrap();
+    ask(
+        connect(address),
+        "set key 0 0 5\r\nvalue\r\nget key\r\n",
+        "STORED\r\nVALUE key 0 5\r\nvalue\r\nEND\r\n",
+    );
+    let (_, port) = said["tls"][0].as_str().unwrap().rsplit_once(':').unwrap();
+    match redis_cli(Path::new(keys), port, true) {
+        Some(reply) => assert_eq!(reply, "PONG\n"),
+        None => eprintln!("skipped: redis-cli is not installed"),
+    }
+    let address = said["metrics"].as_str().unwrap();
+    let metrics = talk(address, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    assert_contains(metrics, "\noverside_kv_items 1\n");
 }
 
 #[test]
@@ -493,6 +553,12 @@ fn a_design_that_cannot_run_is_refused_with_a_remedy() {
         "without --dpu-listen",
     );
     assert_contains(with(&["cpu-only"]), "no use for --dpu");
+    assert_contains(with(&["shrd", "--dpu-listen", "ftp=::1"]), "memcached-udp");
+    let exposed = with(&["shrd", "--dpu-listen", "memcached=192.0.2.1"]);
+    assert_contains(exposed, "memcached's protocol has no password");
+    assert_contains(with(&["lat", "--unix", "socket"]), "no paths");
+    let keys = with(&["lat", "--tls-listen", "::1", "--tls-keys", "keys"]);
+    assert_contains(keys, "--kv-tls-keys");
     assert_contains(refused(&user, &["--design", "sav"]), "--dpu NODE");
     assert_contains(with(&["lat", "--card", "bf9"]), "bf2:separated");
     // What the card of an agent can carry is not known before it is asked.

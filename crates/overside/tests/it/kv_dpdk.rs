@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use overside_testkit::assert_contains;
 use serde_json::Value;
 
-use crate::agent::{User, err};
+use crate::agent::{Running, User, err};
 use crate::kv::{PATIENCE, Serving, refused};
 
 const SERVER: &str = "datagram://10.9.0.2:6379";
@@ -146,6 +146,36 @@ fn two_processes_over_shared_memory() {
     assert!(socket.exists());
     let mut again = Serving::start(&user, &serve);
     assert_eq!(again.end("-TERM"), Some(0));
+}
+
+#[test]
+fn the_port_of_an_agent() {
+    let user = User::new();
+    if let Some(reason) = missing(&user, "net_memif0") {
+        return println!("{reason}");
+    }
+    let socket = user.path("port");
+    let port = |role: &str| format!("net_memif0,role={role},socket={}", socket.display());
+    let (server, client) = (port("server"), port("client"));
+    let agent = Running::start(&user, &["--insecure", "--kv-dpdk-port", &server]);
+    user.done(&["agents", "add", "dpu0", &agent.address]);
+    for (design, cores) in [("lat", "1"), ("sav", "2")] {
+        let serve = ["--design", design, "--dpu", "dpu0", "--dpu-cores", cores];
+        let at = ["--listen", "127.0.0.1:0", "--dpdk-port", &server];
+        let serve = [&serve[..], &at, &["--dpdk-address", "10.9.0.2"]].concat();
+        let mut serving = Serving::start(&user, &[&serve[..], &["--dpdk-trusted"]].concat());
+        let bench = ["kv", "bench", SERVER, "--dpdk-port", &client];
+        let bench = [&bench[..], &["--dpdk-address", "10.9.0.1"]].concat();
+        let bench = [&bench[..], &["--dpdk-queues", cores], &SHORT].concat();
+        let found: Value = serde_json::from_str(&user.done(&bench)).unwrap();
+        assert_eq!(found["points"][0]["misses"], 0, "{design}");
+        let stream = TcpStream::connect(serving.said["listen"][0].as_str().unwrap()).unwrap();
+        let field = info(stream);
+        assert_eq!(field("driver"), "dpdk");
+        assert!(count(&field, "datagrams_received") > 0);
+        assert_eq!(field("frames_handed_over"), "0");
+        assert_eq!(serving.end("-TERM"), Some(0));
+    }
 }
 
 /// A server in a network of its own, at one of two interfaces; the kernel has the other, 10.9.0.1.

@@ -1,22 +1,27 @@
 //! What a host asks an agent to run.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use overside_link::agent::keys;
+use overside_link::codec::clean;
 use overside_link::verbs::Side;
 use overside_probe::dma::Link;
 use serde::{Deserialize, Serialize};
 
 use super::super::Optimizations;
+use super::EngineProbe;
 use super::keeping::Keeping;
 use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::design::{ClientMemory, Design, Layout, SideMemory};
 use crate::directory::entry::is_server_name;
+use crate::herd::Place;
 use crate::partitions::KeptPartitions;
 use crate::persistence;
-use crate::server::{Backing, DriverKind, Limits, Memory, Password, Settings};
+use crate::server::{
+    Addresses, Backing, DriverKind, Limits, Memory, Password, Settings, Steering, Tls,
+};
 use crate::store::{MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, Semantics, Store, StoreOptions};
 
 /// Most addresses to listen at.
@@ -24,6 +29,10 @@ const ADDRESSES_MAX: usize = 16;
 /// Most memory of connections.
 const CLIENT_MEMORY_MAX: u64 = 1 << 40;
 const CLIENTS_MAX: usize = 1_000_000;
+/// Most descriptors of a queue.
+const RX_QUEUE_MAX: usize = 1 << 16;
+/// So much of a device's name is shown.
+const DEVICE_MAX_BYTES: usize = 128;
 
 /// What is to be run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,7 +47,7 @@ pub struct Opening {
     /// What requests go over.
     pub link: Link,
     /// Clients of the DPU, where it has some.
-    pub clients: ClientLimits,
+    pub clients: Clients,
     /// The store, where the DPU has a part of it.
     pub store: StoreLimits,
     /// That part outlives the agent; `None`: it does not.
@@ -55,12 +64,20 @@ pub struct Opening {
     pub now_ms: u64,
 }
 
-/// Who may connect to the DPU.
+/// Who may come to the DPU, and how.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ClientLimits {
+pub struct Clients {
     /// Where.
-    pub listen: Vec<SocketAddr>,
+    pub addresses: Addresses,
+    /// By TLS they need a certificate of the agent's authority.
+    pub requires_certificates: bool,
+    /// Whoever can send frames to the port may use the store without a password.
+    pub trusts_port: bool,
+    /// Receive descriptors for datagrams; 0: as many as the system allows.
+    pub rx_queue: usize,
+    /// Datagrams come to their core by ports alone.
+    pub by_ports: bool,
     /// SHA-256 digest of the password that they need.
     pub password: Option<[u8; 32]>,
     /// Most of them.
@@ -83,7 +100,7 @@ pub struct StoreLimits {
 
 impl Opening {
     /// Whether an agent does this: the threads of it.
-    pub(super) fn check(&self) -> Result<Layout, String> {
+    pub(super) fn check(&self, agent: &EngineProbe) -> Result<Layout, String> {
         let layout = self.design.layout(self.host_cores, self.dpu_cores);
         let layout = layout.ok_or_else(|| {
             format!(
@@ -94,7 +111,7 @@ impl Opening {
             )
         })?;
         if layout.dpu.serving() > 0 {
-            self.clients.check()?;
+            self.clients.check(agent)?;
         }
         if !self.name.as_deref().is_none_or(is_server_name) {
             return Err("an impossible name".into());
@@ -118,8 +135,7 @@ impl Opening {
     /// What the DPU needs for it.
     pub(super) fn memory(&self, layout: &Layout) -> SideMemory {
         let store = self.store.memory_bytes;
-        let clients = ClientMemory::new(self.clients.memory_bytes, self.driver);
-        layout.memory(Side::Dpu, store, clients)
+        layout.memory(Side::Dpu, store, self.clients.memory(self.driver))
     }
 
     /// The DPU's partitions, with what is kept of them in the agent's directory for `kept` stores.
@@ -161,18 +177,35 @@ impl Opening {
             .collect())
     }
 
-    /// How the DPU serves clients, if it does.
-    pub(super) fn settings(&self, layout: &Layout) -> Option<Settings> {
+    /// How the DPU serves clients, if it does, with what the agent gives.
+    pub(super) fn settings(
+        &self,
+        layout: &Layout,
+        agent: &EngineProbe,
+    ) -> Result<Option<Settings>, String> {
         let clients = &self.clients;
-        (layout.dpu.serving() > 0).then(|| Settings {
-            tcp: clients.listen.clone(),
+        if layout.dpu.serving() == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Settings {
+            addresses: clients.addresses.clone(),
+            tls: clients.tls(agent)?,
+            trusts_port: clients.trusts_port,
+            rx_queue: clients.rx_queue,
+            steering: match clients.by_ports {
+                true => Steering::Ports,
+                false => Steering::Bpf,
+            },
             password: clients.password.map(Password::from_digest),
             limits: Limits {
                 clients: clients.count,
                 memory_bytes: clients.memory_bytes as usize,
                 ..Limits::default()
             },
-            driver: self.driver,
+            driver: match clients.addresses.port {
+                Some(_) => DriverKind::Dpdk,
+                None => self.driver,
+            },
             busy_poll: self.busy_poll,
             workers: layout.dpu.serving(),
             drain: Duration::from_secs(1),
@@ -181,24 +214,51 @@ impl Opening {
             design: self.design,
             name: self.name.clone(),
             ..Settings::default()
-        })
+        }))
     }
 }
 
-impl ClientLimits {
-    fn check(&self) -> Result<(), String> {
-        let open = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
-        if !(1..=ADDRESSES_MAX).contains(&self.listen.len()) {
+impl Clients {
+    /// What they take, at most.
+    fn memory(&self, driver: DriverKind) -> ClientMemory {
+        ClientMemory::new(self.memory_bytes, driver).with_addresses(&self.addresses, self.rx_queue)
+    }
+
+    /// The agent's certificates, where there are addresses for TLS.
+    fn tls(&self, agent: &EngineProbe) -> Result<Option<Tls>, String> {
+        if self.addresses.tls.is_empty() {
+            return Ok(None);
+        }
+        let directory = (agent.tls_keys.as_deref())
+            .ok_or("the agent has no certificates for clients: start it with --kv-tls-keys DIR")?;
+        let config = keys::server(directory, self.requires_certificates);
+        Ok(Some(Tls {
+            config: config.map_err(|error| error.to_string())?,
+            requires_certificates: self.requires_certificates,
+        }))
+    }
+
+    fn check(&self, agent: &EngineProbe) -> Result<(), String> {
+        let addresses = &self.addresses;
+        if !addresses.has_clients() || addresses.of_clients().count() > ADDRESSES_MAX {
             return Err(format!(
                 "from 1 to {ADDRESSES_MAX} addresses can be listened at"
             ));
         }
-        if let Some(address) = self.listen.iter().find(open)
-            && self.password.is_none()
+        // They would be files of the DPU.
+        if addresses.unix.is_some() || matches!(addresses.herd, Some(Place::Path(_))) {
+            return Err("only addresses can be listened at, and no paths".into());
+        }
+        if let Some(port) = &addresses.port
+            && !agent.ports.contains(&port.device)
         {
             return Err(format!(
-                "other machines can reach {address}: a password is required"
+                "the agent does not give hosts the port {}: start it with --kv-dpdk-port {0}",
+                clean(&port.device, DEVICE_MAX_BYTES)
             ));
+        }
+        if self.rx_queue > RX_QUEUE_MAX {
+            return Err(format!("{RX_QUEUE_MAX} receive descriptors at most"));
         }
         if !(1..=CLIENTS_MAX).contains(&self.count)
             || !(1 << 20..=CLIENT_MEMORY_MAX).contains(&self.memory_bytes)

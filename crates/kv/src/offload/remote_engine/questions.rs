@@ -9,8 +9,16 @@ use crate::offload::statistics::read_statistics;
 use crate::{Answer, KEY_MAX_BYTES, Metadata, Refusal, Request, ScanPosition, Transaction};
 
 impl RemoteEngine {
-    /// Sends the question in `body`.
+    /// Sends the question in `body`, which has no requests: what crosses the link for it is not counted with theirs.
     fn begin_question(&mut self) {
+        let before = self.traffic();
+        self.send_question();
+        let after = self.traffic();
+        self.questions.writes += after.writes - before.writes;
+        self.questions.written_bytes += after.written_bytes - before.written_bytes;
+    }
+
+    fn send_question(&mut self) {
         self.expect_idle();
         let Some(channel) = &mut self.channel else {
             return;
@@ -55,7 +63,7 @@ impl RemoteEngine {
     pub fn begin_transaction(&mut self, transaction: &Transaction<'_>, now_ms: u64) {
         put_transaction(transaction, now_ms, &mut self.body);
         self.requests += transaction.requests.len() as u64;
-        self.begin_question();
+        self.send_question();
         self.body.shrink_to(KEPT_BYTES);
     }
 

@@ -36,7 +36,7 @@ impl PacketEngine for DatagramEngine {
         hasher: &KeyHasher,
         server: &mut dyn ServerContext,
     ) -> usize {
-        answers.set_partitions(server.engine().partitions());
+        answers.set_partitions(server.datagram_parts());
         let mut batch = Batch::new(hasher, server.now_ms());
         batch.requests = recycle(std::mem::take(&mut self.requests));
         batch.pending = std::mem::take(&mut self.pending);

@@ -11,7 +11,7 @@ use crate::protocol::datagram::ANSWER_LIMIT_MIN_BYTES;
 use crate::server::datagrams::DatagramService;
 use crate::server::listeners::remove_stale;
 use crate::server::packets::Endpoint;
-use crate::server::{ServerError, Settings, Steering};
+use crate::server::{Addresses, ServerError, Settings, Steering};
 
 /// Why the port cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -27,12 +27,6 @@ pub enum PortError {
         "UDP port {0} is not possible there, or taken: with several cores each has one, from that on"
     )]
     UdpPort(u16),
-    /// Whoever can send frames there could use the store.
-    #[error("anyone who can send frames there could use the store, and there is no password")]
-    NoPassword,
-    /// memcached's protocol has no password.
-    #[error("memcached's protocol has no password, and others can send frames there")]
-    Memcached,
     /// Frames are too short.
     #[error("its frames carry {0} bytes; datagrams need {ANSWER_LIMIT_MIN_BYTES} at least")]
     TooShort(usize),
@@ -45,15 +39,16 @@ pub fn bind(
     workers: usize,
     ports_only: bool,
 ) -> Result<Option<impl Iterator<Item = PortQueue> + use<>>, ServerError> {
-    let Some(port) = settings.port.clone() else {
+    let Some(port) = settings.addresses.port.clone() else {
         return Ok(None);
     };
     let failed = |error: PortError| ServerError::Port {
         device: port.device.clone(),
         error,
     };
-    let own: Vec<SocketAddr> = of_port(settings, &settings.datagram);
-    let memcached: Vec<SocketAddr> = of_port(settings, &settings.memcached_udp);
+    let addresses = &settings.addresses;
+    let own: Vec<SocketAddr> = of_port(addresses, &addresses.datagram);
+    let memcached: Vec<SocketAddr> = of_port(addresses, &addresses.memcached_udp);
     check(settings, &own, &memcached).map_err(&failed)?;
     if let Some(path) = port.socket() {
         let removed = remove_stale(path);
@@ -102,8 +97,8 @@ pub fn bind(
     Ok(Some(PortQueue::all(queues, listeners, settings.rx_queue)))
 }
 
-fn of_port(settings: &Settings, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
-    let of_port = addresses.iter().filter(|one| settings.is_of_port(one));
+fn of_port(all: &Addresses, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let of_port = addresses.iter().filter(|one| all.is_of_port(one));
     of_port.copied().collect()
 }
 
@@ -120,12 +115,6 @@ fn check(
 ) -> Result<(), PortError> {
     if own.is_empty() && memcached.is_empty() {
         return Err(PortError::NoAddress);
-    }
-    if !settings.trusts_port && !memcached.is_empty() {
-        return Err(PortError::Memcached);
-    }
-    if !settings.trusts_port && settings.password.is_none() {
-        return Err(PortError::NoPassword);
     }
     let mut taken: Vec<u16> = memcached.iter().map(SocketAddr::port).collect();
     for address in own {

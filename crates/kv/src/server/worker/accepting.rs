@@ -89,7 +89,7 @@ impl Worker<'_> {
         let tls = self.state.settings.tls.as_ref();
         let transport = match tls.filter(|_| service == Service::Tls) {
             None => Transport::plain(socket),
-            Some((_, config)) => match ServerConnection::new(config.clone()) {
+            Some(tls) => match ServerConnection::new(Arc::clone(&tls.config)) {
                 Ok(tls) => Transport::tls(socket, tls),
                 Err(error) => {
                     tracing::warn!(%error, "TLS cannot be started");

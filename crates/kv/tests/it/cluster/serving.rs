@@ -218,7 +218,7 @@ fn servers_are_reached_by_tls_alone_where_the_client_trusts_some() {
     let keys = tls::keys();
     let name = Some("a".into());
     let server = tls::start(&keys, Settings { name, ..settings() });
-    let (addresses, _) = server.settings.tls.as_ref().unwrap();
+    let addresses = &server.settings.addresses.tls;
     let entry = endpoint("a", "1", "rediss", addresses[0].port());
     let _registration = register(&location, &[entry]);
     wait_until(|| registered_servers(&Etcd::new(location.clone())) == 1);

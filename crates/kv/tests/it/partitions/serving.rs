@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use overside_kv::partition_of;
-use overside_kv::server::{Limits, Settings};
+use overside_kv::server::{Addresses, Limits, Settings};
 
-use crate::server::running::{Client, Running, local, settings, until};
+use crate::server::running::{Client, Running, addresses, local, settings, until};
 
 /// So many connections that each worker surely has some: the system divides them by their ports.
 const CLIENTS: usize = 32;
@@ -14,7 +14,10 @@ const CLIENTS: usize = 32;
 fn server(workers: usize) -> Running {
     Running::start(Settings {
         workers,
-        metrics: Some(local()),
+        addresses: Addresses {
+            metrics: Some(local()),
+            ..addresses()
+        },
         ..settings()
     })
 }
@@ -215,7 +218,10 @@ fn a_second_server_finds_the_address_taken() {
     for workers in [1, 2] {
         let taken = overside_kv::server::Server::bind(Settings {
             workers,
-            tcp: vec![server.address()],
+            addresses: Addresses {
+                tcp: vec![server.address()],
+                ..addresses()
+            },
             ..settings()
         });
         assert!(taken.unwrap_err().to_string().contains("in use"));

@@ -4,16 +4,19 @@ use std::net::UdpSocket;
 
 use overside_kv::client::datagram::{DatagramClient, ExchangeOptions};
 use overside_kv::protocol::datagram::{Header, Reply, RequestDatagram, replies};
-use overside_kv::server::{Backing, Memory, Settings, Steering};
+use overside_kv::server::{Addresses, Backing, Memory, Settings, Steering};
 use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
 use overside_kv::{Answer, Condition, Expiry, KeyHasher, Operation, Request, Store};
 
-use super::running::{PATIENCE, Running, local, settings, until};
+use super::running::{PATIENCE, Running, addresses, local, settings, until};
 
 fn running(workers: usize) -> Running {
     let settings = Settings {
-        datagram: vec![local()],
-        metrics: Some(local()),
+        addresses: Addresses {
+            datagram: vec![local()],
+            metrics: Some(local()),
+            ..addresses()
+        },
         workers,
         ..settings()
     };
@@ -32,7 +35,9 @@ pub fn store(hasher: &KeyHasher, now_ms: u64) -> Box<dyn Backing + Send> {
 
 fn socket(running: &Running) -> UdpSocket {
     let socket = UdpSocket::bind(local()).unwrap();
-    socket.connect(running.settings.datagram[0]).unwrap();
+    socket
+        .connect(running.settings.addresses.datagram[0])
+        .unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
@@ -143,8 +148,11 @@ fn garbage_is_counted_and_others_are_served() {
 #[test]
 fn a_flood_is_dropped_by_the_kernel_and_counted() {
     let settings = Settings {
-        datagram: vec![local()],
-        metrics: Some(local()),
+        addresses: Addresses {
+            datagram: vec![local()],
+            metrics: Some(local()),
+            ..addresses()
+        },
         rx_queue: 8,
         ..settings()
     };
@@ -177,7 +185,10 @@ fn a_flood_is_dropped_by_the_kernel_and_counted() {
 fn an_address_is_taken_by_one_server() {
     let running = running(2);
     let other = Settings {
-        datagram: running.settings.datagram.clone(),
+        addresses: Addresses {
+            datagram: running.settings.addresses.datagram.clone(),
+            ..addresses()
+        },
         workers: 2,
         ..Settings::default()
     };
@@ -200,7 +211,7 @@ fn a_server_ends_whatever_clients_send() {
 fn the_client_library_has_its_requests_executed() {
     for workers in [1, 3] {
         let running = running(workers);
-        let address = running.settings.datagram[0];
+        let address = running.settings.addresses.datagram[0];
         let mut client = DatagramClient::connect(address, ExchangeOptions::default()).unwrap();
         let keys: Vec<String> = (0..5000).map(|key| format!("key:{key}")).collect();
         let sets: Vec<_> = keys
@@ -268,8 +279,11 @@ mod memcached {
 
     fn running(workers: usize) -> Running {
         let settings = Settings {
-            memcached_udp: vec![local()],
-            metrics: Some(local()),
+            addresses: Addresses {
+                memcached_udp: vec![local()],
+                metrics: Some(local()),
+                ..addresses()
+            },
             workers,
             ..settings()
         };
@@ -278,7 +292,9 @@ mod memcached {
 
     fn socket(running: &Running) -> UdpSocket {
         let socket = UdpSocket::bind(local()).unwrap();
-        socket.connect(running.settings.memcached_udp[0]).unwrap();
+        socket
+            .connect(running.settings.addresses.memcached_udp[0])
+            .unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket
     }
@@ -364,14 +380,17 @@ mod memcached {
 fn requests_arrive_at_the_worker_that_has_their_keys() {
     for (asked, steering) in [(Steering::None, "bpf"), (Steering::Ports, "ports")] {
         let settings = Settings {
-            datagram: vec![local()],
-            metrics: Some(local()),
+            addresses: Addresses {
+                datagram: vec![local()],
+                metrics: Some(local()),
+                ..addresses()
+            },
             workers: 4,
             steering: asked,
             ..settings()
         };
         let running = Running::start_with(settings, store);
-        let address = running.settings.datagram[0];
+        let address = running.settings.addresses.datagram[0];
         let mut client = DatagramClient::connect(address, ExchangeOptions::default()).unwrap();
         let keys: Vec<String> = (0..4000).map(|key| format!("key:{key}")).collect();
         let sets = keys.iter().map(|key| set(key.as_bytes(), key.as_bytes()));

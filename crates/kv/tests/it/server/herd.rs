@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use overside_base::Random;
 use overside_kv::herd::{CLIENTS_MAX, Place, REGION_BYTES, RequestWriter, SLOT_BYTES, SLOTS};
 use overside_kv::protocol::datagram::{Header, Reply, RequestDatagram, replies};
-use overside_kv::server::{Backing, Memory, Settings};
+use overside_kv::server::{Addresses, Backing, Memory, Settings};
 use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
 use overside_kv::udp::ReceiveBuffers;
 use overside_kv::{Answer, Condition, Expiry, KeyHasher, Operation, Request, Store, partition_of};
@@ -18,12 +18,15 @@ use overside_link::verbs::{
 };
 use tempfile::TempDir;
 
-use super::running::{PATIENCE, Running, local, settings, until};
+use super::running::{PATIENCE, Running, addresses, local, settings, until};
 
 fn running(directory: &Path, workers: usize) -> Running {
     let settings = Settings {
-        herd: Some(Place::Path(directory.join("herd"))),
-        metrics: Some(local()),
+        addresses: Addresses {
+            herd: Some(Place::Path(directory.join("herd"))),
+            metrics: Some(local()),
+            ..addresses()
+        },
         workers,
         ..settings()
     };
@@ -84,7 +87,7 @@ struct Client {
 
 impl Client {
     fn new(running: &Running, id: u64) -> Self {
-        let place = running.settings.herd.as_ref().unwrap();
+        let place = running.settings.addresses.herd.as_ref().unwrap();
         Self {
             writer: RequestWriter::connect(place, None).unwrap(),
             buffers: ReceiveBuffers::new(),
@@ -143,7 +146,7 @@ struct Hostile {
 impl Hostile {
     /// Comes, and says `introduction` if it says anything.
     fn new(running: &Running, introduction: Option<&[u8]>) -> Self {
-        let Some(Place::Path(path)) = &running.settings.herd else {
+        let Some(Place::Path(path)) = &running.settings.addresses.herd else {
             panic!("it listens at a path");
         };
         let deadline = Instant::now() + PATIENCE;
@@ -340,7 +343,7 @@ fn there_are_no_more_clients_than_the_limit() {
         .map(|id| Client::new(&running, id))
         .collect();
     until_clients(&running, CLIENTS_MAX);
-    let place = running.settings.herd.as_ref().unwrap();
+    let place = running.settings.addresses.herd.as_ref().unwrap();
     assert!(RequestWriter::connect(place, None).is_err());
     assert_eq!(all[CLIENTS_MAX - 1].ask(0, &[get(b"a")]), [None]);
     all.pop();

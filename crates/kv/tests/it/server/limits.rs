@@ -3,13 +3,16 @@
 use std::io::{ErrorKind, Write};
 use std::time::Duration;
 
-use overside_kv::server::{Limits, Password, Settings};
+use overside_kv::server::{Addresses, Limits, Password, Settings};
 
-use super::running::{Running, big_reply, local, settings, until};
+use super::running::{Running, addresses, big_reply, local, settings, until};
 
 fn limited(limits: Limits) -> Settings {
     Settings {
-        metrics: Some(local()),
+        addresses: Addresses {
+            metrics: Some(local()),
+            ..addresses()
+        },
         limits,
         ..settings()
     }

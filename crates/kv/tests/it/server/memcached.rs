@@ -2,21 +2,24 @@
 
 use std::net::TcpStream;
 
-use overside_kv::server::{Limits, Password, Settings};
+use overside_kv::server::{Addresses, Limits, Password, Settings};
 
-use super::running::{Client, Running, local, settings};
+use super::running::{Client, Running, addresses, local, settings};
 
 fn running(limits: Limits) -> Running {
     Running::start(Settings {
-        memcached: vec![local()],
-        metrics: Some(local()),
+        addresses: Addresses {
+            memcached: vec![local()],
+            metrics: Some(local()),
+            ..addresses()
+        },
         limits,
         ..settings()
     })
 }
 
 fn connect(running: &Running) -> Client<TcpStream> {
-    Client::new(TcpStream::connect(running.settings.memcached[0]).unwrap())
+    Client::new(TcpStream::connect(running.settings.addresses.memcached[0]).unwrap())
 }
 
 #[test]
@@ -36,7 +39,7 @@ fn both_protocols_have_the_same_keys() {
     while listed.matches("laddr=").count() < 2 {
         listed.push(char::from(redis.hear_byte()));
     }
-    let address = format!("laddr={}", running.settings.memcached[0]);
+    let address = format!("laddr={}", running.settings.addresses.memcached[0]);
     while !listed.ends_with("\r\n") {
         listed.push(char::from(redis.hear_byte()));
     }
@@ -102,7 +105,10 @@ fn pages_in_a_browser_can_send_no_commands() {
 #[test]
 fn a_password_is_for_the_other_protocol() {
     let running = Running::start(Settings {
-        memcached: vec![local()],
+        addresses: Addresses {
+            memcached: vec![local()],
+            ..addresses()
+        },
         password: Some(Password::new(b"secret")),
         ..settings()
     });

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
 use overside_kv::partitions;
-use overside_kv::server::{Backing, DriverKind, Memory, Server, ServerError, Settings, StopHandle};
+use overside_kv::server::{
+    Addresses, Backing, DriverKind, Memory, Server, ServerError, Settings, StopHandle,
+};
 
 use crate::oracle::Oracle;
 
@@ -31,6 +33,14 @@ pub fn local() -> SocketAddr {
 /// Names the driver of all servers of these tests.
 pub const DRIVER: &str = "OVERSIDE_KV_TEST_DRIVER";
 
+/// RESP at any port of this machine.
+pub fn addresses() -> Addresses {
+    Addresses {
+        tcp: vec![local()],
+        ..Addresses::default()
+    }
+}
+
 pub fn settings() -> Settings {
     let driver = match std::env::var(DRIVER).as_deref() {
         Ok("io_uring") => DriverKind::IoUring,
@@ -38,7 +48,7 @@ pub fn settings() -> Settings {
     };
     Settings {
         driver,
-        tcp: vec![local()],
+        addresses: addresses(),
         drain: PATIENCE,
         ..Settings::default()
     }
@@ -83,7 +93,7 @@ impl Running {
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.settings.tcp[0]
+        self.settings.addresses.tcp[0]
     }
 
     pub fn connect(&self) -> Client<TcpStream> {
@@ -110,7 +120,7 @@ impl Running {
 
     /// What the metrics' port answers.
     pub fn metrics(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(self.settings.metrics.unwrap()).unwrap();
+        let mut stream = TcpStream::connect(self.settings.addresses.metrics.unwrap()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut text = String::new();

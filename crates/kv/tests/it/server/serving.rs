@@ -4,9 +4,9 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use overside_kv::server::{Server, ServerError, Settings};
+use overside_kv::server::{Addresses, Server, ServerError, Settings};
 
-use super::running::{Client, PATIENCE, Running, local, settings};
+use super::running::{Client, PATIENCE, Running, addresses, local, settings};
 
 #[test]
 fn pipelines_of_several_clients_are_answered_in_order() {
@@ -58,15 +58,18 @@ fn it_listens_at_several_addresses_and_at_a_path() {
     let six = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
     // What a dead server left.
     drop(UnixListener::bind(&path).unwrap());
-    let mut addresses = vec![local(), local()];
+    let mut all = vec![local(), local()];
     // There are machines without IPv6.
-    addresses.extend(TcpListener::bind(six).map(|_| six));
+    all.extend(TcpListener::bind(six).map(|_| six));
     let mut running = Running::start(Settings {
-        tcp: addresses,
-        unix: Some(path.clone()),
+        addresses: Addresses {
+            tcp: all,
+            unix: Some(path.clone()),
+            ..addresses()
+        },
         ..settings()
     });
-    for address in &running.settings.tcp {
+    for address in &running.settings.addresses.tcp {
         let stream = std::net::TcpStream::connect(address).unwrap();
         Client::new(stream).ask("PING", "+PONG\r\n");
     }
@@ -76,7 +79,10 @@ fn it_listens_at_several_addresses_and_at_a_path() {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     Client(stream).ask("PING", "+PONG\r\n");
     let taken = Server::bind(Settings {
-        unix: Some(path.clone()),
+        addresses: Addresses {
+            unix: Some(path.clone()),
+            ..addresses()
+        },
         ..Settings::default()
     });
     assert!(matches!(taken, Err(ServerError::ListenUnix { .. })));
@@ -89,7 +95,10 @@ fn it_listens_at_several_addresses_and_at_a_path() {
 fn an_address_that_is_taken_is_an_error() {
     let running = Running::start(settings());
     let taken = Server::bind(Settings {
-        tcp: vec![running.address()],
+        addresses: Addresses {
+            tcp: vec![running.address()],
+            ..addresses()
+        },
         ..Settings::default()
     });
     let error = taken.unwrap_err();
@@ -108,7 +117,10 @@ fn a_server_that_polls_serves_as_well() {
 #[test]
 fn metrics_are_in_prometheus_format() {
     let running = Running::start(Settings {
-        metrics: Some(local()),
+        addresses: Addresses {
+            metrics: Some(local()),
+            ..addresses()
+        },
         ..settings()
     });
     let mut client = running.connect();

@@ -2,16 +2,19 @@
 
 use std::time::Instant;
 
-use overside_kv::server::Settings;
+use overside_kv::server::{Addresses, Settings};
 use overside_kv::stages::Stage;
 
-use super::running::{Running, local, settings};
+use super::running::{Running, addresses, local, settings};
 
 #[test]
 fn each_stage_has_its_time_and_all_together_are_the_time_that_passed() {
     let begin = Instant::now();
     let running = Running::start(Settings {
-        metrics: Some(local()),
+        addresses: Addresses {
+            metrics: Some(local()),
+            ..addresses()
+        },
         ..settings()
     });
     let mut client = running.connect();

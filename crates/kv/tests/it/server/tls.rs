@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use overside_kv::server::{Limits, Password, Settings};
+use overside_kv::server::{Addresses, Limits, Password, Settings, Tls};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
@@ -46,15 +46,21 @@ pub fn keys() -> Keys {
 
 pub fn start(keys: &Keys, settings: Settings) -> Running {
     Running::start(Settings {
-        tcp: Vec::new(),
-        tls: Some((vec![local()], Arc::clone(&keys.server))),
-        metrics: Some(local()),
+        addresses: Addresses {
+            tls: vec![local()],
+            metrics: Some(local()),
+            ..Addresses::default()
+        },
+        tls: Some(Tls {
+            config: Arc::clone(&keys.server),
+            requires_certificates: false,
+        }),
         ..settings
     })
 }
 
 fn tcp(running: &Running) -> TcpStream {
-    let (addresses, _) = running.settings.tls.as_ref().unwrap();
+    let addresses = &running.settings.addresses.tls;
     let stream = TcpStream::connect(addresses[0]).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
@@ -158,7 +164,7 @@ fn redis_cli_talks_tls_to_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ca.pem");
     std::fs::write(&path, &keys.certificate_pem).unwrap();
-    let (addresses, _) = running.settings.tls.as_ref().unwrap();
+    let addresses = &running.settings.addresses.tls;
     let output = Command::new("redis-cli")
         .args([
             "--tls",

@@ -1,6 +1,5 @@
 //! The server that was asked for, once or, if it loses an agent that keeps keys, again and again.
 
-use std::net::SocketAddr;
 use std::process::{self, ExitCode};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -11,7 +10,7 @@ use overside_kv::clock::Clock;
 use overside_kv::design::Layout;
 use overside_kv::offload::agent::{Keeping, Opening};
 use overside_kv::offload::{Askers, SideEngines, SideError, SideStop};
-use overside_kv::server::{Server, Settings};
+use overside_kv::server::{Addresses, Server, Settings};
 use overside_link::verbs::Side;
 
 use super::{Arguments, remedy};
@@ -63,7 +62,7 @@ struct Running<'a> {
     /// From the first time on with the ports that were taken.
     settings: Settings,
     /// Where clients connect on the DPU, after the first time.
-    dpu_addresses: Option<Vec<SocketAddr>>,
+    dpu_addresses: Option<Addresses>,
     registration: Option<Arc<ServerRegistration>>,
     shutdown: Arc<Shutdown>,
 }
@@ -100,7 +99,8 @@ impl Running<'_> {
         if self.dpu_addresses.is_none() {
             announcement::print(server.as_ref(), dpu.as_ref(), all.operation.json);
         }
-        self.dpu_addresses = Some(dpu.as_ref().map_or(&[][..], DpuSide::addresses).to_vec());
+        let there = dpu.as_ref().map(DpuSide::addresses).cloned();
+        self.dpu_addresses = Some(there.unwrap_or_default());
         let listening = self.listening(server.as_ref(), dpu.as_ref());
         let stop = SideStop::new(server.as_ref());
         let mut engines = SideEngines {
@@ -160,11 +160,11 @@ impl Running<'_> {
         let store = (all.host_cores(), all.store.limits(all.store_bytes(&layout)));
         let mut opening = Opening {
             keeping,
-            ..all.design.opening(store, &self.settings)
+            ..(all.design).opening(store, all.access.requires_certificates(), &self.settings)
         };
         let was_lost = self.dpu_addresses.is_some();
         if let Some(addresses) = &self.dpu_addresses {
-            opening.clients.listen.clone_from(addresses);
+            opening.clients.addresses.clone_from(addresses);
         }
         DpuSide::connect(node, opening, layout, clock, was_lost).map(Some)
     }
@@ -205,7 +205,7 @@ impl Running<'_> {
         let here = server.map(|server| (server.settings().clone(), description("host")));
         let there = dpu.map(|dpu| {
             let there = Settings {
-                tcp: dpu.addresses().to_vec(),
+                addresses: dpu.addresses().clone(),
                 is_cache: self.settings.is_cache,
                 ..Settings::default()
             };
