@@ -45,6 +45,7 @@ mod responder;
 mod serve;
 mod side;
 mod statistics;
+mod work;
 
 use std::sync::Arc;
 
@@ -61,6 +62,7 @@ pub use remote_engine::{Batching, RemoteEngine};
 pub use responder::Responder;
 pub use serve::{Askers, serve};
 pub use side::{SideEngines, SideError, SideStop};
+pub use work::ServingWork;
 
 /// Memory of a link and of what is under way on it, at most, beside that of connections.
 pub const LINK_BYTES: u64 = 8 << 20;

@@ -4,10 +4,13 @@
 //! * [`InlineDevice`]: a device without threads that works when it is polled, with limits, memory
 //!   and a rate as a test needs them.
 //! * [`data`]: text and files to work on.
+//! * [`linearizability`]: clients of a key-value store that note what they see, and whether one register a key explains
+//!   it.
 
 pub mod conformance;
 pub mod data;
 mod inline_device;
+pub mod linearizability;
 mod run;
 
 pub use inline_device::{InlineDevice, InlineOptions};

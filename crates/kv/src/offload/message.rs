@@ -81,6 +81,8 @@ pub(super) enum Topic {
     Statistics = 4,
     /// The rest of the answers.
     Continue = 5,
+    /// To write everything to disk, in the background.
+    Save = 6,
 }
 
 impl Topic {
@@ -92,6 +94,7 @@ impl Topic {
             Self::Flush,
             Self::Statistics,
             Self::Continue,
+            Self::Save,
         ]
         .into_iter()
         .find(|topic| *topic as u8 == byte)

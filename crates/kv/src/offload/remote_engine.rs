@@ -13,10 +13,11 @@ use super::channel::{Body, Channel, KEPT_BYTES, Traffic};
 use super::counts::Answered;
 use super::message::{TRAILER_BYTES, Topic};
 use super::patience::Patience;
+use super::statistics::Told;
 use super::{LinkCounts, OffloadError, OnLoss, Optimizations};
 use crate::codec::{decode_answer, encode, put_varint};
 use crate::server::Bell;
-use crate::{Answer, Refusal, Request, Statistics};
+use crate::{Answer, Refusal, Request};
 
 /// How long the other side may take to answer.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -67,7 +68,7 @@ pub struct RemoteEngine {
     /// What of all that was for questions without requests: scans, counts and sizes.
     questions: Traffic,
     failure: Option<OffloadError>,
-    statistics: Statistics,
+    pub(super) told: Told,
     /// What it moves, for other threads.
     pub(super) counts: LinkCounts,
     /// Who is told that the other side is lost.
@@ -117,7 +118,7 @@ impl RemoteEngine {
             patience: Patience::new(ANSWER_MAX),
             answer_max: ANSWER_MAX,
             failure: None,
-            statistics: Statistics::default(),
+            told: Told::default(),
             counts: LinkCounts::default(),
             on_loss: None,
             bell: None,

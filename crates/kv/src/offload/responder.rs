@@ -7,10 +7,12 @@ use std::os::fd::BorrowedFd;
 use super::OffloadError;
 use super::channel::{Body, Channel, KEPT_BYTES, Traffic};
 use super::message::Topic;
-use super::statistics::put_statistics;
+use super::statistics::put_told;
+use super::work::{self, ServingWork};
 use crate::codec::{decode_within, encode_answer, put_varint, take_string, take_varint};
 use crate::protocol::ARGUMENTS_MAX;
 use crate::server::Backing;
+use crate::stages::Stage;
 use crate::{Answer, KEY_MAX_BYTES, KeyHasher, Refusal, Request, ScanPosition, Transaction};
 
 /// Answers are sent when they are as long as this; the rest follows when it is asked for.
@@ -124,8 +126,22 @@ impl Responder {
     /// executed.
     #[inline]
     pub fn poll(&mut self, engine: &mut dyn Backing, now_ms: u64) -> Result<bool, OffloadError> {
+        self.poll_timed(engine, now_ms, None)
+    }
+
+    /// The same, and counts the time for `work`, the calling thread's.
+    ///
+    /// # Errors
+    /// As [`Responder::poll`].
+    #[inline]
+    pub fn poll_timed(
+        &mut self,
+        engine: &mut dyn Backing,
+        now_ms: u64,
+        work: Option<&ServingWork>,
+    ) -> Result<bool, OffloadError> {
         if self.rest.is_some() {
-            return self.poll_continue(engine, now_ms);
+            return self.poll_continue(engine, now_ms, work);
         }
         let (count, question) = match self.questions.pop_front() {
             Some(question) => question,
@@ -137,7 +153,9 @@ impl Responder {
                 }
             }
         };
-        self.answer(usize::from(count), question, engine, now_ms)?;
+        work::end(work, Stage::Receive);
+        self.answer(usize::from(count), question, (engine, work), now_ms)?;
+        work::end(work, Stage::Respond);
         self.body.shrink_to(KEPT_BYTES);
         Ok(true)
     }
@@ -148,6 +166,7 @@ impl Responder {
         &mut self,
         engine: &mut dyn Backing,
         now_ms: u64,
+        work: Option<&ServingWork>,
     ) -> Result<bool, OffloadError> {
         // A question that has to be fetched is the only one under way.
         self.channel.limit_bodies(0);
@@ -155,9 +174,11 @@ impl Responder {
             return Ok(false);
         };
         if (count, body) == (0, &[Topic::Continue as u8]) {
+            work::end(work, Stage::Receive);
             if let Some(rest) = self.rest.take() {
-                self.execute(rest, engine, now_ms)?;
+                self.execute(rest, (engine, work), now_ms)?;
             }
+            work::end(work, Stage::Respond);
         } else if self.questions.len() < self.channel.slots() {
             let question = self.channel.take_body();
             self.questions.push_back((count, question));
@@ -171,7 +192,7 @@ impl Responder {
         &mut self,
         count: usize,
         question: Body,
-        engine: &mut dyn Backing,
+        (engine, work): (&mut dyn Backing, Option<&ServingWork>),
         now_ms: u64,
     ) -> Result<(), OffloadError> {
         let (topic, mut rest) = question
@@ -187,7 +208,7 @@ impl Responder {
                     left: count,
                     body: question,
                 };
-                return self.execute(requests, engine, now_ms);
+                return self.execute(requests, (engine, work), now_ms);
             }
             Some(Topic::Transaction) => self.execute_transaction(rest, engine, now_ms)?,
             Some(Topic::Scan) => self.scan(rest, engine, now_ms)?,
@@ -196,7 +217,14 @@ impl Responder {
                 let answer = engine.flush().map_or_else(refused, |()| Answer::Done);
                 encode_answer(&answer, &mut self.body);
             }
-            Some(Topic::Statistics) => put_statistics(&engine.statistics(), &mut self.body),
+            Some(Topic::Statistics) => put_told(engine, work, &mut self.body),
+            Some(Topic::Save) => {
+                // Other threads ask too: nobody waits here.
+                let saved = engine.save(true);
+                self.body.push(u8::from(saved.is_ok()));
+                self.body
+                    .extend(saved.err().unwrap_or_default().into_bytes());
+            }
             Some(Topic::Continue) | None => {
                 return Err(OffloadError::Violation("a message out of turn"));
             }
@@ -212,7 +240,7 @@ impl Responder {
     fn execute(
         &mut self,
         mut all: Requests,
-        engine: &mut dyn Backing,
+        (engine, work): (&mut dyn Backing, Option<&ServingWork>),
         now_ms: u64,
     ) -> Result<(), OffloadError> {
         self.body.clear();
@@ -227,11 +255,23 @@ impl Responder {
             for _ in 0..most {
                 part.push(decode_within(&mut rest, &self.hasher, &mut elements_max)?);
             }
+            work::end(work, Stage::Parse);
             let begin = self.body.len();
             let body = &mut self.body;
-            engine.execute(&part, now_ms, &mut |index, answer| {
-                put_answer(&part[index], &answer, body);
-            });
+            let mut put =
+                |index: usize, answer: Answer<'_>| put_answer(&part[index], &answer, body);
+            match work.and_then(|work| work.stages.begin_batch()) {
+                None => engine.execute(&part, now_ms, &mut put),
+                Some(mut timer) => {
+                    let mut timed = |index, answer: Answer<'_>| timer.time(|| put(index, answer));
+                    engine.execute(&part, now_ms, &mut timed);
+                    work.inspect(|work| work.stages.end_sampled_batch(&timer));
+                }
+            }
+            if let Some(work) = work {
+                work.stages.end_execution();
+                work.requests.set(work.requests.get() + most as u64);
+            }
             self.answer_bytes = (self.body.len() - begin) / most;
             all.left -= most;
             self.requests += most as u64;
@@ -240,7 +280,9 @@ impl Responder {
         if all.left == 0 && !rest.is_empty() {
             return Err(OffloadError::Violation("more than its requests"));
         }
-        if !self.keeps(engine) {
+        let keeps = self.keeps(engine);
+        work::end(work, Stage::Persist);
+        if !keeps {
             // Nor is the rest of the message executed.
             self.channel.reuse(all.body);
             return self.channel.send(0, &[]);

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{OffloadError, OnLoss, Responder};
+use super::{OffloadError, OnLoss, Responder, ServingWork};
 use crate::clock::Clock;
 use crate::server::{Backing, PAUSE, TICK_MS};
+use crate::stages::Stage;
 
 /// How long nothing may come before it sleeps: about as long as to sleep and to be woken takes.
 const POLL_MAX: Duration = Duration::from_micros(10);
@@ -36,16 +37,16 @@ impl Askers {
         &mut self,
         engine: &mut dyn Backing,
         now_ms: u64,
-        on_loss: &OnLoss,
+        (on_loss, work): (&OnLoss, &ServingWork),
     ) -> Result<bool, OffloadError> {
         let mut any = false;
         self.local.retain_mut(|responder| {
-            let polled = responder.poll(engine, now_ms);
+            let polled = responder.poll_timed(engine, now_ms, Some(work));
             any |= matches!(polled, Ok(true));
             polled.is_ok()
         });
         for responder in &mut self.links {
-            match responder.poll(engine, now_ms) {
+            match responder.poll_timed(engine, now_ms, Some(work)) {
                 Ok(polled) => any |= polled,
                 Err(error) => {
                     self.lose(error, on_loss)?;
@@ -161,19 +162,25 @@ pub fn serve(
     (busy_polls, on_loss): (bool, &OnLoss),
     stop: &AtomicBool,
 ) -> Result<(), OffloadError> {
+    let work = ServingWork::start();
     let mut idle: Option<Idle> = None;
     let mut looks = Looks::default();
     let mut next_tick_ms = clock.now_ms();
     while !stop.load(Ordering::Relaxed) {
         let now = Instant::now();
         let now_ms = clock.ms_at(now);
-        let any = askers.poll(engine, now_ms, on_loss)?;
+        let any = askers.poll(engine, now_ms, (on_loss, &work))?;
+        if !any {
+            work.stages.end(Stage::Poll);
+        }
         if now_ms >= next_tick_ms {
             let is_busy = engine.tick(now_ms);
             next_tick_ms = now_ms + if is_busy { 1 } else { TICK_MS };
             askers.check(on_loss)?;
+            work.stages.end(Stage::Other);
         }
         if any {
+            work.turns.set(work.turns.get() + 1);
             if let Some(Idle::LooksSince(_)) = idle.take() {
                 looks.end(true);
             }
@@ -194,6 +201,7 @@ pub fn serve(
             (false, Idle::Sleeps) => {
                 let tick = Duration::from_millis(next_tick_ms.saturating_sub(now_ms));
                 askers.sleep(tick.min(SLEEP_MAX), on_loss)?;
+                work.stages.end(Stage::Wait);
             }
         }
     }

@@ -1,24 +1,63 @@
-//! Counts and sizes as bytes.
+//! What the side with the keys tells of itself, as bytes: counts and sizes, when all was last on disk, and what `INFO`
+//! shows of how it is kept and where its time goes.
 
-use super::OffloadError;
+use super::{OffloadError, ServingWork};
 use crate::Statistics;
-use crate::codec::{DecodeError, put_varint, take_varint};
+use crate::codec::{DecodeError, put_varint, take_string, take_varint};
+use crate::server::Backing;
 
-pub(super) fn put_statistics(all: &Statistics, body: &mut Vec<u8>) {
-    for number in numbers(&mut all.clone()) {
+/// Most fields, and longest name and value of one.
+const FIELDS_MAX: usize = 128;
+const NAME_MAX_BYTES: usize = 64;
+const VALUE_MAX_BYTES: usize = 256;
+
+/// What was told last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    pub statistics: Statistics,
+    /// In seconds since 1970.
+    pub last_save_s: u64,
+    /// Names and values for `INFO`.
+    pub info: Vec<(String, String)>,
+}
+
+/// Writes what `engine` has to tell, and the thread that serves it alone, if there is one.
+pub(super) fn put_told(engine: &dyn Backing, work: Option<&ServingWork>, body: &mut Vec<u8>) {
+    for number in numbers(&mut engine.statistics()) {
         put_varint(*number, body);
+    }
+    put_varint(engine.last_save_s(), body);
+    let own = work.map(ServingWork::info).unwrap_or_default();
+    for (name, value) in engine.info().iter().chain(&own).take(FIELDS_MAX) {
+        for text in [name, value] {
+            put_varint(text.len() as u64, body);
+            body.extend_from_slice(text.as_bytes());
+        }
     }
 }
 
-pub(super) fn read_statistics(mut bytes: &[u8]) -> Result<Statistics, OffloadError> {
-    let mut all = Statistics::default();
-    for number in numbers(&mut all) {
+/// Reads it. The other side is not trusted: no text of it can be taken for more than one value.
+pub(super) fn read_told(mut bytes: &[u8]) -> Result<Told, OffloadError> {
+    let mut told = Told::default();
+    for number in numbers(&mut told.statistics) {
         *number = take_varint(&mut bytes)?;
     }
-    match bytes.is_empty() {
-        true => Ok(all),
-        false => Err(DecodeError::InvalidOperand.into()),
+    told.last_save_s = take_varint(&mut bytes)?;
+    while !bytes.is_empty() {
+        let mut text = |max_bytes| -> Result<String, OffloadError> {
+            let text = take_string(&mut bytes, max_bytes)?;
+            let is_plain = text.iter().all(|byte| (b' '..=b'~').contains(byte));
+            let text = str::from_utf8(text).ok().filter(|_| is_plain);
+            Ok(text.ok_or(DecodeError::InvalidOperand)?.to_owned())
+        };
+        let field = (text(NAME_MAX_BYTES)?, text(VALUE_MAX_BYTES)?);
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if told.info.len() == FIELDS_MAX || !field.0.bytes().all(is_name) {
+            return Err(DecodeError::InvalidOperand.into());
+        }
+        told.info.push(field);
     }
+    Ok(told)
 }
 
 /// Every figure, in the order in which they are sent.
@@ -47,4 +86,46 @@ fn numbers(all: &mut Statistics) -> [&mut u64; 10] {
         expirations,
         refusals,
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FIELDS_MAX, put_told, read_told};
+    use crate::KeyHasher;
+    use crate::server::Backing;
+    use crate::server::Memory;
+    use crate::store::{Store, StoreOptions};
+
+    fn told() -> Vec<u8> {
+        let store = Store::new(StoreOptions {
+            memory_bytes: 1 << 20,
+            semantics: crate::store::Semantics::Store,
+            hasher: KeyHasher::random(),
+            huge_pages: false,
+        });
+        let memory = Memory::new(store.unwrap(), 5000);
+        let mut body = Vec::new();
+        put_told(&memory, None, &mut body);
+        assert_eq!(read_told(&body).unwrap().info, memory.info());
+        assert_eq!(read_told(&body).unwrap().last_save_s, 5);
+        body
+    }
+
+    #[test]
+    fn what_is_told_is_bounded_and_plain() {
+        let body = told();
+        for lie in [
+            &b"\x04name\x05a\r\nb:"[..],
+            b"\x02a:\x01b",
+            b"\x04name",
+            b"\x04na",
+        ] {
+            assert!(read_told(&[&body, lie].concat()).is_err(), "{lie:?}");
+        }
+        let fields = b"\x01a\x01b".repeat(FIELDS_MAX);
+        assert!(read_told(&[&body[..], &fields].concat()).is_err());
+        for end in 0..body.len() {
+            let _ = read_told(&body[..end]);
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Partitioned;
+use crate::offload::RemoteEngine;
 use crate::replica::Replication;
 use crate::server::{Backing, Bell, IDLE_YIELD, PAUSE, PartitionWork};
 
@@ -28,8 +29,19 @@ impl Backing for Partitioned {
 
     /// All partitions at the same time.
     fn save(&mut self, in_background: bool) -> Result<(), String> {
+        for number in 0..self.peers.len() {
+            if self.is_over_link(number) {
+                let begin = RemoteEngine::begin_save;
+                let begun = self.ask(number, self.now_ms, begin, RemoteEngine::poll_save);
+                begun.unwrap_or_else(|| Err("a partition cannot be reached".into()))?;
+            }
+        }
         let saved = self.ask_all(move |backing| backing.save(in_background));
-        saved.into_iter().try_for_each(|(_, saved)| saved)
+        saved.into_iter().try_for_each(|(_, saved)| saved)?;
+        match in_background {
+            true => Ok(()),
+            false => self.wait_for_saves(),
+        }
     }
 
     /// When the last of the partitions was.
@@ -100,6 +112,25 @@ impl Backing for Partitioned {
             Some(_) => Some(self),
             None => None,
         }
+    }
+}
+
+impl Partitioned {
+    /// Waits until the other side of each link has written everything.
+    fn wait_for_saves(&mut self) -> Result<(), String> {
+        for number in 0..self.peers.len() {
+            while self.is_over_link(number) {
+                let begin = RemoteEngine::begin_statistics;
+                let saved = self.ask(number, self.now_ms, begin, |remote| {
+                    remote.poll_statistics().then(|| remote.saved())
+                });
+                match saved.unwrap_or_else(|| Err("a partition cannot be reached".into()))? {
+                    true => break,
+                    false => std::thread::sleep(PAUSE),
+                }
+            }
+        }
+        Ok(())
     }
 }
 

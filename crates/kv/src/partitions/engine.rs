@@ -136,7 +136,7 @@ impl Partitioned {
     }
 
     /// Begins something on another partition, and polls for its end.
-    fn ask<T>(
+    pub(super) fn ask<T>(
         &mut self,
         owner: usize,
         now_ms: u64,

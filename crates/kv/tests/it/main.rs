@@ -7,7 +7,6 @@ mod datagram;
 mod designs;
 mod directory;
 mod ethernet;
-mod linearizability;
 mod memcached;
 mod offload;
 mod offload_flow;

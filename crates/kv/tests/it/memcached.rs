@@ -1,4 +1,5 @@
-//! memcached's protocol: the same bytes to memcached and to the engine.
+//! memcached's protocol: the same bytes to memcached and to the engine. `OVERSIDE_KV_MEMCACHED=HOST:PORT` names a server
+//! that is asked in place of the engine: one in any design, or another memcached.
 
 mod checks;
 
@@ -115,15 +116,43 @@ fn command(random: &mut Random) -> Vec<u8> {
     text.into_bytes()
 }
 
-#[test]
-fn replies_are_those_of_memcached() {
-    let Some(peer) = memcached() else { return };
-    let mut stream = TcpStream::connect(peer.address).unwrap();
+fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(10)))
         .unwrap();
+    stream
+}
+
+/// What is answered to commands that end with `mn`.
+fn replies_until(stream: &mut TcpStream, framed: &[u8]) -> Vec<u8> {
+    stream.write_all(framed).unwrap();
+    let mut replies = Vec::new();
+    let count = framed.windows(4).filter(|four| *four == b"mn\r\n").count();
+    while replies.windows(4).filter(|four| *four == b"MN\r\n").count() < count {
+        let mut buffer = [0; 4096];
+        let len = stream.read(&mut buffer).unwrap();
+        assert!(len > 0, "closed after {}", framed.escape_ascii());
+        replies.extend_from_slice(&buffer[..len]);
+    }
+    replies
+}
+
+#[test]
+fn replies_are_those_of_memcached() {
+    let Some(peer) = memcached() else { return };
+    let mut theirs = connect(&peer.address.to_string());
     let mut random = Random::new(1);
     let mut client = Client::new();
+    let mut server = std::env::var("OVERSIDE_KV_MEMCACHED")
+        .ok()
+        .map(|at| connect(&at));
+    if let Some(server) = &mut server {
+        assert_eq!(
+            replies_until(server, b"flush_all\r\nmn\r\n"),
+            b"OK\r\nMN\r\n"
+        );
+    }
     let mut history = Vec::new();
     for _ in 0..4000 {
         let bytes = command(&mut random);
@@ -131,16 +160,11 @@ fn replies_are_those_of_memcached() {
         // `mn` has a reply of its own, which ends what belongs to the command.
         let mut framed = bytes.clone();
         framed.extend_from_slice(b"mn\r\n");
-        stream.write_all(&framed).unwrap();
-        let mut theirs = Vec::new();
-        let count = framed.windows(4).filter(|four| *four == b"mn\r\n").count();
-        while theirs.windows(4).filter(|four| *four == b"MN\r\n").count() < count {
-            let mut buffer = [0; 4096];
-            let len = stream.read(&mut buffer).unwrap();
-            assert!(len > 0, "memcached closed the connection after {history:?}");
-            theirs.extend_from_slice(&buffer[..len]);
-        }
-        let ours = client.send(&framed);
+        let theirs = replies_until(&mut theirs, &framed);
+        let ours = match &mut server {
+            None => client.send(&framed),
+            Some(server) => replies_until(server, &framed),
+        };
         let last = &history[history.len().saturating_sub(60)..];
         assert_eq!(
             without_versions(&ours),

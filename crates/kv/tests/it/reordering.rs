@@ -1,4 +1,5 @@
-//! A link that holds writes back, divides them, and has their parts arrive in an order that a seed decides.
+//! A link that holds writes back, divides them, has their parts arrive in an order that a seed decides, and is lost
+//! when it says so.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
@@ -10,12 +11,12 @@ use overside_base::{Random, lock};
 use overside_device::{Applied, CpuTime, ExternalBytes, MemoryError, Region, Slice};
 use overside_kv::offload::{Channel, ChannelOptions, Optimizations, RemoteEngine, Responder};
 use overside_kv::server::Memory;
-use overside_kv::{Answer, ProcessingEngine, Request};
+use overside_kv::{Answer, ProcessingEngine, Refusal, Request};
 use overside_link::shm::{self, ShmOptions};
 use overside_link::verbs::{
     Access, Capabilities, Closed, Completion, ConnectError, Endpoint, EndpointId, ExportError,
-    Exported, ImportError, LinkConfig, LinkError, LinkInfo, Messages, PostError, QueuePair,
-    RecvBatch, RemoteMemory, RemoteSlice, Side, Token, Verb, Work,
+    Exported, ImportError, LinkConfig, LinkError, LinkErrorKind, LinkInfo, Messages, PostError,
+    QueuePair, RecvBatch, RemoteMemory, RemoteSlice, Side, Token, Verb, Work,
 };
 
 use crate::oracle::Oracle;
@@ -41,6 +42,8 @@ struct Wire {
     /// Writes whose last word arrived before another part.
     overtaken: usize,
     random: Random,
+    /// What has not arrived never does.
+    is_lost: bool,
 }
 
 impl Wire {
@@ -67,6 +70,23 @@ impl Wire {
             self.parts.push((number, part));
         }
         self.writes.insert(number, (tag, from, cuts.len() - 1));
+    }
+
+    /// Loses the link with whatever is under way.
+    fn lose(&mut self) {
+        self.is_lost = true;
+        self.parts.clear();
+    }
+
+    fn check(&self) -> Result<(), LinkError> {
+        match self.is_lost {
+            false => Ok(()),
+            true => Err(LinkError {
+                link: "held".into(),
+                cause: LinkErrorKind::Gone("the test lost it".into()),
+                tags: Vec::new(),
+            }),
+        }
     }
 
     /// One of the parts arrives, if there is one.
@@ -112,6 +132,7 @@ struct Held(Arc<Mutex<Wire>>, Applied);
 impl QueuePair for Held {
     fn post(&mut self, work: &mut VecDeque<Work>) -> Result<usize, PostError> {
         let mut wire = lock(&self.0);
+        wire.check()?;
         let count = work.len();
         for work in work.drain(..) {
             match work.verb {
@@ -123,18 +144,24 @@ impl QueuePair for Held {
     }
 
     fn poll(&mut self, out: &mut Vec<Completion>, _: usize) -> Result<usize, LinkError> {
-        let mut finished = std::mem::take(&mut lock(&self.0).finished);
+        let mut wire = lock(&self.0);
+        wire.check()?;
+        let mut finished = std::mem::take(&mut wire.finished);
         let count = finished.len();
         out.append(&mut finished);
         Ok(count)
     }
 
     fn send(&mut self, messages: Messages<'_>) -> Result<usize, PostError> {
-        lock(&self.0).queue_pair.send(messages)
+        let mut wire = lock(&self.0);
+        wire.check()?;
+        wire.queue_pair.send(messages)
     }
 
     fn receive(&mut self, batch: &mut RecvBatch, max: usize) -> Result<usize, LinkError> {
-        lock(&self.0).queue_pair.receive(batch, max)
+        let mut wire = lock(&self.0);
+        wire.check()?;
+        wire.queue_pair.receive(batch, max)
     }
 
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -213,6 +240,7 @@ impl Endpoint for Reordering {
             next: 0,
             overtaken: 0,
             random: Random::new(lock(&self.random).below(u64::MAX)),
+            is_lost: false,
         }));
         *lock(&self.wire) = Some(Arc::clone(&wire));
         Ok(Box::new(Held(wire, applied)))
@@ -306,4 +334,75 @@ fn messages_whose_parts_arrive_late_and_in_any_order_are_taken_whole_and_in_orde
         overtaken > 100,
         "the last word came last nearly always: {overtaken}"
     );
+}
+
+/// Requests that were executed and never answered, over all links that were lost.
+fn simulate_losses(seed: u64) -> usize {
+    let hasher = Requests::new(0).hasher;
+    let (mut store, mut model) = (Memory::new(Oracle::default(), NOW_MS), Oracle::default());
+    let mut requests = Requests::new(seed);
+    let mut random = Random::new(seed);
+    let mut unanswered = 0;
+    for link in 0..12 {
+        let [(asking, there), (answering, back)] = channel(seed + link);
+        let mut remote = RemoteEngine::with(asking, Optimizations::default());
+        let mut responder = Responder::new(answering, hasher.clone());
+        let mut until_lost = 1 + random.below(4000);
+        let mut steps = 0;
+        while remote.failure().is_none() {
+            let batch: Vec<Request<'_>> = (0..1 + requests.random.below(90))
+                .map(|_| requests.next(NOW_MS))
+                .filter(|request| format!("{request:?}").len() < 2000)
+                .collect();
+            let before = responder.requests();
+            let (mut received, mut refused) = (Vec::new(), 0);
+            remote.begin(&batch, NOW_MS);
+            loop {
+                steps += 1;
+                assert!(steps < STEPS_MAX, "seed {seed}: it waits for ever");
+                until_lost = until_lost.saturating_sub(1);
+                if until_lost == 0 {
+                    lock(&there).lose();
+                    lock(&back).lose();
+                }
+                match random.below(4) {
+                    0 => lock(&there).step(),
+                    1 => lock(&back).step(),
+                    // The side with the keys finds out by itself, and goes on with the next link.
+                    2 => _ = responder.poll(&mut store, NOW_MS),
+                    _ => {
+                        let mut take = |_: usize, answer: Answer<'_>| match answer {
+                            Answer::Refused(Refusal::Unreachable) => refused += 1,
+                            answer => {
+                                assert_eq!(refused, 0, "seed {seed}: an answer after none");
+                                received.push(text(&answer));
+                            }
+                        };
+                        if remote.poll(&batch, &mut take) {
+                            break;
+                        }
+                    }
+                }
+            }
+            // What had arrived may be executed after the asking side has given up.
+            while responder.poll(&mut store, NOW_MS).unwrap_or(false) {}
+            let executed = (responder.requests() - before) as usize;
+            let mut expected = Vec::new();
+            model.execute(&batch[..executed], NOW_MS, &mut |_, answer| {
+                expected.push(text(&answer));
+            });
+            // Each at most once and in order; and what was answered was executed.
+            assert_eq!(received.len() + refused, batch.len(), "seed {seed}");
+            assert!(received.len() <= executed, "seed {seed}: {received:?}");
+            assert_eq!(received, expected[..received.len()], "seed {seed}");
+            unanswered += executed - received.len();
+        }
+    }
+    unanswered
+}
+
+#[test]
+fn over_links_that_are_lost_nothing_answered_is_lost_and_nothing_is_executed_twice() {
+    let unanswered: usize = (0..8).map(simulate_losses).sum();
+    assert!(unanswered > 20, "nothing was lost on its way: {unanswered}");
 }

@@ -1,10 +1,11 @@
 //! Random commands are answered as Redis answers them, byte for byte.
 //!
 //! Not compared: the order of a hash's fields and of keys, and memory. Times may differ by what passes
-//! between both servers. `OVERSIDE_KV_COMMANDS` says how many commands are tried.
+//! between both servers. `OVERSIDE_KV_COMMANDS` says how many commands are tried, and `OVERSIDE_KV_SERVER=HOST:PORT`
+//! names a server that is asked in place of the engines of this process: one in any design, or another Redis.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use overside_base::Random;
@@ -414,12 +415,61 @@ impl Commands {
     }
 }
 
-struct Redis {
+/// A server by its connection.
+struct Remote {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
-impl Redis {
+/// What is compared with Redis.
+enum Ours {
+    Here(Box<Bench>, Client, Vec<u8>),
+    There(Remote),
+}
+
+impl Ours {
+    fn send(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Here(bench, client, replies) => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+                bench.server.now_ms = now.as_millis() as u64;
+                replies.extend(bench.send(client, bytes));
+            }
+            Self::There(remote) => remote.stream.write_all(bytes).unwrap(),
+        }
+    }
+
+    fn reply(&mut self) -> Vec<u8> {
+        match self {
+            Self::Here(_, _, replies) => {
+                let len = (!replies.is_empty()).then(|| reply_len(replies)).flatten();
+                replies.drain(..len.unwrap_or(replies.len())).collect()
+            }
+            Self::There(remote) => remote.reply(),
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        match self {
+            Self::Here(_, _, replies) => !replies.is_empty(),
+            Self::There(remote) => !remote.received.is_empty(),
+        }
+    }
+}
+
+impl Remote {
+    fn connect(address: impl ToSocketAddrs) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self {
+            stream,
+            received: Vec::new(),
+        }
+    }
+
     fn reply(&mut self) -> Vec<u8> {
         loop {
             if let Some(len) = (!self.received.is_empty())
@@ -436,24 +486,16 @@ impl Redis {
     }
 }
 
-fn compare(peer: &Peer, engine: Box<dyn ProcessingEngine>, (seed, version): (u64, &str)) {
-    let stream = TcpStream::connect(peer.address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
-    stream.set_nodelay(true).unwrap();
-    let mut redis = Redis {
-        stream,
-        received: Vec::new(),
-    };
-    let (mut bench, mut client) = (Bench::with(engine), Client::new(1));
+fn compare(peer: &Peer, mut ours: Ours, (seed, version): (u64, &str)) {
+    let mut redis = Remote::connect(peer.address);
     let mut commands = Commands {
         random: Random::new(seed),
     };
     let hello = command(&["HELLO", version]);
     redis.stream.write_all(&hello).unwrap();
     redis.reply();
-    bench.send(&mut client, &hello);
+    ours.send(&hello);
+    ours.reply();
     let (mut done, count) = (0, count());
     let mut differences = Vec::new();
     let mut previous = Vec::new();
@@ -461,17 +503,10 @@ fn compare(peer: &Peer, engine: Box<dyn ProcessingEngine>, (seed, version): (u64
         let pipeline = commands.pipeline();
         let bytes: Vec<u8> = pipeline.iter().flat_map(|words| command(words)).collect();
         redis.stream.write_all(&bytes).unwrap();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        bench.server.now_ms = now.as_millis() as u64;
-        let mut ours = bench.send(&mut client, &bytes);
+        ours.send(&bytes);
         for words in &pipeline {
             let theirs = redis.reply();
-            let len = if ours.is_empty() {
-                None
-            } else {
-                reply_len(&ours)
-            };
-            let reply: Vec<u8> = ours.drain(..len.unwrap_or(ours.len())).collect();
+            let reply = ours.reply();
             if !comparison(words[0]).are_same(&reply, &theirs) {
                 differences.push(format!(
                     "{words:?} (seed {seed}, command {done})\n  ours:   {}\n  theirs: {}\n",
@@ -481,7 +516,7 @@ fn compare(peer: &Peer, engine: Box<dyn ProcessingEngine>, (seed, version): (u64
             }
             done += 1;
         }
-        assert_eq!(ours, b"");
+        assert!(!ours.has_more());
         assert!(
             differences.is_empty(),
             "{}in {pipeline:?}\nafter {previous:?}",
@@ -514,7 +549,16 @@ fn random_commands_are_answered_as_by_redis() {
             let Some(peer) = peers::redis() else {
                 return;
             };
-            compare(&peer, engine(), random);
+            let ours = match std::env::var("OVERSIDE_KV_SERVER") {
+                Err(_) => Ours::Here(Box::new(Bench::with(engine())), Client::new(1), Vec::new()),
+                Ok(address) => {
+                    let mut remote = Remote::connect(address);
+                    remote.stream.write_all(b"FLUSHALL\r\n").unwrap();
+                    assert_eq!(remote.reply(), b"+OK\r\n");
+                    Ours::There(remote)
+                }
+            };
+            compare(&peer, ours, random);
         }
     }
 }

@@ -24,6 +24,9 @@ enum StagesDesign {
     DpuOnly,
     Lat,
     Sav,
+    Dual,
+    Shrd,
+    Proc,
 }
 
 /// Whose cores play the DPU's.
@@ -61,6 +64,65 @@ struct Capacity {
     clients_per_s: f64,
     host_ns: f64,
     dpu_ns: f64,
+    /// The cores that serve.
+    host_cores: f64,
+    dpu_cores: f64,
+}
+
+/// Cores, and what a request costs one of them.
+#[derive(Clone, Copy, Debug)]
+struct Cores {
+    cores: f64,
+    ns: f64,
+}
+
+impl Cores {
+    const NONE: Self = Self {
+        cores: 0.0,
+        ns: 0.0,
+    };
+
+    fn per_s(self) -> f64 {
+        match self.ns > 0.0 {
+            true => self.cores * 1e9 / self.ns,
+            false => 0.0,
+        }
+    }
+}
+
+/// Which cores do what.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    /// With clients.
+    host: Cores,
+    dpu: Cores,
+    /// With the keys alone.
+    host_processing: Cores,
+    dpu_processing: Cores,
+    /// Each core with clients has the same part of the work: the slowest limits all.
+    is_even: bool,
+}
+
+impl Work {
+    /// Of clients alone.
+    fn of(host: Cores, dpu: Cores) -> Self {
+        Self {
+            host,
+            dpu,
+            host_processing: Cores::NONE,
+            dpu_processing: Cores::NONE,
+            is_even: false,
+        }
+    }
+
+    fn longer(mut self, pace: f64) -> Self {
+        let all = [&mut self.host, &mut self.dpu];
+        let processing = [&mut self.host_processing, &mut self.dpu_processing];
+        for cores in all.into_iter().chain(processing) {
+            cores.ns *= pace;
+        }
+        self
+    }
 }
 
 impl Capacity {
@@ -116,57 +178,110 @@ impl StagesPoint {
         })
     }
 
+    /// The cores and what a request costs them, before any doubt.
+    fn work(&self) -> Work {
+        let (complete_ns, speed) = (self.communication_ns + self.processing_ns, self.dpu_speed);
+        let [link_communication, link_processing] = self.link_ns;
+        let asking_ns = self.communication_ns + link_communication;
+        let answering_ns = self.processing_ns + link_processing;
+        let host = |cores: f64, ns: f64| Cores { cores, ns };
+        let dpu = |cores: f64, ns: f64| Cores {
+            cores,
+            ns: ns / speed,
+        };
+        let (all_host, all_dpu) = (self.host_cores, self.dpu_cores);
+        match self.design {
+            StagesDesign::CpuOnly => Work::of(host(all_host, complete_ns), Cores::NONE),
+            StagesDesign::DpuOnly => Work::of(Cores::NONE, dpu(all_dpu, complete_ns)),
+            StagesDesign::Lat => Work {
+                host_processing: host(all_dpu, answering_ns),
+                ..Work::of(Cores::NONE, dpu(all_dpu, asking_ns))
+            },
+            StagesDesign::Sav => Work {
+                host_processing: host(all_host, answering_ns),
+                ..Work::of(Cores::NONE, dpu(all_dpu, asking_ns))
+            },
+            // One core has the keys, and answers the others as it answers the DPU's.
+            StagesDesign::Dual => Work {
+                host_processing: host(1.0, answering_ns),
+                ..Work::of(host(all_host - 1.0, asking_ns), dpu(all_dpu, asking_ns))
+            },
+            StagesDesign::Proc => Work {
+                dpu_processing: dpu(1.0, answering_ns),
+                ..Work::of(host(all_host, asking_ns), Cores::NONE)
+            },
+            // Every core has the same part of the keys, and clients ask any of them.
+            StagesDesign::Shrd => {
+                let others = 1.0 - 1.0 / (all_host + all_dpu);
+                let ns = complete_ns + others * (link_communication + link_processing);
+                Work {
+                    is_even: true,
+                    ..Work::of(host(all_host, ns), dpu(all_dpu, ns))
+                }
+            }
+        }
+    }
+
     /// With all times longer by `pace`.
     fn capacity(&self, pace: f64) -> Capacity {
-        let [link_communication, link_processing] = self.link_ns;
-        let is_offloaded = matches!(self.design, StagesDesign::Lat | StagesDesign::Sav);
-        let host_cores = match self.design {
-            StagesDesign::CpuOnly | StagesDesign::Sav => self.host_cores,
-            StagesDesign::Lat => self.dpu_cores,
-            StagesDesign::DpuOnly => 0.0,
+        let work = self.work().longer(pace);
+        let is_shared = self.dpu == DpuCores::Clients;
+        let mut dpu = work.dpu;
+        if let (true, Some(cores)) = (is_shared, self.client_cores) {
+            // Work of the clients takes the rest of those cores.
+            dpu.cores = dpu.cores.min(cores);
+        }
+        let mut rates = [work.host.per_s(), dpu.per_s()];
+        if work.is_even {
+            let slowest = (rates[0] / work.host.cores).min(rates[1] / dpu.cores);
+            rates = [work.host.cores * slowest, dpu.cores * slowest];
+        }
+        let asked_per_s = rates[0] + rates[1];
+        let processing = match work.dpu_processing.ns > 0.0 {
+            true => work.dpu_processing,
+            false => work.host_processing,
         };
-        let (host_ns, dpu_ns) = match self.design {
-            StagesDesign::CpuOnly => (self.communication_ns + self.processing_ns, 0.0),
-            StagesDesign::DpuOnly => (0.0, self.communication_ns + self.processing_ns),
-            StagesDesign::Lat | StagesDesign::Sav => (
-                self.processing_ns + link_processing,
-                self.communication_ns + link_communication,
+        let processing_per_s = (processing.ns > 0.0).then(|| processing.per_s());
+        let is_processing_limit = processing_per_s.is_some_and(|most| most < asked_per_s);
+        let of_host = rates[0] / asked_per_s;
+        let host_ns = of_host * work.host.ns + work.host_processing.ns;
+        let dpu_ns = (1.0 - of_host) * work.dpu.ns + work.dpu_processing.ns;
+        let is_host_limit = match is_processing_limit {
+            true => work.dpu_processing.ns == 0.0,
+            false => of_host > 0.0 && (of_host == 1.0 || work.host.ns > work.dpu.ns),
+        };
+        let client_ns = self.client_ns * pace + if is_shared { dpu_ns } else { 0.0 };
+        // The simulation has two kinds of cores that talk to clients, and lets those of the second hand over.
+        let (talking, sides) = match processing_per_s {
+            None => (rates, [work.host.cores, work.dpu.cores]),
+            Some(_) => (
+                [0.0, asked_per_s],
+                [processing.cores, work.host.cores + work.dpu.cores],
             ),
         };
-        let (host_ns, dpu_ns) = (host_ns * pace, dpu_ns * pace / self.dpu_speed);
-        let per_s = |cores: f64, ns: f64| if ns > 0.0 { cores * 1e9 / ns } else { 0.0 };
-        let is_shared = self.dpu == DpuCores::Clients;
-        let dpu_cores = match dpu_ns > 0.0 {
-            true => self.dpu_cores,
-            false => 0.0,
-        };
-        let soc_per_s = match (is_shared, self.client_cores) {
-            // Work of the clients takes the rest of those cores.
-            (true, Some(cores)) => per_s(cores.min(dpu_cores), dpu_ns),
-            _ => per_s(dpu_cores, dpu_ns),
-        };
-        let processing_per_s = is_offloaded.then(|| per_s(host_cores, host_ns));
-        let is_host_limit = processing_per_s.is_some_and(|processed| processed < soc_per_s);
-        let client_ns = self.client_ns * pace + if is_shared { dpu_ns } else { 0.0 };
         Capacity {
             sides: Sides {
-                host_per_s: match is_offloaded {
-                    true => 0.0,
-                    false => per_s(host_cores, host_ns),
-                },
-                soc_per_s,
+                host_per_s: talking[0],
+                soc_per_s: talking[1],
                 processing_per_s,
-                host_cores,
-                soc_cores: dpu_cores,
-                bottleneck: match self.design == StagesDesign::CpuOnly || is_host_limit {
+                host_cores: sides[0],
+                soc_cores: sides[1],
+                bottleneck: match is_host_limit {
                     true => "host cores",
                     false => "DPU cores",
                 },
             },
-            clients_per_s: (self.client_cores)
-                .map_or(f64::INFINITY, |cores| per_s(cores, client_ns)),
+            clients_per_s: (self.client_cores).map_or(f64::INFINITY, |cores| {
+                Cores {
+                    cores,
+                    ns: client_ns,
+                }
+                .per_s()
+            }),
             host_ns,
             dpu_ns,
+            host_cores: work.host.cores + work.host_processing.cores,
+            dpu_cores: work.dpu.cores + work.dpu_processing.cores,
         }
     }
 
@@ -218,6 +333,10 @@ pub(super) fn rows(point: &Point, _: &crate::Library) -> Result<Vec<Row>, Error>
             }]);
         }
     };
+    if asked.design == StagesDesign::Dual && asked.host_cores < 2.0 {
+        let needs = "2 or more with design dual: one has the keys";
+        return Err(Error::of_key("host_cores", "one core is too few", needs));
+    }
     let typical = asked.capacity(1.0);
     if typical.sides.total_per_s() <= 0.0 {
         let problem = "all times are zero";
@@ -245,9 +364,9 @@ pub(super) fn rows(point: &Point, _: &crate::Library) -> Result<Vec<Row>, Error>
     let mut row = Row {
         throughput: Some(point.metric("throughput", throughput)),
         latency: Some(point.metric("latency", latency)),
-        host_cores: Some(point.given("host cores", typical.sides.host_cores)),
+        host_cores: Some(point.given("host cores", typical.host_cores)),
         more: vec![
-            point.given("DPU cores", typical.sides.soc_cores),
+            point.given("DPU cores", typical.dpu_cores),
             time("host CPU a request", typical.host_ns, |all| all.host_ns),
             time("DPU CPU a request", typical.dpu_ns, |all| all.dpu_ns),
         ],

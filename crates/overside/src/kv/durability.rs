@@ -61,17 +61,8 @@ impl Durability {
 
     /// Refuses what cannot be kept rightly: what a cache drops depends on what was asked before, which a
     /// log does not say.
-    pub fn check(&self, is_cache: bool, layout: &Layout) -> Result<(), String> {
+    pub fn check(&self, is_cache: bool) -> Result<(), String> {
         let has_log = self.dir.is_some() && self.log().is_some();
-        let dpu = layout.dpu;
-        // Clients of one side do not reach the snapshots of the other.
-        let is_split = layout.host.serving() > 0 && dpu.partitions() > 0;
-        if self.dir.is_some() && !has_log && is_split {
-            return Err(
-                "--sync snapshots keeps what a client's SAVE reaches, and that is not the DPU's part: take another --sync"
-                    .into(),
-            );
-        }
         match is_cache && has_log {
             true => Err(
                 "--semantics cache has no log: add --sync snapshots, or leave --dir away".into(),

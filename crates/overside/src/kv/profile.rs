@@ -23,7 +23,7 @@ use super::bench::{
 use crate::exit;
 use crate::logging::Verbosity;
 use breakdown::Breakdown;
-use info::Counters;
+use info::ServerCounters;
 use server_process::ServerProcess;
 
 /// Measure where the server's time goes: receive, parse, process, respond
@@ -32,8 +32,11 @@ use server_process::ServerProcess;
 Records are written first, then the workload runs in closed loop while the server counts the time of each \
 stage. Other clients of the server are counted too.
 
-Example: small requests in deep pipelines, server and load on a core each:
-  overside kv profile --server-core 0 --core 1 -P 64 --key-size 8 --value-size 8 --reads 100")]
+Examples:
+  overside kv profile --server-core 0 --core 1 -P 64 --key-size 8 --value-size 8 --reads 100
+                                small requests in deep pipelines, server and load on a core each
+  overside kv profile -P 64 -- --design sav --dpu dpu0
+                                both sides of a design")]
 pub struct Arguments {
     /// A running `overside kv serve`: redis://HOST:PORT, or redis:PATH for a Unix socket [default: one is
     /// started, and ended afterwards]
@@ -61,13 +64,19 @@ struct OwnServerArguments {
     /// It never sleeps
     #[arg(long, conflicts_with = "server")]
     server_busy_poll: bool,
+    /// More options of its `kv serve`, such as `-- --design sav --dpu dpu0`
+    #[arg(last = true, value_name = "OPTION", conflicts_with = "server")]
+    options: Vec<String>,
 }
 
 /// What was measured.
 struct Report {
     settings: Settings,
     point: Point,
+    /// Of the threads with clients.
     breakdown: Breakdown,
+    /// Of the thread with the keys, where that is another.
+    keys: Option<Breakdown>,
     /// Of the time for parsing, what hashing a key takes.
     hash_ns: f64,
     /// What an offloaded design adds; `None`: it could not be measured.
@@ -143,7 +152,7 @@ fn profile(arguments: &Arguments) -> Result<Report, Failure> {
         }
     };
     let counters =
-        || Counters::read(&settings).map_err(|message| Failure::new(message, exit::ABSENT));
+        || ServerCounters::read(&settings).map_err(|message| Failure::new(message, exit::ABSENT));
     counters()?;
     arguments.run.load(&settings)?;
     if !settings.warm_up.is_zero() {
@@ -159,7 +168,10 @@ fn profile(arguments: &Arguments) -> Result<Report, Failure> {
         warm_up: Duration::ZERO,
         ..settings.clone()
     })?;
-    let breakdown = Breakdown::new(&before, &counters()?);
+    let after = counters()?;
+    let breakdown = Breakdown::new(&before.clients, &after.clients);
+    let keys = before.keys.as_ref().zip(after.keys.as_ref());
+    let keys = keys.map(|(before, after)| Breakdown::new(before, after));
     drop(own);
     let link = link(&settings, &breakdown);
     Ok(Report {
@@ -167,6 +179,7 @@ fn profile(arguments: &Arguments) -> Result<Report, Failure> {
         settings,
         point,
         breakdown,
+        keys,
         link,
     })
 }

@@ -82,7 +82,7 @@ impl Arguments {
         self.driver()?;
         self.directory.check(&self.access)?;
         let layout = self.design.check(&self.access, self.host_cores())?;
-        self.durability.check(self.store.is_cache(), &layout)?;
+        self.durability.check(self.store.is_cache())?;
         let is_registered = self.directory.is_given();
         (self.replication).check(self.can_replicate(), is_registered)?;
         let store = self.store_bytes(&layout);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use overside_testkit::assert_contains;
+use overside_testkit::linearizability::{check, history};
 use serde_json::Value;
 
 use crate::agent::{Running, User, err};
@@ -378,8 +379,64 @@ fn an_agent_keeps_what_it_is_told_to_where_its_owner_says() {
     drop(serving);
     let _other = agent_with(&user, &["--kv-dir", "elsewhere"]);
     assert_contains(refused(&durable), "the agent has no store");
-    let said = self::refused(&user, &[&durable[..], &["--sync", "snapshots"]].concat());
-    assert_contains(said, "take another --sync");
+}
+
+#[test]
+fn what_a_client_saves_is_there_after_everything_was_killed() {
+    let user = User::new();
+    // The client's side has all keys, a part of them, or none.
+    for (number, (design, options)) in [DESIGNS[0], DESIGNS[4], DESIGNS[6]].iter().enumerate() {
+        let state = format!("state-{number}");
+        let durable = [&["--dir", &state, "--sync", "snapshots"][..], options].concat();
+        let running = agent_with(&user, &["--kv-dir", "kept"]);
+        let mut serving = start(&user, design, &durable);
+        let endpoint = endpoints(&serving).pop().unwrap();
+        let sets: String = (0..40).map(|key| format!("SET {key} {key}\r\n")).collect();
+        ask(connect(&endpoint), &sets, &"+OK\r\n".repeat(40));
+        assert_eq!(
+            talk(&endpoint, "SAVE\r\nQUIT\r\n"),
+            "+OK\r\n+OK\r\n",
+            "{design}"
+        );
+        let said = talk(&endpoint, "LASTSAVE\r\nINFO persistence\r\nQUIT\r\n");
+        let saved_s: u64 = said[1..].lines().next().unwrap().parse().unwrap();
+        assert!(saved_s > 1_700_000_000, "{design}: {saved_s}");
+        assert_eq!(value_of(&said, "rdb_last_bgsave_status"), "ok", "{design}");
+        assert_eq!(
+            value_of(&said, "rdb_changes_since_last_save"),
+            "0",
+            "{design}"
+        );
+        ask(connect(&endpoint), "SET late x\r\n", "+OK\r\n");
+        assert_eq!(serving.end("-KILL"), None);
+        drop(running);
+        let _again = agent_with(&user, &["--kv-dir", "kept"]);
+        let again = start(&user, design, &durable);
+        for endpoint in endpoints(&again) {
+            let gets: String = (0..40).map(|key| format!("GET {key}\r\n")).collect();
+            let values: String = (0..40)
+                .map(|key: u32| format!("${}\r\n{key}\r\n", key.to_string().len()))
+                .collect();
+            ask(connect(&endpoint), &gets, &values);
+        }
+    }
+    // Without a directory there is nothing to save to, wherever the keys are.
+    let _agent = agent(&user, "127.0.0.1:0");
+    let serving = start(&user, "lat", &[]);
+    let said = talk(&endpoints(&serving)[0], "BGSAVE\r\nQUIT\r\n");
+    assert_contains(said, "without a directory");
+}
+
+#[test]
+fn every_key_is_one_register_in_every_design() {
+    let user = User::new();
+    let _agent = agent(&user, "127.0.0.1:0");
+    for (seed, (design, options)) in DESIGNS.iter().enumerate() {
+        let serving = start(&user, design, options);
+        let records = history(&endpoints(&serving), seed as u64);
+        let wrong = check(&records).err();
+        assert!(wrong.is_none(), "{design} {options:?}: {wrong:#?}");
+    }
 }
 
 #[test]

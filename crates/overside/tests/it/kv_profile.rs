@@ -10,7 +10,7 @@ use std::time::Instant;
 use overside_testkit::assert_contains;
 use serde_json::Value;
 
-use crate::agent::{User, err};
+use crate::agent::{Running, User, err};
 use crate::kv::Serving;
 
 const STAGES: [&str; 6] = ["receive", "parse", "process", "persist", "respond", "other"];
@@ -87,6 +87,32 @@ fn stages_share_the_time_of_the_server() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn both_sides_of_a_design_are_told_apart() {
+    let user = User::new();
+    let agent = Running::start(&user, &["--insecure"]);
+    user.done(&["agents", "add", "dpu0", &agent.address]);
+    let design = ["--", "--design", "sav", "--dpu", "dpu0", "--dpu-cores", "2"];
+    let said = parsed(&profile(
+        &user,
+        &[&["--json", "-P", "16"], &design[..]].concat(),
+    ));
+    for side in [&said, &said["keys"]] {
+        let shares = STAGES.map(|stage| side["stages"][stage]["share"].as_f64().unwrap());
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{side}");
+        assert!(
+            side["stages"]["process"]["ns"].as_f64().unwrap() > 0.0,
+            "{side}"
+        );
+    }
+    // What the clients ask is what the keys' side executes, but for what is on the way when it is asked.
+    let [clients, keys] = [&said, &said["keys"]].map(|side| side["commands"].as_f64().unwrap());
+    assert!((keys / clients - 1.0).abs() < 0.1, "{keys} of {clients}");
+    let text = out(&profile(&user, &design));
+    assert_contains(&text, "clients     share");
+    assert_contains(&text, "keys        share");
 }
 
 #[test]

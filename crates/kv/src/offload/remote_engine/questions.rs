@@ -1,12 +1,18 @@
 //! Questions that are one message and have one answer.
 
+use overside_link::codec::clean;
+
 use super::{InFlight, RemoteEngine};
 use crate::codec::{decode_answer, encode, put_varint, take_string, take_varint};
 use crate::offload::OffloadError;
+use crate::offload::backing::UNREACHABLE;
 use crate::offload::channel::KEPT_BYTES;
 use crate::offload::message::Topic;
-use crate::offload::statistics::read_statistics;
+use crate::offload::statistics::read_told;
 use crate::{Answer, KEY_MAX_BYTES, Metadata, Refusal, Request, ScanPosition, Transaction};
+
+/// Longest reason of the other side.
+const REASON_MAX_BYTES: usize = 256;
 
 impl RemoteEngine {
     /// Sends the question in `body`, which has no requests: what crosses the link for it is not counted with theirs.
@@ -132,11 +138,33 @@ impl RemoteEngine {
 
     /// Whether they have come: [`ProcessingEngine::statistics`] then has them.
     pub fn poll_statistics(&mut self) -> bool {
-        let Some(answer) = self.poll_answer(read_statistics) else {
+        let Some(answer) = self.poll_answer(read_told) else {
             return false;
         };
-        self.statistics = answer.unwrap_or(self.statistics);
+        if let Some(told) = answer {
+            self.told = told;
+        }
         true
+    }
+
+    /// Has the other side begin to write everything to disk.
+    pub fn begin_save(&mut self) {
+        self.ask(Topic::Save);
+    }
+
+    /// Whether it has begun, once that is known, or why not.
+    pub fn poll_save(&mut self) -> Option<Result<(), String>> {
+        let answer = self.poll_answer(|bytes| match bytes {
+            [1] => Ok(Ok(())),
+            [0, reason @ ..] => Ok(Err(clean(
+                &String::from_utf8_lossy(reason),
+                REASON_MAX_BYTES,
+            ))),
+            _ => Err(OffloadError::Violation(
+                "something else than whether it is saved",
+            )),
+        })?;
+        Some(answer.unwrap_or_else(|| Err(UNREACHABLE.into())))
     }
 
     fn ask(&mut self, topic: Topic) {

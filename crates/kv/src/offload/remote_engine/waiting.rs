@@ -11,7 +11,10 @@ const BATCH_REQUESTS: usize = 1024;
 
 impl RemoteEngine {
     /// Polls until there is an answer.
-    fn wait<T>(&mut self, mut poll: impl FnMut(&mut Self) -> Option<T>) -> T {
+    pub(in crate::offload) fn wait<T>(
+        &mut self,
+        mut poll: impl FnMut(&mut Self) -> Option<T>,
+    ) -> T {
         loop {
             if let Some(answer) = poll(self) {
                 return answer;
@@ -67,7 +70,7 @@ impl ProcessingEngine for RemoteEngine {
     }
 
     fn statistics(&self) -> Statistics {
-        self.statistics
+        self.told.statistics
     }
 
     /// The other side executes a message while the answers to those before are looked at, and sleeps between batches,

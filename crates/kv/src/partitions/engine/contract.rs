@@ -3,6 +3,7 @@
 use super::{Elsewhere, Partitioned};
 use crate::offload::RemoteEngine;
 use crate::replica::Replication;
+use crate::server::Backing;
 use crate::{
     Answer, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics, Transaction,
     partition_of,
@@ -155,13 +156,26 @@ impl ProcessingEngine for Partitioned {
         }
         for number in 0..self.peers.len() {
             if self.is_over_link(number) {
-                let statistics = self.ask(
+                let told = self.ask(
                     number,
                     self.now_ms,
                     RemoteEngine::begin_statistics,
-                    |remote| remote.poll_statistics().then(|| remote.statistics()),
+                    |remote| {
+                        let told = |remote: &RemoteEngine| {
+                            (
+                                remote.statistics(),
+                                remote.told_info(),
+                                remote.last_save_s(),
+                            )
+                        };
+                        remote.poll_statistics().then(|| told(remote))
+                    },
                 );
-                (self.elsewhere.statistics).add(&statistics.unwrap_or_default());
+                if let Some((statistics, info, last_save_s)) = told {
+                    self.elsewhere.statistics.add(&statistics);
+                    self.elsewhere.info.push(info);
+                    self.elsewhere.last_saves_s.push(last_save_s);
+                }
             }
         }
     }

@@ -8,9 +8,9 @@ use overside_base::{Random, lock};
 use overside_kv::partitions::Partitioned;
 use overside_kv::server::Backing;
 use overside_kv::{Answer, Condition, Expiry, KeyHasher, Operation, ProcessingEngine, Request};
+use overside_testkit::linearizability::{Event, Record, check};
 
 use super::{NOW_MS, workers};
-use crate::linearizability::{Event, Record, check};
 use crate::requests::Requests;
 
 const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];

@@ -25,7 +25,15 @@ pub struct Counters {
     pub cpu_ns: u64,
 }
 
-impl Counters {
+/// Counts of a server: of the threads with clients, and of the one with the keys where that is another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerCounters {
+    pub clients: Counters,
+    /// `None`: threads with clients have the keys.
+    pub keys: Option<Counters>,
+}
+
+impl ServerCounters {
     /// Asks the server.
     pub fn read(settings: &Settings) -> Result<Self, String> {
         let address = &settings.address;
@@ -41,17 +49,32 @@ impl Counters {
             fields.find(|(field, _)| *field == name)
         };
         let number = |name: &str| text(name)?.1.trim().parse::<u64>().ok();
-        let mut stages_ns = [0; Stage::COUNT];
-        for stage in Stage::ALL {
-            stages_ns[stage as usize] = number(&format!("stage_{}_ns", stage.name()))?;
-        }
+        let stages_ns = |prefix: &str| {
+            let mut stages_ns = [0; Stage::COUNT];
+            for stage in Stage::ALL {
+                stages_ns[stage as usize] = number(&format!("{prefix}stage_{}_ns", stage.name()))?;
+            }
+            Some(stages_ns)
+        };
         let cpu_s: f64 = text("used_cpu_main_thread")?.1.trim().parse().ok()?;
+        let keys = || {
+            Some(Counters {
+                stages_ns: stages_ns("processing_")?,
+                batches: number("processing_batches")?,
+                commands: number("processing_requests")?,
+                turns: number("processing_turns")?,
+                cpu_ns: number("processing_cpu_ns")?,
+            })
+        };
         Some(Self {
-            stages_ns,
-            batches: number("batches")?,
-            commands: number("total_commands_processed")?,
-            turns: number("turns")?,
-            cpu_ns: (cpu_s * 1e9) as u64,
+            clients: Counters {
+                stages_ns: stages_ns("")?,
+                batches: number("batches")?,
+                commands: number("total_commands_processed")?,
+                turns: number("turns")?,
+                cpu_ns: (cpu_s * 1e9) as u64,
+            },
+            keys: keys(),
         })
     }
 }
@@ -100,7 +123,7 @@ fn ask(mut stream: impl Read + Write, password: Option<&[u8]>) -> Result<String,
 
 #[cfg(test)]
 mod tests {
-    use super::Counters;
+    use super::ServerCounters;
 
     #[test]
     fn counters_are_found_by_name_and_must_all_be_there() {
@@ -108,14 +131,36 @@ mod tests {
                     stage_wait_ns:1\r\nstage_poll_ns:2\r\nstage_receive_ns:3\r\nstage_parse_ns:4\r\n\
                     stage_process_ns:5\r\nstage_persist_ns:6\r\nstage_respond_ns:7\r\n\
                     stage_other_ns:8\r\nbatches:9\r\nturns:10\r\n+OK\r\n";
-        let counters = Counters::parse(info).unwrap();
+        let ServerCounters {
+            clients: counters,
+            keys,
+        } = ServerCounters::parse(info).unwrap();
+        assert_eq!(keys, None);
         assert_eq!(counters.stages_ns, [1, 2, 3, 4, 5, 6, 7, 8]);
         let others = (counters.batches, counters.commands, counters.turns);
         assert_eq!(others, (9, 7, 10));
         assert_eq!(counters.cpu_ns, 500_000_000);
-        assert_eq!(Counters::parse(&info.replace("stage_parse_ns", "x")), None);
         assert_eq!(
-            Counters::parse("# Server\r\nredis_version:7.0.15\r\n"),
+            ServerCounters::parse(&info.replace("stage_parse_ns", "x")),
+            None
+        );
+        let others = "processing_batches:1\r\nprocessing_requests:2\r\nprocessing_turns:3\r\n\
+                      processing_cpu_ns:4\r\n";
+        let stages = [
+            "wait", "poll", "receive", "parse", "process", "persist", "respond", "other",
+        ];
+        let stages = stages
+            .map(|stage| format!("processing_stage_{stage}_ns:7\r\n"))
+            .concat();
+        let both = ServerCounters::parse(&[info, others, &stages].concat());
+        let keys = both.unwrap().keys.unwrap();
+        assert_eq!(
+            (keys.stages_ns, keys.batches, keys.commands),
+            ([7; 8], 1, 2)
+        );
+        assert_eq!((keys.turns, keys.cpu_ns), (3, 4));
+        assert_eq!(
+            ServerCounters::parse("# Server\r\nredis_version:7.0.15\r\n"),
             None
         );
     }

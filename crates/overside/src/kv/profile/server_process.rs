@@ -45,6 +45,7 @@ impl ServerProcess {
         if arguments.server_busy_poll {
             command.arg("--busy-poll");
         }
+        command.args(&arguments.options);
         system::end_with_this_thread(&mut command);
         let process = command.spawn().map_err(failed)?;
         let mut own = Self {

@@ -2,17 +2,51 @@
 //! call and its return (Herlihy and Wing, TOPLAS 1990). The search is that of Wing and Gong (JPDC 1993), which
 //! remembers where it has been (Lowe, 2017). Keys are independent, so each is checked by itself.
 
+mod clients;
+
 use std::collections::{BTreeMap, HashSet};
+
+pub use clients::history;
 
 /// What a client did with a key, and what it heard. Values are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    Get { found: Option<u64> },
-    Set { value: u64 },
-    SetIfAbsent { value: u64, done: bool },
-    Swap { value: u64, found: Option<u64> },
-    CompareAndSet { expected: Option<u64>, value: u64 },
-    Delete { done: bool },
+    /// Read what was there.
+    Get {
+        /// If anything was.
+        found: Option<u64>,
+    },
+    /// Wrote.
+    Set {
+        /// What.
+        value: u64,
+    },
+    /// Wrote if nothing was there.
+    SetIfAbsent {
+        /// What.
+        value: u64,
+        /// Nothing was there.
+        done: bool,
+    },
+    /// Wrote, and read what was there before.
+    Swap {
+        /// What was written.
+        value: u64,
+        /// What was there.
+        found: Option<u64>,
+    },
+    /// Wrote because what was there was this.
+    CompareAndSet {
+        /// What was there.
+        expected: Option<u64>,
+        /// What was written.
+        value: u64,
+    },
+    /// Removed what was there.
+    Delete {
+        /// Something was there.
+        done: bool,
+    },
 }
 
 impl Event {
@@ -34,9 +68,13 @@ impl Event {
 /// An event, and when it was called and returned. No two times are the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
+    /// Of which key.
     pub key: usize,
+    /// When.
     pub called: u64,
+    /// Until when.
     pub returned: u64,
+    /// What.
     pub event: Event,
 }
 
