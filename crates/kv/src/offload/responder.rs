@@ -28,6 +28,8 @@ const QUESTION_MAX_BYTES: usize = 192 << 20;
 const ELEMENTS_MAX: usize = ARGUMENTS_MAX;
 /// Most keys that a transaction watches.
 const WATCHED_MAX: u64 = 1 << 16;
+/// Furthest that the clock of who asks may be ahead: more than setting up takes, which the sides' clocks differ by.
+const AHEAD_MAX_MS: u64 = 1000;
 /// Most keys of a scan, whatever is asked for.
 const SCAN_MAX: usize = 4096;
 
@@ -45,6 +47,8 @@ pub struct Responder {
     answer_bytes: usize,
     requests: u64,
     failure: Option<io::Error>,
+    /// How far the other side's clock was found to be ahead of this one's.
+    ahead_ms: u64,
 }
 
 /// Requests that are being answered.
@@ -69,6 +73,7 @@ impl Responder {
             answer_bytes: 0,
             requests: 0,
             failure: None,
+            ahead_ms: 0,
         }
     }
 
@@ -101,6 +106,14 @@ impl Responder {
     pub(crate) fn arm(&mut self) -> Result<bool, OffloadError> {
         let has_question = self.rest.is_none() && !self.questions.is_empty();
         Ok(has_question || self.channel.arm()?)
+    }
+
+    /// The time here, `now_ms`, or that of who asks where its clock is a little ahead: what it has made expire by that has
+    /// to be expired here too. A clock that is far ahead is not believed.
+    fn as_of(&mut self, asked_ms: u64, now_ms: u64) -> u64 {
+        let ahead_ms = asked_ms.saturating_sub(now_ms).min(AHEAD_MAX_MS);
+        self.ahead_ms = self.ahead_ms.max(ahead_ms);
+        now_ms + self.ahead_ms
     }
 
     /// Why what was executed for the last messages could not be kept, if so.
@@ -176,7 +189,7 @@ impl Responder {
         if (count, body) == (0, &[Topic::Continue as u8]) {
             work::end(work, Stage::Receive);
             if let Some(rest) = self.rest.take() {
-                self.execute(rest, (engine, work), now_ms)?;
+                self.execute(rest, (engine, work), now_ms + self.ahead_ms)?;
             }
             work::end(work, Stage::Respond);
         } else if self.questions.len() < self.channel.slots() {
@@ -202,7 +215,7 @@ impl Responder {
         self.body.clear();
         match Topic::from_byte(*topic) {
             Some(Topic::Requests) => {
-                take_varint(&mut rest)?;
+                let now_ms = self.as_of(take_varint(&mut rest)?, now_ms);
                 let requests = Requests {
                     at: question.bytes().len() - rest.len(),
                     left: count,
@@ -303,7 +316,7 @@ impl Responder {
         engine: &mut dyn Backing,
         now_ms: u64,
     ) -> Result<(), OffloadError> {
-        take_varint(&mut rest)?;
+        let now_ms = self.as_of(take_varint(&mut rest)?, now_ms);
         let mut transaction = Transaction::default();
         let watched = take_varint(&mut rest)?;
         if watched > WATCHED_MAX {

@@ -99,6 +99,38 @@ fn get(key: &[u8]) -> Request<'_> {
 }
 
 #[test]
+fn what_expires_by_the_clock_of_who_asks_is_gone_at_once() {
+    let (dpu, host) = channels();
+    let host = Host::start(host);
+    let mut remote = RemoteEngine::new(dpu, Batching::Batch);
+    let until = |key, at_ms| Request {
+        operation: Operation::Set {
+            value: b"x",
+            flags: 0,
+            expiry: Expiry::At(at_ms),
+            condition: Condition::Always,
+            return_old: false,
+        },
+        ..get(key)
+    };
+    let mut found = |now_ms: u64, batch: &[Request<'_>]| {
+        let mut all = Vec::new();
+        remote.execute(batch, now_ms, &mut |_, answer| all.push(text(answer)));
+        all.pop().unwrap()
+    };
+    // The other side's clock says 1,000,000 ms all the time.
+    let gone = found(1_000_020, &[until(b"a", 1_000_020), get(b"a")]);
+    assert_eq!(gone, text(Answer::Missing));
+    // Its clock goes on from there, and does not go back.
+    let gone = found(1_000_000, &[until(b"b", 1_000_010), get(b"b")]);
+    assert_eq!(gone, text(Answer::Missing));
+    // A clock that is years ahead would make everything expire.
+    let kept = found(u64::MAX, &[until(b"c", 1_002_000), get(b"c")]);
+    assert_ne!(kept, text(Answer::Missing));
+    host.end().1.unwrap();
+}
+
+#[test]
 fn a_remote_engine_answers_as_one_here() {
     for batching in [Batching::Batch, Batching::Request] {
         let (dpu, host) = channels();

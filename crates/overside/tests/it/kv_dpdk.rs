@@ -182,12 +182,22 @@ fn the_port_of_an_agent() {
 struct Network {
     process: Child,
     id: String,
+    /// Its users are its own.
+    has_users: bool,
     said: Value,
 }
 
 impl Network {
-    /// `None`: networks cannot be made here.
+    /// By packet sockets. `None`: networks cannot be made here.
     fn serve(user: &User, arguments: &[&str]) -> Option<Self> {
+        Self::serve_by(user, "net_af_packet0", arguments)
+    }
+
+    /// By another driver. AF_XDP loads a program into the kernel, which takes root.
+    fn serve_by(user: &User, driver: &str, arguments: &[&str]) -> Option<Self> {
+        let has_users = driver != "net_af_xdp0";
+        let users = ["--user", "--map-root-user"].into_iter();
+        let port = format!("{driver},iface=kv1");
         let script = "ip link set lo up && ip link add kv0 type veth peer name kv1 && \
                       ip link set kv0 gso_max_segs 1 && ip addr add 10.9.0.1/24 dev kv0 && \
                       ip link set kv0 up && ip link set kv1 up && echo made && exec \"$0\" \"$@\"";
@@ -201,12 +211,13 @@ impl Network {
             "--listen",
             "127.0.0.1:7379",
             "--dpdk-port",
-            "net_af_packet0,iface=kv1",
+            &port,
             "--dpdk-address",
             "10.9.0.2",
         ];
         let mut process = Command::new("unshare")
-            .args(["--user", "--map-root-user", "--net", "sh", "-c", script])
+            .args(users.filter(|_| has_users))
+            .args(["--net", "sh", "-c", script])
             .arg(server.get_program())
             .args(serve)
             .args(arguments)
@@ -223,22 +234,26 @@ impl Network {
         }
         line.clear();
         out.read_line(&mut line).unwrap();
+        if line.is_empty() && !has_users {
+            process.wait().unwrap();
+            return None;
+        }
         let said = serde_json::from_str(&line).unwrap_or_else(|_| panic!("it does not serve"));
         let id = process.id().to_string();
-        Some(Self { process, id, said })
+        Some(Self {
+            process,
+            id,
+            has_users,
+            said,
+        })
     }
 
     /// A command in that network, on the kernel's side.
     fn command(&self, program: &std::ffi::OsStr, arguments: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command
-            .args([
-                "--target",
-                &self.id,
-                "--user",
-                "--net",
-                "--preserve-credentials",
-            ])
+            .args(["--target", &self.id, "--net", "--preserve-credentials"])
+            .args(["--user"].into_iter().filter(|_| self.has_users))
             .arg(program)
             .args(arguments);
         command
@@ -297,6 +312,25 @@ impl Drop for Network {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+#[test]
+fn clients_of_the_kernel_reach_it_by_af_xdp() {
+    let user = User::new();
+    if let Some(reason) = missing(&user, "net_af_xdp0") {
+        return println!("{reason}");
+    }
+    let Some(mut network) = Network::serve_by(&user, "net_af_xdp0", &["--dpdk-trusted"]) else {
+        return println!("skipped: AF_XDP needs root, and a kernel that has it");
+    };
+    let output = network.overside(&user, &[&["kv", "bench", SERVER][..], &SHORT].concat());
+    assert!(output.status.success(), "{}", err(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["points"][0]["misses"], 0);
+    let field = network.info("");
+    assert!(count(&field, "frames_questions") > 0);
+    assert_eq!(field("frames_malformed"), "0");
+    assert_eq!(network.end(), Some(0));
 }
 
 #[test]
