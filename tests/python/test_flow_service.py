@@ -127,7 +127,8 @@ def test_any_client_finds_out_what_there_is(tmp_path: Path) -> None:
         reader = client.do_get(info.endpoints[0].ticket)
         assert reader.read_chunk().data.num_rows > 0
         reader.cancel()
-        assert {action.type for action in client.list_actions()} == {"health", "statistics"}
+        actions = {action.type for action in client.list_actions()}
+        assert actions == {"health", "statistics", "codecs"}
         assert next(client.do_action("health")).body.to_pybytes() == b"SERVING"
 
 

@@ -13,6 +13,7 @@
 //! | who may connect and call? | `connection`, `access` |
 //! | what can be called? | `flight`: `put`, `get`, `exchange`, `node`, `descriptor` |
 //! | where does what comes out go? | `outputs`: `subscribers`, `downstream` (both with `in_flight`), `files` |
+//! | what are messages compressed with? | `wire` |
 //! | who runs a stage elsewhere? | `remote_node`, `remote_nodes`, `client` |
 //! | how is it? | `statistics`, `pages` |
 //! | how does it cope with bursts? | `waves` |
@@ -49,6 +50,7 @@ pub mod spill;
 mod statistics;
 mod subscribers;
 pub mod waves;
+mod wire;
 
 pub use client::Target;
 pub use error::ServiceError;

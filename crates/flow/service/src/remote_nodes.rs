@@ -1,10 +1,8 @@
 //! Connections to nodes, for a pipeline that no service runs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::NodeDefinition;
+use overside_flow::pipeline::{NodeDefinition, Packing};
 use overside_link::agent::keys;
 use tokio::runtime::{Builder, Runtime};
 
@@ -17,23 +15,23 @@ const THREADS: usize = 2;
 
 /// The threads of the connections. They end with this.
 pub struct RemoteNodes {
-    pool: Arc<CodecPool>,
+    packing: Arc<Packing>,
     runtime: Runtime,
 }
 
 impl RemoteNodes {
-    /// Starts the threads. Messages are packed and unpacked by `pool`.
+    /// Starts the threads. Messages are packed and unpacked by the threads and devices of `packing`.
     ///
     /// # Errors
     /// [`ServiceError::Threads`].
-    pub fn new(pool: &Arc<CodecPool>) -> Result<Self, ServiceError> {
+    pub fn new(packing: &Arc<Packing>) -> Result<Self, ServiceError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("flow-nodes")
             .enable_all()
             .build();
         Ok(Self {
-            pool: Arc::clone(pool),
+            packing: Arc::clone(packing),
             runtime: runtime.map_err(ServiceError::Threads)?,
         })
     }
@@ -71,8 +69,6 @@ impl RemoteNodes {
     }
 
     fn connected(&self, target: Target, definition: &NodeDefinition) -> RemoteNode {
-        let timeout = Duration::from_nanos(definition.timeout().0);
-        let limits = (definition.window(), timeout);
-        RemoteNode::new(target, limits, &self.pool, self.runtime.handle())
+        RemoteNode::new(target, definition, &self.packing, self.runtime.handle())
     }
 }

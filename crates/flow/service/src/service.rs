@@ -1,13 +1,12 @@
 //! What a service consists of, whoever talks to it.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use overside_flow::Error as FlowError;
 use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::{Definition, NodeFaults};
+use overside_flow::pipeline::{Definition, NodeFaults, Packing};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
@@ -52,7 +51,7 @@ pub struct Service {
     /// Who sends.
     pub producers: Producers,
     /// Who unpacks and packs messages.
-    pub pool: Arc<CodecPool>,
+    pub packing: Arc<Packing>,
     /// What is taken.
     pub limits: Limits,
     /// Streams of producers at a time.
@@ -120,6 +119,8 @@ pub enum Work {
     Node {
         /// Streams at a time.
         streams: usize,
+        /// Who unpacks and packs messages.
+        pool: Arc<CodecPool>,
     },
 }
 
@@ -129,15 +130,21 @@ impl Service {
     /// # Errors
     /// [`ServiceError`]: a stage, a node or the spill directory cannot be used.
     pub fn new(work: Work, limits: Limits, runtime: &Handle) -> Result<Self, ServiceError> {
-        let (streams, threads) = match &work {
-            Work::Pipeline(definition) => (definition.streams(), definition.threads()),
-            Work::Node { streams } => (*streams, NonZeroUsize::MIN),
+        let (streams, packing) = match &work {
+            Work::Pipeline(definition) => {
+                let pool = CodecPool::new(definition.threads()).map_err(FlowError::from)?;
+                (
+                    definition.streams(),
+                    Packing::open(definition, &Arc::new(pool))?,
+                )
+            }
+            Work::Node { streams, pool } => (*streams, Packing::of_pool(pool)),
         };
-        let pool = Arc::new(CodecPool::new(threads).map_err(FlowError::from)?);
+        let packing = Arc::new(packing);
         let producers = Producers::default();
         let hosted = match work {
             Work::Pipeline(definition) => {
-                let (hosted, recovered) = Hosted::open(*definition, &pool, runtime)?;
+                let (hosted, recovered) = Hosted::open(*definition, &packing, runtime)?;
                 for batch in recovered {
                     producers.get(&batch.producer).recover(batch.sequence);
                 }
@@ -148,7 +155,7 @@ impl Service {
         Ok(Self {
             hosted,
             producers,
-            pool,
+            packing,
             streams: Arc::new(Semaphore::new(streams)),
             subscribers: Arc::new(Semaphore::new(limits.subscribers)),
             limits,

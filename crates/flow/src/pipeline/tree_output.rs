@@ -6,13 +6,15 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use overside_config::{ByteSize, Error as ConfigError};
-use overside_tables::pack::CodecPool;
+use overside_tables::pack::StageTime;
 use serde::{Deserialize, Serialize};
 
 use super::file_output::WrittenFile;
 use super::outputs::{Destination, Output};
+use super::packing::Packing;
 use super::word::Word;
 use crate::Error;
+use crate::operators::values_bytes;
 use crate::tree::{MEMORY_CAPACITIES, TreeKey, TreeOptions, TreeShape, TreeWriter};
 
 /// The tree that an output goes to; what is not set is as the tree in the directory has it, or as usual.
@@ -97,6 +99,10 @@ impl TreeDefinition {
 /// A tree that takes what comes out of a pipeline. No other process writes to it meanwhile.
 pub struct TreeOutput {
     tree: TreeWriter,
+    packing: Arc<Packing>,
+    /// Batches that came, and what writing them took.
+    batches: u64,
+    time: StageTime,
 }
 
 impl TreeOutput {
@@ -104,15 +110,18 @@ impl TreeOutput {
     ///
     /// # Errors
     /// [`Error::Refused`] for an output that is none; others as [`TreeWriter::open`].
-    pub fn new(output: &Output, schema: &SchemaRef, pool: &Arc<CodecPool>) -> Result<Self, Error> {
+    pub fn new(output: &Output, schema: &SchemaRef, packing: &Arc<Packing>) -> Result<Self, Error> {
         let (Some(definition), Destination::Directory(directory)) = (&output.tree, &output.to)
         else {
             return Err(Error::Refused(format!("{} is no tree", output.to)));
         };
         let options = definition.options(directory)?;
-        let tree = TreeWriter::open(directory, schema, &options, pool)?;
+        let tree = TreeWriter::open(directory, schema, &options, packing.repack.pool())?;
         Ok(Self {
             tree: tree.atomic(),
+            packing: Arc::clone(packing),
+            batches: 0,
+            time: StageTime::default(),
         })
     }
 
@@ -121,7 +130,9 @@ impl TreeOutput {
     /// # Errors
     /// [`Error`]; then the output is to be dropped.
     pub fn write(&mut self, rows: &RecordBatch) -> Result<(), Error> {
-        self.tree.absorb(rows)
+        self.time.bytes_in += values_bytes(rows) as u64;
+        self.batches += 1;
+        self.work(|tree| tree.absorb(rows))
     }
 
     /// Takes rows that a producer gave a number, in ascending order, unless the tree has them.
@@ -134,7 +145,9 @@ impl TreeOutput {
         sequence: u64,
         rows: &RecordBatch,
     ) -> Result<(), Error> {
-        self.tree.absorb_numbered(producer, sequence, rows)
+        self.time.bytes_in += values_bytes(rows) as u64;
+        self.batches += 1;
+        self.work(|tree| tree.absorb_numbered(producer, sequence, rows))
     }
 
     /// Commits what was written: it is on the disk then.
@@ -142,13 +155,26 @@ impl TreeOutput {
     /// # Errors
     /// [`Error`].
     pub fn finish(mut self, output: &Output) -> Result<WrittenFile, Error> {
-        self.tree.commit()?;
+        self.work(TreeWriter::commit)?;
         let written = self.tree.written();
+        self.time.bytes_out = written.written_bytes;
+        let repack = &self.packing.repack;
+        repack.done(self.batches, written.rows, self.time);
         Ok(WrittenFile {
             partition: None,
             path: output.to.to_string().into(),
             rows: written.rows,
             bytes: written.written_bytes,
         })
+    }
+
+    fn work<T>(&mut self, work: impl FnOnce(&mut TreeWriter) -> T) -> T {
+        let Self {
+            tree,
+            packing,
+            time,
+            ..
+        } = self;
+        packing.repack.work(|| time.measure(|| work(tree)))
     }
 }
