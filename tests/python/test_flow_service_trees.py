@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.flight as fl
 import pytest
 from command import PATIENCE_S, native
-from flow_service import Producer, batch, definition, flow_service, ids, put
+from flow_service import SCHEMA, Producer, batch, definition, flow_service, ids, put
 
 TREE = """
 [outputs.tracks]
@@ -17,8 +19,8 @@ tree = { id = "name", time = "id", capacity = "100 KiB", bits = 1, levels = 2 }
 """
 
 
-def tracks(*directories: Path, object_id: str | None = None) -> pa.Table:
-    """What trees have, of one object or of all."""
+def tracks(*directories: Path | str, object_id: str | None = None) -> pa.Table:
+    """What trees have, of one object or of all. They are directories, or served."""
     words = ["--id", object_id] if object_id else []
     command = [*native(), "flow", "tree", "query", *map(str, directories), *words]
     command += ["--format", "arrow-stream"]
@@ -69,11 +71,52 @@ def test_trees_of_several_services_are_one_table(tmp_path: Path) -> None:
             # That is, in both trees.
             producer.close()
             assert (producer.acknowledged, producer.error) == (29, None)
+            served = f"{first.uri}/tracks", f"{second.uri}/behind"
+            assert ids(tracks(*served)) == list(range(3000))
+            assert ids(tracks(served[0], tmp_path / "far")) == list(range(3000))
+            for n in (5, 77, 2999):
+                assert tracks(*served, object_id=f"row {n}").column("id").to_pylist() == [n]
     directories = tmp_path / "tracks", tmp_path / "far"
     assert all(tracks(one).num_rows > 0 for one in directories)
     assert ids(tracks(*directories)) == list(range(3000))
     for n in (5, 77, 2999):
         assert tracks(*directories, object_id=f"row {n}").column("id").to_pylist() == [n]
+
+
+def refusal(*words: str) -> str:
+    """Why a query cannot be answered."""
+    command = [*native(), "flow", "tree", "query", *words]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert told.returncode == 2, told
+    return told.stderr
+
+
+def test_a_tree_that_is_served_answers_any_client(tmp_path: Path) -> None:
+    with flow_service(definition(tmp_path, TREE)) as service, service.client() as client:
+        address = f"{service.uri}/tracks"
+        assert "made with the first batch" in refusal(address)
+        put(service, *(batch(100 * n) for n in range(20)))
+        asked = {"ids": ["row 7", "row 1999", "nobody"], "from": "5"}
+        ticket = json.dumps({"output": "tracks", "tracks": asked}).encode()
+        info = client.get_flight_info(fl.FlightDescriptor.for_command(ticket))
+        assert info.schema == SCHEMA
+        assert json.loads(info.app_metadata) == {"id": "name", "time": "id"}
+        found = client.do_get(info.endpoints[0].ticket).read_all()
+        assert found.column("id").to_pylist() == [1999, 7]
+        # Also what is not in a leaf yet; compressed, if it is asked for so.
+        everything = fl.Ticket(json.dumps({"output": "flow", "tracks": {}}).encode())
+        options = fl.FlightCallOptions(headers=[(b"overside-codec", b"zstd")])
+        assert ids(client.do_get(everything, options).read_all()) == list(range(2000))
+        # Bounded on both sides.
+        assert "more than 1000 bytes" in refusal(address, "--memory", "1000")
+        for ticket, reason in [
+            (b'{"output": "nobody", "tracks": {}}', "there are: tracks"),
+            (b'{"output": "tracks", "tracks": {"id": "x"}}', "a query is .*ids"),
+            (b'{"output": "tracks", "tracks": {"from": "x"}}', "is no time"),
+        ]:
+            with pytest.raises((pa.ArrowInvalid, pa.ArrowKeyError), match=reason):
+                client.do_get(fl.Ticket(ticket)).read_all()
+    assert address.removesuffix("/tracks") in refusal(address)
 
 
 def test_a_tree_without_its_columns_is_refused_at_once(tmp_path: Path) -> None:

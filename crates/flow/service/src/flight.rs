@@ -23,7 +23,8 @@ use crate::hosted::Hosted;
 use crate::opening::Opening;
 use crate::outputs::Output;
 use crate::service::Service;
-use crate::{access, exchange, get, node, put, statistics, wire};
+use crate::tracks::TracksTicket;
+use crate::{access, exchange, get, node, put, statistics, tracks, wire};
 
 /// Messages that wait for the transport: the next one.
 const AHEAD: usize = 1;
@@ -85,6 +86,50 @@ impl Endpoint {
                 "no output for subscribers is called {name:?}; there are: {}",
                 known()
             ))
+        })
+    }
+
+    /// The output whose tree is asked, by its name, or by that of the input where there is one tree only.
+    fn tree(&self, ticket: &TracksTicket) -> Result<Arc<Output>, Status> {
+        let hosted = self.hosted()?;
+        let outputs = hosted.outputs.iter();
+        let trees: Vec<_> = (outputs.filter(|output| output.definition.tree.is_some())).collect();
+        let found = match &trees[..] {
+            [one] if ticket.output == hosted.pipeline.definition().flight_path() => Some(one),
+            all => all.iter().find(|output| *output.name == *ticket.output),
+        };
+        found.map(|output| Arc::clone(output)).ok_or_else(|| {
+            let names: Vec<&str> = trees.iter().map(|output| &*output.name).collect();
+            Status::not_found(format!(
+                "no output with a tree is called {:?}; there are: {}",
+                ticket.output,
+                names.join(", ")
+            ))
+        })
+    }
+
+    /// The columns of a tree, and the ticket that asks it.
+    fn tracks_info(
+        &self,
+        descriptor: &FlightDescriptor,
+        ticket: &TracksTicket,
+    ) -> Result<FlightInfo, Status> {
+        let output = self.tree(ticket)?;
+        let (schema, roles) = tracks::describe(&self.service, &output)?;
+        let endpoint = FlightEndpoint {
+            ticket: Some(Ticket {
+                ticket: ticket.to_bytes().into(),
+            }),
+            ..FlightEndpoint::default()
+        };
+        Ok(FlightInfo {
+            schema: schema_bytes(Some(&schema))?,
+            flight_descriptor: Some(descriptor.clone()),
+            endpoint: vec![endpoint],
+            total_records: -1,
+            total_bytes: -1,
+            ordered: true,
+            app_metadata: roles.into(),
         })
     }
 
@@ -245,7 +290,11 @@ impl FlightService for Endpoint {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.info(request.get_ref()).map(Response::new)
+        let descriptor = request.get_ref();
+        match TracksTicket::parse(&descriptor.cmd)? {
+            Some(ticket) => self.tracks_info(descriptor, &ticket).map(Response::new),
+            None => self.info(descriptor).map(Response::new),
+        }
     }
 
     async fn poll_flight_info(
@@ -275,6 +324,21 @@ impl FlightService for Endpoint {
         request: Request<Ticket>,
     ) -> Result<Response<Self::DoGetStream>, Status> {
         let options = wire::asked(request.metadata())?;
+        if let Some(ticket) = TracksTicket::parse(&request.get_ref().ticket)? {
+            let output = self.tree(&ticket)?;
+            let permit = self.admit(&self.service.subscribers, SUBSCRIBERS_REMEDY)?;
+            let (data, receiver) = mpsc::channel(AHEAD);
+            let service = Arc::clone(&self.service);
+            let channel = (data, options);
+            tokio::spawn(tracks::serve(
+                service,
+                output,
+                ticket.tracks,
+                channel,
+                permit,
+            ));
+            return Ok(Response::new(Box::pin(ReceiverStream::new(receiver))));
+        }
         let wanted = Subscribe::parse(&request.get_ref().ticket)?;
         let output = self.output(&wanted.output)?;
         let permit = self.admit(&self.service.subscribers, SUBSCRIBERS_REMEDY)?;

@@ -13,6 +13,7 @@
 //! | who may connect and call? | `connection`, `access` |
 //! | what can be called? | `flight`: `put`, `get`, `exchange`, `node`, `descriptor` |
 //! | where does what comes out go? | `outputs`: `subscribers`, `downstream` (both with `in_flight`), `files` |
+//! | what of trees? | `tracks` |
 //! | what are messages compressed with? | `wire` |
 //! | who runs a stage elsewhere? | `remote_node`, `remote_nodes`, `client` |
 //! | how is it? | `statistics`, `pages` |
@@ -49,6 +50,7 @@ mod service;
 pub mod spill;
 mod statistics;
 mod subscribers;
+mod tracks;
 pub mod waves;
 mod wire;
 
@@ -58,3 +60,4 @@ pub use remote_node::RemoteNode;
 pub use remote_nodes::RemoteNodes;
 pub use server::{Ended, Server, Settings};
 pub use service::{Limits, Service, Work};
+pub use tracks::{RemoteTree, TracksTicket};

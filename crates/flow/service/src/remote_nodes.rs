@@ -1,7 +1,9 @@
-//! Connections to nodes, for a pipeline that no service runs.
+//! Connections to nodes, for a pipeline that no service runs, and to trees that others serve.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use overside_flow::Error as FlowError;
 use overside_flow::pipeline::{NodeDefinition, Packing};
 use overside_link::agent::keys;
 use tokio::runtime::{Builder, Runtime};
@@ -9,6 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::client::Target;
 use crate::error::ServiceError;
 use crate::remote_node::RemoteNode;
+use crate::tracks::RemoteTree;
 
 /// One reads while the other writes.
 const THREADS: usize = 2;
@@ -66,6 +69,21 @@ impl RemoteNodes {
         })?;
         let target = Target::new(address, tls, Some(password.as_bytes()))?;
         Ok(self.connected(target, definition))
+    }
+
+    /// The tree at `grpc://HOST:PORT/OUTPUT`.
+    ///
+    /// # Errors
+    /// [`FlowError::Refused`]: it does not answer, or is none.
+    pub fn tree(
+        &self,
+        address: &str,
+        tls_keys: Option<&Path>,
+        password_file: Option<&Path>,
+    ) -> Result<RemoteTree, FlowError> {
+        let target = Target::with_files(address, tls_keys, password_file);
+        let target = target.map_err(|error| FlowError::Refused(error.to_string()))?;
+        RemoteTree::open(target, &self.packing, self.runtime.handle())
     }
 
     fn connected(&self, target: Target, definition: &NodeDefinition) -> RemoteNode {

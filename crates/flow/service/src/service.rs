@@ -14,6 +14,9 @@ use crate::error::ServiceError;
 use crate::hosted::Hosted;
 use crate::producers::Producers;
 
+/// Queries of trees at a time.
+const QUERIES: usize = 2;
+
 /// How much a service takes, and from whom.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -58,6 +61,8 @@ pub struct Service {
     pub streams: Arc<Semaphore>,
     /// Subscribers at a time.
     pub subscribers: Arc<Semaphore>,
+    /// Queries of trees at a time; others wait.
+    pub queries: Arc<Semaphore>,
     /// What has happened.
     pub counters: Counters,
     /// What is to go wrong with stages that run here for others: for tests of what they do then. Only that
@@ -159,6 +164,7 @@ impl Service {
             streams: Arc::new(Semaphore::new(streams)),
             subscribers: Arc::new(Semaphore::new(limits.subscribers)),
             limits,
+            queries: Arc::new(Semaphore::new(QUERIES)),
             counters: Counters::default(),
             faults: NodeFaults::default(),
             started: Instant::now(),

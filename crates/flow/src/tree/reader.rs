@@ -13,6 +13,7 @@ use arrow_select::concat::concat;
 use overside_base::lock;
 use overside_tables::pack::CodecPool;
 use overside_tables::{Between, check_schema};
+use serde::{Deserialize, Serialize};
 
 use super::layout::{Node, TreeOptions};
 use super::manifest::{Manifest, NodeSize};
@@ -36,16 +37,32 @@ pub struct TreeReader {
 }
 
 /// Which rows are wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct TrackQuery {
     /// Of these ids, written as text; all if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ids: Vec<String>,
     /// Not before this time, written as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Before this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// The most bytes of values that are gathered.
     pub bytes_max: u64,
+}
+
+impl Default for TrackQuery {
+    /// All rows.
+    fn default() -> Self {
+        Self {
+            ids: Vec::new(),
+            from: None,
+            to: None,
+            bytes_max: u64::MAX,
+        }
+    }
 }
 
 /// A query for a tree's columns.
@@ -80,6 +97,11 @@ impl TreeReader {
             schema: reader.schema().clone(),
             pool: Arc::clone(pool),
         })
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// What it was made with.
