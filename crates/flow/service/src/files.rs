@@ -21,8 +21,11 @@ use overside_flow::pipeline::{
     Destination, FileOutput, FileOutputOptions, Packing, Piece, TreeOutput,
 };
 
+use tokio::runtime::Handle;
+
 use crate::hosted::Hosted;
 use crate::outputs::Output;
+use crate::pass;
 use crate::queue::Queued;
 use crate::service::Service;
 
@@ -48,11 +51,19 @@ pub async fn run(service: Arc<Service>, output: Arc<Output>) {
     };
     let schema = hosted.schemas.output().await;
     let mut writer = match output.definition.tree {
-        Some(_) => Writer::Tree {
-            output: Arc::clone(&output),
-            schema,
-            packing: Arc::clone(&service.packing),
-        },
+        Some(_) => {
+            // What a process before this one has begun to pass on.
+            let pass = || pass::pass_on(&output, &schema, &service.packing, &Handle::current());
+            while let Err(error) = tokio::task::block_in_place(pass) {
+                failed(&output, &error);
+                tokio::time::sleep(RETRY).await;
+            }
+            Writer::Tree {
+                output: Arc::clone(&output),
+                schema,
+                packing: Arc::clone(&service.packing),
+            }
+        }
         None => Writer::Files(Files {
             output: Arc::clone(&output),
             partitions: hosted.pipeline.definition().partitions(),
@@ -158,13 +169,14 @@ impl Writer {
                 output,
                 schema,
                 packing,
-            } => (&output.definition, schema, packing),
+            } => (output, schema, packing),
         };
-        let mut tree = TreeOutput::new(output, schema, packing)?;
+        let mut tree = TreeOutput::new(&output.definition, schema, packing)?;
         for Queued { batch, .. } in gathered {
             tree.write_numbered(&batch.producer, batch.sequence, &batch.data)?;
         }
-        tree.finish(output).map(drop)
+        tree.finish(&output.definition)?;
+        pass::pass_on(output, schema, packing, &Handle::current())
     }
 }
 

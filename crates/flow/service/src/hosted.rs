@@ -97,8 +97,15 @@ impl Hosted {
                 )?),
                 _ => None,
             };
+            let next = output.tree.iter().flat_map(|tree| &tree.next);
+            let next = next.map(|address| {
+                let (keys, password) = (&output.tls_keys, &output.password_file);
+                Target::with_files(address, keys.as_deref(), password.as_deref())
+            });
             outputs.push(Arc::new(Output {
                 target,
+                next: next.collect::<Result<_, _>>()?,
+                passing: Arc::default(),
                 name: name.as_str().into(),
                 definition: output.clone(),
                 queue,

@@ -13,7 +13,7 @@
 //! | who may connect and call? | `connection`, `access` |
 //! | what can be called? | `flight`: `put`, `get`, `exchange`, `node`, `descriptor` |
 //! | where does what comes out go? | `outputs`: `subscribers`, `downstream` (both with `in_flight`), `files` |
-//! | what of trees? | `tracks` |
+//! | what of trees? | `tracks`; those on several machines: `pass` |
 //! | what are messages compressed with? | `wire` |
 //! | who runs a stage elsewhere? | `remote_node`, `remote_nodes`, `client` |
 //! | how is it? | `statistics`, `pages` |
@@ -38,6 +38,7 @@ pub mod node;
 mod opening;
 mod outputs;
 mod pages;
+mod pass;
 mod process;
 mod producers;
 mod put;

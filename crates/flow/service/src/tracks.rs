@@ -15,11 +15,11 @@ use arrow_schema::SchemaRef;
 use overside_flow::Error as FlowError;
 use overside_flow::pack::{PackOptions, UnpackOptions};
 use overside_flow::pipeline::{Destination, Packing};
-use overside_flow::tree::{TrackQuery, TrackSource, TreeReader, TreeWriter};
+use overside_flow::tree::{TrackQuery, TrackSource, TreeReader, TreeUnion, TreeWriter};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use crate::client::{Client, Target};
 use crate::cpu_time::CpuTime;
@@ -31,6 +31,8 @@ use crate::service::Service;
 
 /// Longest ticket in bytes: a hundred ids.
 const TICKET_BYTES_MAX: usize = 64 << 10;
+/// What is said of a tree before anything has come.
+const NOT_MADE: &str = "the tree is made with the first batch that comes";
 /// Rows of a message.
 const BATCH_ROWS: usize = 64 << 10;
 
@@ -97,8 +99,7 @@ fn open(service: &Service, output: &Output) -> Result<TreeReader, Status> {
         )));
     };
     if TreeWriter::options(directory).map_err(status_of)?.is_none() {
-        let not_made = "the tree is made with the first batch that comes";
-        return Err(Status::failed_precondition(not_made));
+        return Err(Status::failed_precondition(NOT_MADE));
     }
     TreeReader::open(directory, service.packing.unpack.pool()).map_err(status_of)
 }
@@ -149,10 +150,11 @@ async fn answer(
     query.bytes_max = query.bytes_max.min(memory);
     // What they gather is bounded for each.
     let turn = Arc::clone(&service.queries).acquire_owned().await;
-    let asked = Arc::clone(service);
+    let still = Arc::clone(&output.passing).read_owned().await;
+    let (asked, runtime) = (Arc::clone(service), Handle::current());
     let found = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
-        let mut tree = open(&asked, &output)?;
+        let _held = (turn, still);
+        let mut tree = whole(&asked, &output, &query, &runtime)?;
         let threads = asked.packing.unpack.pool().threads();
         let rows = tree.query(&query, threads).map_err(status_of)?;
         Ok::<_, Status>((Arc::clone(tree.schema()), rows))
@@ -175,6 +177,34 @@ async fn answer(
     Ok(())
 }
 
+/// The tree of an output with what its next nodes on other machines may have of a query.
+fn whole(
+    service: &Service,
+    output: &Output,
+    query: &TrackQuery,
+    runtime: &Handle,
+) -> Result<TreeUnion, Status> {
+    let root = open(service, output)?;
+    if root.is_passing() {
+        return Err(Status::unavailable(
+            "rows were on their way to the next nodes when the service ended, and are still: ask again later",
+        ));
+    }
+    let wanted = root.leaves_of(query).map_err(status_of)?;
+    let is_wanted = |index: usize| {
+        let is_it = |leaves: &Vec<u32>| leaves.contains(&(index as u32));
+        wanted.as_ref().is_none_or(is_it)
+    };
+    let mut trees: Vec<Box<dyn TrackSource>> = vec![Box::new(root)];
+    for (_, target) in (output.next.iter().enumerate()).filter(|(index, _)| is_wanted(*index)) {
+        let tree = RemoteTree::find(target.clone(), &service.packing, runtime);
+        if let Some(tree) = tree.map_err(|error| Status::unavailable(error.to_string()))? {
+            trees.push(Box::new(tree));
+        }
+    }
+    TreeUnion::of(trees).map_err(status_of)
+}
+
 /// A tree that another process serves.
 pub struct RemoteTree {
     target: Target,
@@ -194,6 +224,17 @@ impl RemoteTree {
         packing: &Arc<Packing>,
         runtime: &Handle,
     ) -> Result<Self, FlowError> {
+        let name = target.to_string();
+        let none = || FlowError::Refused(format!("{name}: {NOT_MADE}"));
+        Self::find(target, packing, runtime)?.ok_or_else(none)
+    }
+
+    /// As [`RemoteTree::open`]; `None` as long as nothing has come there.
+    fn find(
+        target: Target,
+        packing: &Arc<Packing>,
+        runtime: &Handle,
+    ) -> Result<Option<Self>, FlowError> {
         let asking = async {
             let mut client = connect(&target).await?;
             let descriptor = FlightDescriptor {
@@ -203,21 +244,23 @@ impl RemoteTree {
             };
             let info = client.get_flight_info(descriptor).await?.into_inner();
             let roles = serde_json::from_slice(&info.app_metadata);
-            let roles = roles.map_err(|_| Status::failed_precondition("it is no tree"))?;
+            let roles = roles.map_err(|_| Status::not_found("it is no tree"))?;
             let schema = info.try_decode_schema();
             let schema = schema.map_err(|error| Status::internal(error.to_string()))?;
-            Ok((schema, roles))
+            Ok::<_, Status>((schema, roles))
         };
-        let (schema, roles): (_, Roles) = runtime
-            .block_on(asking)
-            .map_err(|status| refused(&target, &status))?;
-        Ok(Self {
+        let (schema, roles): (_, Roles) = match runtime.block_on(asking) {
+            Ok(said) => said,
+            Err(status) if status.code() == Code::FailedPrecondition => return Ok(None),
+            Err(status) => return Err(refused(&target, &status)),
+        };
+        Ok(Some(Self {
             target,
             schema: Arc::new(schema),
             roles,
             packing: Arc::clone(packing),
             runtime: runtime.clone(),
-        })
+        }))
     }
 
     async fn ask(&self, query: &TrackQuery) -> Result<Vec<RecordBatch>, Status> {

@@ -126,7 +126,9 @@ impl Output {
             ("file_bytes", self.file_bytes.is_some()),
         ];
         let is_flight = matches!(self.to, Destination::Flight(_));
-        let of_messages = |key: &str| is_flight && ["codec", "outer"].contains(&key);
+        let passes = self.tree.as_ref().is_some_and(TreeDefinition::passes);
+        let sends = is_flight || passes;
+        let of_messages = |key: &str| sends && ["codec", "outer"].contains(&key);
         if let Some((key, _)) =
             (file_keys.iter()).find(|(key, is_set)| *is_set && !of_messages(key))
         {
@@ -161,7 +163,7 @@ impl Output {
             ("tls_keys", self.tls_keys.is_some()),
         ];
         if let Some((key, _)) = flight_keys.iter().find(|(_, is_set)| *is_set)
-            && !is_flight
+            && !sends
         {
             let problem = format!("{} is no other endpoint", self.to);
             return Err(Error::of_key(key, problem, "leave it out"));

@@ -15,7 +15,7 @@ use super::packing::Packing;
 use super::word::Word;
 use crate::Error;
 use crate::operators::values_bytes;
-use crate::tree::{MEMORY_CAPACITIES, TreeKey, TreeOptions, TreeShape, TreeWriter};
+use crate::tree::{MEMORY_CAPACITIES, Passed, TreeKey, TreeOptions, TreeShape, TreeWriter};
 
 /// The tree that an output goes to; what is not set is as the tree in the directory has it, or as usual.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,7 +37,16 @@ pub struct TreeDefinition {
     /// Bytes of values that a node absorbs before it is split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     capacity: Option<ByteSize>,
+    /// Lowest bits of the key that nodes above this tree, on other machines, split by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    above: Option<u32>,
+    /// Services with trees that are the next nodes, two or another power of two: rows go there instead of to
+    /// children of this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub next: Vec<String>,
 }
+
+const NEXT: std::ops::RangeInclusive<usize> = 2..=1024;
 
 impl TreeDefinition {
     /// Of a tree in this directory, or of a new one there.
@@ -62,10 +71,15 @@ impl TreeDefinition {
 
     /// What is asked for, and the rest of `options`.
     fn asked(&self, options: TreeOptions) -> TreeOptions {
+        let (bits, levels) = match self.next.len() {
+            0 => (self.bits, self.levels),
+            count => (Some(count.ilog2()), Some(1)),
+        };
         let shape = TreeShape {
             key: self.key.as_ref().map(|key| key.0),
-            bits: self.bits,
-            levels: self.levels,
+            bits,
+            levels,
+            above: self.above,
             capacity_bytes: self.capacity.map(|bytes| bytes.0),
         };
         shape.of(TreeOptions {
@@ -83,11 +97,37 @@ impl TreeDefinition {
 
     /// Refuses sizes that cannot be.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let count = self.next.len();
+        if count > 0 && !(NEXT.contains(&count) && count.is_power_of_two()) {
+            let problem = format!("{count} next nodes");
+            let remedy = "2, 4, 8 or another power of two, up to 1024";
+            return Err(ConfigError::of_key("tree.next", problem, remedy));
+        }
+        if count > 0 && (self.bits.is_some() || self.levels.is_some()) {
+            let problem = "the next nodes say how it is split";
+            return Err(ConfigError::of_key(
+                "tree.next",
+                problem,
+                "leave out bits and levels",
+            ));
+        }
+        let is_address =
+            |text: &String| text.starts_with("grpc://") || text.starts_with("grpc+tls://");
+        if let Some(wrong) = self.next.iter().find(|text| !is_address(text)) {
+            let problem = format!("{wrong:?} is no address of a service");
+            let remedy = "write it as grpc://HOST:PORT/PATH";
+            return Err(ConfigError::of_key("tree.next", problem, remedy));
+        }
         let checked = self.asked(TreeOptions::new("", "")).check_sizes();
         checked.map_err(|error| {
             let remedy = "bits times levels from 1 to 10, and a capacity of at most 4 GiB";
             ConfigError::of_key("tree", error.to_string(), remedy)
         })
+    }
+
+    /// Whether its rows go to next nodes on other machines.
+    pub fn passes(&self) -> bool {
+        !self.next.is_empty()
     }
 
     /// Refuses columns that cannot have these roles.
@@ -116,7 +156,15 @@ impl TreeOutput {
             return Err(Error::Refused(format!("{} is no tree", output.to)));
         };
         let options = definition.options(directory)?;
-        let tree = TreeWriter::open(directory, schema, &options, packing.repack.pool())?;
+        let mut tree = TreeWriter::open(directory, schema, &options, packing.repack.pool())?;
+        if definition.passes() {
+            tree = tree.passing()?;
+        } else if tree.passes() {
+            return Err(Error::Refused(format!(
+                "{}: the tree passes its rows to other machines: name them as `next`",
+                directory.display()
+            )));
+        }
         Ok(Self {
             tree: tree.atomic(),
             packing: Arc::clone(packing),
@@ -148,6 +196,22 @@ impl TreeOutput {
         self.time.bytes_in += values_bytes(rows) as u64;
         self.batches += 1;
         self.work(|tree| tree.absorb_numbered(producer, sequence, rows))
+    }
+
+    /// Whether what it has is to be passed on.
+    pub fn has_to_pass(&self) -> bool {
+        self.tree.has_to_pass()
+    }
+
+    /// Passes on what is committed, as [`TreeWriter::pass`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pass(
+        &mut self,
+        to: &mut dyn FnMut(Passed<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.tree.pass(to)
     }
 
     /// Commits what was written: it is on the disk then.

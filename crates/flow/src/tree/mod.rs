@@ -34,4 +34,4 @@ pub use reader::{TrackQuery, TreeReader};
 pub use source::TrackSource;
 pub use union::TreeUnion;
 pub(crate) use writer::MEMORY_CAPACITIES;
-pub use writer::{TreeWriter, TreeWritten};
+pub use writer::{Passed, TreeWriter, TreeWritten};

@@ -114,6 +114,19 @@ impl TreeReader {
         &self.schema
     }
 
+    /// Whether some rows may be with the trees that it passes them to, and here.
+    pub fn is_passing(&self) -> bool {
+        self.manifest.is_passing
+    }
+
+    /// The leaves that may have rows that are wanted, of a tree of one level the root's children; `None`: all.
+    ///
+    /// # Errors
+    /// [`Error`]: an id or a time cannot be one.
+    pub fn leaves_of(&self, query: &TrackQuery) -> Result<Option<Vec<u32>>, Error> {
+        Ok(Search::new(query, &self.schema, &self.manifest.options)?.leaves)
+    }
+
     /// What each level has, the root's first.
     pub fn levels(&self) -> Vec<NodeSize> {
         self.manifest.levels()
@@ -242,7 +255,8 @@ impl Search {
             let only_ids = Schema::new(vec![Field::new(&options.id, kind.clone(), true)]);
             let batch = RecordBatch::try_new(Arc::new(only_ids), vec![Arc::clone(&ids)])?;
             let leaves = partitions_of_rows(&batch, &options.leaf_key())?;
-            search.leaves = Some(leaves.into_iter().map(u32::from).collect());
+            let leaves = leaves.into_iter().map(u32::from);
+            search.leaves = Some(leaves.map(|leaf| options.leaf(leaf)).collect());
             let ascending = sort(&ids, None)?;
             search.bounds.push(Between {
                 column,

@@ -250,6 +250,22 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
             ["nodes.n.outer", "exclude", "leave"],
         ),
         (
+            format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", next = [\"grpc://h:1/p\"] }}"),
+            ["outputs.all.tree.next", "1 next nodes", "power of two"],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", bits = 1, next = [\"grpc://h:1/p\", \"grpc://h:2/p\"] }}"
+            ),
+            ["outputs.all.tree.next", "how it is split", "leave out"],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", next = [\"grpc://h:1/p\", \"there\"] }}"
+            ),
+            ["outputs.all.tree.next", "\"there\"", "grpc://HOST:PORT"],
+        ),
+        (
             format!("{HEAD}{OUT}[unpack]\nplacement = \"device\""),
             ["unpack.placement", "no device", "NAME"],
         ),

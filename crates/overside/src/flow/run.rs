@@ -13,7 +13,7 @@ use overside_flow::check_schema;
 use overside_flow::pack::CodecPool;
 use overside_flow::pipeline::{
     Definition, Destination, Done, FileOutput, FileOutputOptions, Node, NodeDefinition, Output,
-    Packing, Piece, Pipeline, PipelineReport, Stream, TreeOutput, WrittenFile,
+    Packing, Piece, Pipeline, PipelineReport, Stream, TreeDefinition, TreeOutput, WrittenFile,
 };
 use overside_flow_service::RemoteNodes;
 
@@ -233,6 +233,11 @@ impl Run<'_> {
                     return Err(format!(
                         "output {name:?} goes to {to}: only `overside flow serve` does that; here \
                          outputs are directories and s3://BUCKET/PREFIX"
+                    ));
+                }
+                if output.tree.as_ref().is_some_and(TreeDefinition::passes) {
+                    return Err(format!(
+                        "output {name:?}: only `overside flow serve` passes rows of a tree to `next`"
                     ));
                 }
                 let schema = stream.output_schema();
