@@ -127,7 +127,8 @@ def test_any_client_finds_out_what_there_is(tmp_path: Path) -> None:
         reader = client.do_get(info.endpoints[0].ticket)
         assert reader.read_chunk().data.num_rows > 0
         reader.cancel()
-        assert {action.type for action in client.list_actions()} == {"health", "statistics"}
+        actions = {action.type for action in client.list_actions()}
+        assert actions == {"health", "statistics", "codecs"}
         assert next(client.do_action("health")).body.to_pybytes() == b"SERVING"
 
 
@@ -338,7 +339,8 @@ def test_metrics_are_in_prometheus_format(tmp_path: Path) -> None:
         assert float(values[prefix + 'queue_batches_total{queue="input"}']) == 1
         assert float(values[prefix + 'queue_batches{queue="near"}']) == 0
         spent = [key for key in values if key.startswith(prefix + "stage_host_cpu_ns_total{")]
-        assert spent
+        stages = [key.partition('stage="')[2].rstrip('"}') for key in spent]
+        assert stages == ["unpack", "filter", "partition", "repack"]
         assert all(float(values[key]) > 0 for key in spent)
         names = {line.split()[2] for line in lines if line.startswith("# TYPE")}
         assert {key.partition("{")[0] for key in values} == names

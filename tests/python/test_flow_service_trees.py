@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.flight as fl
 import pytest
-from command import PATIENCE_S, native
-from flow_service import Producer, batch, definition, flow_service, ids, put
+from command import PATIENCE_S, native, wait_for
+from flow_service import SCHEMA, Producer, Service, batch, definition, flow_service, ids, put
 
 TREE = """
 [outputs.tracks]
@@ -17,8 +20,8 @@ tree = { id = "name", time = "id", capacity = "100 KiB", bits = 1, levels = 2 }
 """
 
 
-def tracks(*directories: Path, object_id: str | None = None) -> pa.Table:
-    """What trees have, of one object or of all."""
+def tracks(*directories: Path | str, object_id: str | None = None) -> pa.Table:
+    """What trees have, of one object or of all. They are directories, or served."""
     words = ["--id", object_id] if object_id else []
     command = [*native(), "flow", "tree", "query", *map(str, directories), *words]
     command += ["--format", "arrow-stream"]
@@ -69,11 +72,118 @@ def test_trees_of_several_services_are_one_table(tmp_path: Path) -> None:
             # That is, in both trees.
             producer.close()
             assert (producer.acknowledged, producer.error) == (29, None)
+            served = f"{first.uri}/tracks", f"{second.uri}/behind"
+            assert ids(tracks(*served)) == list(range(3000))
+            assert ids(tracks(served[0], tmp_path / "far")) == list(range(3000))
+            for n in (5, 77, 2999):
+                assert tracks(*served, object_id=f"row {n}").column("id").to_pylist() == [n]
     directories = tmp_path / "tracks", tmp_path / "far"
     assert all(tracks(one).num_rows > 0 for one in directories)
     assert ids(tracks(*directories)) == list(range(3000))
     for n in (5, 77, 2999):
         assert tracks(*directories, object_id=f"row {n}").column("id").to_pylist() == [n]
+
+
+def refusal(*words: str) -> str:
+    """Why a query cannot be answered."""
+    command = [*native(), "flow", "tree", "query", *words]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert told.returncode == 2, told
+    return told.stderr
+
+
+def test_a_tree_that_is_served_answers_any_client(tmp_path: Path) -> None:
+    with flow_service(definition(tmp_path, TREE)) as service, service.client() as client:
+        address = f"{service.uri}/tracks"
+        assert "made with the first batch" in refusal(address)
+        put(service, *(batch(100 * n) for n in range(20)))
+        asked = {"ids": ["row 7", "row 1999", "nobody"], "from": "5"}
+        ticket = json.dumps({"output": "tracks", "tracks": asked}).encode()
+        info = client.get_flight_info(fl.FlightDescriptor.for_command(ticket))
+        assert info.schema == SCHEMA
+        assert json.loads(info.app_metadata) == {"id": "name", "time": "id"}
+        found = client.do_get(info.endpoints[0].ticket).read_all()
+        assert found.column("id").to_pylist() == [1999, 7]
+        # Also what is not in a leaf yet; compressed, if it is asked for so.
+        everything = fl.Ticket(json.dumps({"output": "flow", "tracks": {}}).encode())
+        options = fl.FlightCallOptions(headers=[(b"overside-codec", b"zstd")])
+        assert ids(client.do_get(everything, options).read_all()) == list(range(2000))
+        # Bounded on both sides.
+        assert "more than 1000 bytes" in refusal(address, "--memory", "1000")
+        for ticket, reason in [
+            (b'{"output": "nobody", "tracks": {}}', "there are: tracks"),
+            (b'{"output": "tracks", "tracks": {"id": "x"}}', "a query is .*ids"),
+            (b'{"output": "tracks", "tracks": {"from": "x"}}', "is no time"),
+        ]:
+            with pytest.raises((pa.ArrowInvalid, pa.ArrowKeyError), match=reason):
+                client.do_get(fl.Ticket(ticket)).read_all()
+    assert address.removesuffix("/tracks") in refusal(address)
+
+
+def levels(directory: Path) -> list[int]:
+    """Rows of each level of a tree, the root's first."""
+    command = [*native(), "flow", "tree", "show", str(directory), "--json"]
+    told = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
+    return [level["rows"] for level in json.loads(told.stdout)["levels"]]
+
+
+@pytest.mark.parametrize("how", ["", 'outer = "zstd"'])
+def test_a_tree_over_several_services_has_each_row_once_whatever_dies(
+    tmp_path: Path, how: str
+) -> None:
+    """A root, and two next nodes that it passes rows to by the lowest bit of the key."""
+    below = TREE.replace("bits = 1", "bits = 1, above = 1").replace("100 KiB", "10 KiB")
+    for name in ("left", "right"):
+        definition(tmp_path, below.replace('to = "tracks"', f'to = "{name}"'), name)
+
+    def node(name: str, address: str = "127.0.0.1:0") -> AbstractContextManager[Service]:
+        return flow_service(tmp_path / f"{name}.toml", "--listen", address)
+
+    with node("right") as right, ExitStack() as others:
+        left = others.enter_context(node("left"))
+        addresses = [f"{left.uri}/left", f"{right.uri}/right"]
+        upper = TREE.replace("bits = 1, levels = 2", f"next = {json.dumps(addresses)}") + how
+        root = definition(tmp_path, upper)
+        with flow_service(root) as service:
+            producer = Producer(service, "sensor")
+            for sequences in (range(40), range(40, 42)):
+                for sequence in sequences:
+                    producer.send(sequence)
+                producer.wait(sequences[-1])
+            # What it has is found, here and there.
+            address = f"{service.uri}/tracks"
+            assert ids(tracks(address)) == list(range(4200))
+            assert levels(tmp_path / "tracks")[0] > 0
+            for n in (5, 77, 2999):
+                assert tracks(address, object_id=f"row {n}").column("id").to_pylist() == [n]
+            assert all(sum(levels(tmp_path / name)) > 1000 for name in ("left", "right"))
+            left.kill()
+            for sequence in range(42, 82):
+                producer.send(sequence)
+            # It does not say that it has everything.
+            wait_for(lambda: service.statistics()["outputs"][0]["last_error"] is not None)
+            assert left.uri in service.statistics()["outputs"][0]["last_error"]
+            assert left.uri in refusal(address) or "ask again later" in refusal(address)
+            others.enter_context(node("left", left.address))
+            producer.wait(81)
+            assert ids(tracks(address)) == list(range(8200))
+            service.kill()
+        with flow_service(root) as service:
+            again = Producer(service, "sensor")
+            for sequence in range(120):
+                again.send(sequence)
+            again.close()
+            assert (again.acknowledged, again.error) == (119, None)
+            address = f"{service.uri}/tracks"
+            found = tracks(address)
+            assert ids(found) == list(range(12_000))
+            assert found.column("name").to_pylist() == sorted(found.column("name").to_pylist())
+            assert tracks(address, object_id="row 11999").num_rows == 1
+    # Whoever reads the directories finds the same.
+    assert ids(tracks(*(tmp_path / name for name in ("tracks", "left", "right")))) == ids(found)
+    assert levels(tmp_path / "tracks")[1] == 0
+    for name in ("left", "right"):
+        assert len(list((tmp_path / name).glob("*.parquet"))) > 1
 
 
 def test_a_tree_without_its_columns_is_refused_at_once(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 //! Unpack, partition, pack again: the three stages of tables whose producers and consumers want
-//! other rows together.
+//! other rows together. Rows of a partition can be sorted in between.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -11,8 +11,11 @@ use overside_tables::pack::{CodecPool, StageTime, StageTimes};
 use crate::Error;
 use crate::files::{FileWriter, WriteOptions};
 use crate::operators::{
-    PartitionKey, PartitionOptions, Partitioner, Piece, SkewReport, values_bytes,
+    PartitionKey, PartitionOptions, Partitioner, Piece, SkewReport, SortColumn, sort, values_bytes,
 };
+
+/// Rows of a batch of what was sorted.
+const SORTED_ROWS: usize = 64 << 10;
 
 /// Splits batches into one table for each partition. `create` makes the output of a partition when
 /// its first rows come; the index is that of [`Piece`].
@@ -30,6 +33,8 @@ pub struct Repartitioned<W> {
     pub skew: SkewReport,
     /// What partitioning and packing took; unpacking is the caller's.
     pub times: StageTimes,
+    /// What sorting took, if anything was sorted.
+    pub sort: Option<StageTime>,
 }
 
 /// The tables that are being written.
@@ -39,6 +44,34 @@ struct Tables<W: Write + Send + 'static, F> {
     schema: SchemaRef,
     options: WriteOptions,
     pool: Arc<CodecPool>,
+    sort: Option<Sorting>,
+}
+
+/// Rows that wait until all are there.
+struct Sorting {
+    columns: Vec<SortColumn>,
+    /// By partition.
+    waiting: Vec<Vec<RecordBatch>>,
+    time: StageTime,
+}
+
+impl Sorting {
+    /// The rows of a partition, sorted, in batches.
+    fn sorted(&mut self, partition: usize) -> Result<Vec<RecordBatch>, Error> {
+        let batches = std::mem::take(&mut self.waiting[partition]);
+        if batches.is_empty() {
+            return Ok(batches);
+        }
+        let sorted = self.time.measure(|| sort(&batches, &self.columns))?;
+        let bytes = values_bytes(&sorted) as u64;
+        self.time.bytes_in += bytes;
+        self.time.bytes_out += bytes;
+        let rows = sorted.num_rows();
+        let begins = (0..rows).step_by(SORTED_ROWS);
+        Ok(begins
+            .map(|begin| sorted.slice(begin, SORTED_ROWS.min(rows - begin)))
+            .collect())
+    }
 }
 
 impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Repartition<W, F> {
@@ -64,10 +97,29 @@ impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Repartition
                 schema,
                 options,
                 pool: Arc::clone(pool),
+                sort: None,
             },
             partitioner,
             time: StageTime::default(),
         })
+    }
+
+    /// Sorts the rows of each partition by these columns. They wait in memory until all are there.
+    ///
+    /// # Errors
+    /// [`Error`]: there is no such column, or none is named.
+    pub fn sorted_by(mut self, columns: Vec<SortColumn>) -> Result<Self, Error> {
+        // Without rows it is only found out whether they can be sorted so.
+        sort(
+            &[RecordBatch::new_empty(Arc::clone(&self.tables.schema))],
+            &columns,
+        )?;
+        self.tables.sort = Some(Sorting {
+            columns,
+            waiting: self.tables.writers.iter().map(|_| Vec::new()).collect(),
+            time: StageTime::default(),
+        });
+        Ok(self)
     }
 
     /// Takes a batch.
@@ -89,10 +141,12 @@ impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Repartition
         let (pieces, skew) = self.time.measure(|| partitioner.finish())?;
         self.tables.write(pieces)?;
         self.time.bytes_out = skew.bytes();
+        let sort = self.tables.write_sorted()?;
         let (outputs, repack) = self.tables.finish()?;
         Ok(Repartitioned {
             outputs,
             skew,
+            sort,
             times: StageTimes {
                 unpack: StageTime::default(),
                 partition: self.time,
@@ -105,6 +159,10 @@ impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Repartition
 impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Tables<W, F> {
     fn write(&mut self, pieces: Vec<Piece>) -> Result<(), Error> {
         for (partition, batch) in pieces {
+            if let Some(sort) = &mut self.sort {
+                sort.waiting[partition].push(batch);
+                continue;
+            }
             let writer = match &mut self.writers[partition] {
                 Some(writer) => writer,
                 none => {
@@ -116,6 +174,19 @@ impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Tables<W, F
             writer.write(&batch)?;
         }
         Ok(())
+    }
+
+    /// Writes what waited to be sorted, and says what sorting took.
+    fn write_sorted(&mut self) -> Result<Option<StageTime>, Error> {
+        let Some(mut sort) = self.sort.take() else {
+            return Ok(None);
+        };
+        for partition in 0..sort.waiting.len() {
+            let batches = sort.sorted(partition)?;
+            let pieces = batches.into_iter().map(|batch| (partition, batch));
+            self.write(pieces.collect())?;
+        }
+        Ok(Some(sort.time))
     }
 
     fn finish(self) -> Result<(Vec<(usize, W)>, StageTime), Error> {

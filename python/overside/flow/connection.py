@@ -25,6 +25,7 @@ class Connection:
         password: The server's password, if it has one.
         tls_keys: A directory with `ca.pem`, and perhaps `host.pem` and `host.key`.
         tls_name: The name in the server's certificate.
+        codec: What a pipeline that is served is to compress columns with, if anything.
 
     Raises:
         ValueError: The URI is another one.
@@ -36,6 +37,8 @@ class Connection:
         password: str | None = None,
         tls_keys: str | Path | None = None,
         tls_name: str = TLS_NAME,
+        *,
+        codec: str | None = None,
     ) -> None:
         parts = urlsplit(uri)
         if parts.scheme not in ("grpc", "grpc+tls") or not parts.hostname or not parts.port:
@@ -44,7 +47,8 @@ class Connection:
         self.client = fl.FlightClient(f"{parts.scheme}://{parts.netloc}", **options)
         token = [] if password is None else [(b"authorization", f"Bearer {password}".encode())]
         self._headers = token
-        self.options = fl.FlightCallOptions(headers=token, read_options=_ALIGNED)
+        asked = [] if codec is None else [(b"overside-codec", codec.encode())]
+        self.options = fl.FlightCallOptions(headers=token + asked, read_options=_ALIGNED)
         self.path = parts.path.strip("/")
 
     def check(self) -> None:

@@ -58,6 +58,7 @@ def subscribe(
     partition: int | None = None,
     follow: bool = True,
     reconnect_s: float = 60,
+    codec: str | None = None,
     password: str | None = None,
     tls_keys: str | Path | None = None,
     tls_name: str = TLS_NAME,
@@ -73,6 +74,7 @@ def subscribe(
         partition: The only partition that is wanted.
         follow: Wait for more once everything has come.
         reconnect_s: How long a service that was lost, or ended, is tried again, in seconds.
+        codec: What the service is to compress columns with on the way: `lz4`, `zstd`, `zstd:LEVEL`.
         password: The service's password, if it has one.
         tls_keys: A directory with `ca.pem`, and with `host.pem` and `host.key` if the service
             requires a certificate.
@@ -87,7 +89,7 @@ def subscribe(
         pyarrow.flight.FlightError: The service does not answer, or refuses.
         pyarrow.ArrowException: There is no such output.
     """
-    connection = Connection(uri, password, tls_keys, tls_name)
+    connection = Connection(uri, password, tls_keys, tls_name, codec=codec)
     wanted: dict[str, Any] = {"output": connection.path, "follow": follow}
     if partition is not None:
         wanted["partition"] = partition

@@ -8,7 +8,7 @@
 //! slower, the median of turns that go forwards and backwards. Every batch that comes out is compared, byte for byte,
 //! with what the stages make of it when they are called one after the other; all that went in have to come out. With
 //! `REPORT=1` in the environment each turn says what it did.
-//! FILE is a log, repeated as often as it takes; without it lines are made. The figures say how placements compare on
+//! FILE is a log, repeated as often as it takes; without it that of dpkg, or if there is none, lines are made. The figures say how placements compare on
 //! one machine, not how fast a DPU is.
 
 use std::io::{BufRead, BufReader, Write};
@@ -23,7 +23,8 @@ use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
 use overside_base::Random;
 use overside_flow::pack::CodecPool;
 use overside_flow::pipeline::{
-    Definition, InProcessNode, Node, NodeFaults, Piece, Pipeline, PipelineReport, StageRunner,
+    Definition, InProcessNode, Node, NodeFaults, Packing, Piece, Pipeline, PipelineReport,
+    StageRunner,
 };
 use overside_flow_service::{Limits, RemoteNodes, Server, Settings, Work};
 use overside_ops::{Config, Format, Operation, prepare};
@@ -31,6 +32,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 const PLACEMENTS: [&str; 5] = ["host", "dpu0", "split:20", "split:50", "adaptive"];
+/// A log that most machines with Debian have.
+const REAL_LOG: &str = "/var/log/dpkg.log";
 const ROWS: usize = 16;
 const BLOCK_BYTES: usize = 64 << 10;
 const SLOWDOWN: f64 = 4.0;
@@ -51,7 +54,11 @@ fn main() {
     if placements.is_empty() {
         placements.extend(PLACEMENTS);
     }
-    let batch = logs(log.map(String::as_str));
+    let has_lines = std::fs::metadata(REAL_LOG).is_ok_and(|log| log.len() > 0);
+    let of_dpkg = || has_lines.then_some(REAL_LOG);
+    let log = log.map(String::as_str).or_else(of_dpkg);
+    println!("lines of {}", log.unwrap_or("a seed"));
+    let batch = logs(log);
     let all = !has("in-process") && !has("process");
     if all || has("in-process") {
         compare("in-process", &placements, &batch, is_bench);
@@ -223,7 +230,7 @@ impl NodeProcess {
         Self {
             orders: child.stdin.take().expect("a pipe").into(),
             child,
-            nodes: RemoteNodes::new(&pool).expect("threads"),
+            nodes: RemoteNodes::new(&Arc::new(Packing::of_pool(&pool))).expect("threads"),
             address: format!("grpc://{}", line.trim()),
         }
     }
@@ -263,7 +270,10 @@ fn serve_node(core: Option<usize>) {
         metrics: None,
         threads: 1,
     };
-    let work = Work::Node { streams: 8 };
+    let work = Work::Node {
+        streams: 8,
+        pool: Arc::new(CodecPool::new(NonZeroUsize::MIN).expect("no threads to start")),
+    };
     let server = Server::bind(work, Limits::default(), settings).expect("it listens");
     println!("{}", server.address());
     let service = Arc::clone(server.service());

@@ -18,6 +18,16 @@ impl CpuTime {
         self.0.swap(0, Ordering::Relaxed)
     }
 
+    /// Adds what other threads did for some work here, which took `work_ns` in all, by its own account.
+    pub fn add_helpers<T>(&self, work: impl FnOnce() -> (T, u64)) -> T {
+        let begin_ns = thread_cpu_ns();
+        let (done, work_ns) = work();
+        let here_ns = thread_cpu_ns().saturating_sub(begin_ns);
+        self.0
+            .fetch_add(work_ns.saturating_sub(here_ns), Ordering::Relaxed);
+        done
+    }
+
     /// The same task, whose time counts.
     pub async fn count<F: Future>(self, task: F) -> F::Output {
         let mut task = pin!(task);

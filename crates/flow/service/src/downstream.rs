@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use arrow_flight::FlightData;
 use overside_base::lock;
-use overside_flow::pack::PackOptions;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -23,6 +22,7 @@ use crate::in_flight::InFlight;
 use crate::metadata::AcknowledgementMetadata;
 use crate::outputs::Output;
 use crate::service::Service;
+use crate::wire;
 
 /// Messages that wait for the transport.
 const AHEAD: usize = 2;
@@ -73,7 +73,8 @@ async fn session(
 ) -> Result<(), Status> {
     let schema = hosted.schemas.output().await;
     let mut client = target.connect(&CpuTime::default()).await?;
-    let mut encoder = FlightEncoder::new(&schema, PackOptions::default(), &service.pool)?;
+    let options = wire::settled(&mut client, output.definition.message_options()).await?;
+    let mut encoder = FlightEncoder::new(&schema, options, &service.packing)?;
     let mut first = encoder.take_first();
     if let Some(first) = first.first_mut() {
         first.flight_descriptor = Some(descriptor::path(&[&target.path]));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_flight::FlightData;
-use overside_flow::pack::{Message, MessageUnpacker, PackOptions, UnpackOptions};
+use overside_flow::pack::{PackOptions, UnpackOptions};
 use overside_flow::pipeline::{Done, Stream};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
@@ -14,7 +14,7 @@ use crate::error::status_of;
 use crate::get::{DataSender, FlightEncoder, send_one};
 use crate::hosted::Hosted;
 use crate::metadata::BatchMetadata;
-use crate::opening::Opening;
+use crate::opening::{FlightDecoder, Opening};
 use crate::service::{Counters, Service};
 
 /// Batches that are read ahead of the stages.
@@ -31,12 +31,12 @@ pub async fn serve(
     service: Arc<Service>,
     opening: Opening,
     messages: Streaming<FlightData>,
-    data: DataSender,
+    (data, options): (DataSender, PackOptions),
     permit: OwnedSemaphorePermit,
 ) {
     if let Some(hosted) = &service.hosted {
         let served = tokio::select! {
-            served = exchange(&service, hosted, opening, messages, &data) => served,
+            served = exchange(&service, hosted, opening, messages, (&data, options)) => served,
             () = data.closed() => Ok(()),
         };
         if let Err(status) = served {
@@ -52,18 +52,15 @@ async fn exchange(
     hosted: &Hosted,
     opening: Opening,
     mut messages: Streaming<FlightData>,
-    data: &DataSender,
+    (data, answer): (&DataSender, PackOptions),
 ) -> Result<(), Status> {
     let options = UnpackOptions::default();
-    let pool = &service.pool;
-    let mut unpacker = opening.unpacker(&mut messages, options, pool).await?;
-    let stream = hosted.pipeline.stream(unpacker.schema());
+    let packing = &service.packing;
+    let mut decoder = opening.decoder(&mut messages, options, packing).await?;
+    let stream = hosted.pipeline.stream(decoder.schema());
     let stream = Arc::new(stream.map_err(status_of)?);
-    let mut encoder = FlightEncoder::new(
-        stream.output_schema(),
-        PackOptions::default(),
-        &service.pool,
-    )?;
+    let schema = stream.output_schema();
+    let mut encoder = FlightEncoder::new(schema, answer, &service.packing)?;
     for message in encoder.take_first() {
         send_one(data, message).await?;
     }
@@ -83,7 +80,7 @@ async fn exchange(
         let (stream, data) = (Arc::clone(&stream), data.clone());
         tokio::task::spawn_blocking(move || send_back(&stream, &mut encoder, &data, &runtime))
     };
-    let received = receive(service, &mut unpacker, &mut messages, push).await;
+    let received = receive(service, &mut decoder, &mut messages, push).await;
     let (_, sent) = (pushing.await, pulling.await);
     received?;
     sent.unwrap_or_else(|error| Err(Status::internal(error.to_string())))
@@ -91,7 +88,7 @@ async fn exchange(
 
 async fn receive(
     service: &Service,
-    unpacker: &mut MessageUnpacker,
+    decoder: &mut FlightDecoder,
     messages: &mut Streaming<FlightData>,
     push: tokio::sync::mpsc::Sender<Incoming>,
 ) -> Result<(), Status> {
@@ -108,13 +105,7 @@ async fn receive(
         };
         let metadata = BatchMetadata::parse(&message.app_metadata);
         let metadata = metadata.map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let batch = tokio::task::block_in_place(|| {
-            unpacker.unpack(Message {
-                header: message.data_header,
-                body: message.data_body,
-            })
-        });
-        if let Some(batch) = batch.map_err(status_of)? {
+        if let Some(batch) = decoder.unpack(message)? {
             Counters::add(&service.counters.received_batches, 1);
             Counters::add(&service.counters.received_rows, batch.num_rows() as u64);
             let sequence = metadata.map_or(position, |metadata| metadata.sequence);

@@ -17,10 +17,15 @@ use overside_base::lock;
 use overside_flow::Error as FlowError;
 use overside_flow::files::{FileReader, ReadOptions};
 use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::{Destination, FileOutput, FileOutputOptions, Piece, TreeOutput};
+use overside_flow::pipeline::{
+    Destination, FileOutput, FileOutputOptions, Packing, Piece, TreeOutput,
+};
+
+use tokio::runtime::Handle;
 
 use crate::hosted::Hosted;
 use crate::outputs::Output;
+use crate::pass;
 use crate::queue::Queued;
 use crate::service::Service;
 
@@ -46,18 +51,28 @@ pub async fn run(service: Arc<Service>, output: Arc<Output>) {
     };
     let schema = hosted.schemas.output().await;
     let mut writer = match output.definition.tree {
-        Some(_) => Writer::Tree {
-            output: Arc::clone(&output),
-            schema,
-            pool: Arc::clone(&service.pool),
-        },
+        Some(_) => {
+            // What a process before this one has begun to pass on.
+            let pass = || pass::pass_on(&output, &schema, &service.packing, &Handle::current());
+            while let Err(error) = tokio::task::block_in_place(pass) {
+                failed(&output, &error);
+                tokio::time::sleep(RETRY).await;
+            }
+            Writer::Tree {
+                output: Arc::clone(&output),
+                schema,
+                packing: Arc::clone(&service.packing),
+            }
+        }
         None => Writer::Files(Files {
             output: Arc::clone(&output),
             partitions: hosted.pipeline.definition().partitions(),
             schema,
-            pool: Arc::clone(&service.pool),
+            packing: Arc::clone(&service.packing),
             written: tokio::task::block_in_place(|| match &output.definition.to {
-                Destination::Directory(directory) => Written::read(directory, &service.pool),
+                Destination::Directory(directory) => {
+                    Written::read(directory, service.packing.unpack.pool())
+                }
                 _ => Written::unknown(),
             }),
             finished: BTreeSet::new(),
@@ -142,25 +157,26 @@ enum Writer {
     Tree {
         output: Arc<Output>,
         schema: SchemaRef,
-        pool: Arc<CodecPool>,
+        packing: Arc<Packing>,
     },
 }
 
 impl Writer {
     fn write(&mut self, gathered: &[Queued]) -> Result<(), FlowError> {
-        let (output, schema, pool) = match self {
+        let (output, schema, packing) = match self {
             Self::Files(files) => return files.write(gathered),
             Self::Tree {
                 output,
                 schema,
-                pool,
-            } => (&output.definition, schema, pool),
+                packing,
+            } => (output, schema, packing),
         };
-        let mut tree = TreeOutput::new(output, schema, pool)?;
+        let mut tree = TreeOutput::new(&output.definition, schema, packing)?;
         for Queued { batch, .. } in gathered {
             tree.write_numbered(&batch.producer, batch.sequence, &batch.data)?;
         }
-        tree.finish(output).map(drop)
+        tree.finish(&output.definition)?;
+        pass::pass_on(output, schema, packing, &Handle::current())
     }
 }
 
@@ -169,7 +185,7 @@ struct Files {
     output: Arc<Output>,
     partitions: Option<u32>,
     schema: SchemaRef,
-    pool: Arc<CodecPool>,
+    packing: Arc<Packing>,
     written: Written,
     /// Partitions that have their file already, after an attempt that failed at another.
     finished: BTreeSet<Option<u32>>,
@@ -206,7 +222,8 @@ impl Files {
                 gathered_bytes: self.output.queue.memory_limit_bytes() as u64,
             };
             let output = &self.output.definition;
-            let mut file = FileOutput::new(output, &schema, self.partitions, options, &self.pool)?;
+            let mut file =
+                FileOutput::new(output, &schema, self.partitions, options, &self.packing)?;
             for queued in &batches {
                 let batch = queued.batch.data.clone();
                 let batch = batch.with_schema(Arc::clone(&schema))?;

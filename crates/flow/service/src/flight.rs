@@ -11,6 +11,7 @@ use arrow_flight::{
 };
 use arrow_ipc::writer::IpcWriteOptions;
 use arrow_schema::{Schema, SchemaRef};
+use overside_flow::pack::PackOptions;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -22,16 +23,21 @@ use crate::hosted::Hosted;
 use crate::opening::Opening;
 use crate::outputs::Output;
 use crate::service::Service;
-use crate::{access, exchange, get, node, put, statistics};
+use crate::tracks::TracksTicket;
+use crate::{access, exchange, get, node, put, statistics, tracks, wire};
 
 /// Messages that wait for the transport: the next one.
 const AHEAD: usize = 1;
 const STREAMS_REMEDY: &str = "the definition's `streams`, or --streams, allows more";
 const SUBSCRIBERS_REMEDY: &str = "--max-subscribers takes more";
 /// What the action of that name says.
-const ACTIONS: [(&str, &str); 2] = [
+const ACTIONS: [(&str, &str); 3] = [
     ("health", "SERVING, or DRAINING while the service ends"),
     ("statistics", "throughput, backlog, memory and lag as JSON"),
+    (
+        wire::ACTION,
+        "what messages may be compressed with, as JSON",
+    ),
 ];
 
 /// The calls, for a service.
@@ -83,12 +89,56 @@ impl Endpoint {
         })
     }
 
+    /// The output whose tree is asked, by its name, or by that of the input where there is one tree only.
+    fn tree(&self, ticket: &TracksTicket) -> Result<Arc<Output>, Status> {
+        let hosted = self.hosted()?;
+        let outputs = hosted.outputs.iter();
+        let trees: Vec<_> = (outputs.filter(|output| output.definition.tree.is_some())).collect();
+        let found = match &trees[..] {
+            [one] if ticket.output == hosted.pipeline.definition().flight_path() => Some(one),
+            all => all.iter().find(|output| *output.name == *ticket.output),
+        };
+        found.map(|output| Arc::clone(output)).ok_or_else(|| {
+            let names: Vec<&str> = trees.iter().map(|output| &*output.name).collect();
+            Status::not_found(format!(
+                "no output with a tree is called {:?}; there are: {}",
+                ticket.output,
+                names.join(", ")
+            ))
+        })
+    }
+
+    /// The columns of a tree, and the ticket that asks it.
+    fn tracks_info(
+        &self,
+        descriptor: &FlightDescriptor,
+        ticket: &TracksTicket,
+    ) -> Result<FlightInfo, Status> {
+        let output = self.tree(ticket)?;
+        let (schema, roles) = tracks::describe(&self.service, &output)?;
+        let endpoint = FlightEndpoint {
+            ticket: Some(Ticket {
+                ticket: ticket.to_bytes().into(),
+            }),
+            ..FlightEndpoint::default()
+        };
+        Ok(FlightInfo {
+            schema: schema_bytes(Some(&schema))?,
+            flight_descriptor: Some(descriptor.clone()),
+            endpoint: vec![endpoint],
+            total_records: -1,
+            total_bytes: -1,
+            ordered: true,
+            app_metadata: roles.into(),
+        })
+    }
+
     /// Serves an exchange as its descriptor says: a stage for another service, the pipeline, or an output for a
     /// subscriber that acknowledges.
     async fn exchange(
         &self,
         mut messages: Streaming<FlightData>,
-        data: DataSender,
+        (data, options): (DataSender, PackOptions),
         permit: OwnedSemaphorePermit,
     ) -> Result<(), Status> {
         let opening = Opening::read(&mut messages).await?;
@@ -100,7 +150,16 @@ impl Endpoint {
         match (node::parse_command(command), &service.hosted) {
             (Some(stage), _) => {
                 let permit = stream()?;
-                node::serve(Arc::clone(&service), stage, opening, messages, data, permit).await;
+                let channel = (data, options);
+                node::serve(
+                    Arc::clone(&service),
+                    stage,
+                    opening,
+                    messages,
+                    channel,
+                    permit,
+                )
+                .await;
             }
             (None, None) => {
                 return Err(Status::invalid_argument(
@@ -110,13 +169,14 @@ impl Endpoint {
             (None, Some(hosted)) if command.is_empty() => {
                 check_path(descriptor, hosted)?;
                 let permit = stream()?;
-                exchange::serve(Arc::clone(&service), opening, messages, data, permit).await;
+                let channel = (data, options);
+                exchange::serve(Arc::clone(&service), opening, messages, channel, permit).await;
             }
             (None, Some(_)) => {
                 let wanted = Subscribe::parse(command)?;
                 let output = self.output(&wanted.output)?;
                 let permit = self.admit(&service.subscribers, SUBSCRIBERS_REMEDY)?;
-                let channel = (data, Some(messages));
+                let channel = (data, options, Some(messages));
                 get::serve(Arc::clone(&service), output, wanted, channel, permit).await;
             }
         }
@@ -230,7 +290,11 @@ impl FlightService for Endpoint {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.info(request.get_ref()).map(Response::new)
+        let descriptor = request.get_ref();
+        match TracksTicket::parse(&descriptor.cmd)? {
+            Some(ticket) => self.tracks_info(descriptor, &ticket).map(Response::new),
+            None => self.info(descriptor).map(Response::new),
+        }
     }
 
     async fn poll_flight_info(
@@ -259,12 +323,29 @@ impl FlightService for Endpoint {
         &self,
         request: Request<Ticket>,
     ) -> Result<Response<Self::DoGetStream>, Status> {
+        let options = wire::asked(request.metadata())?;
+        if let Some(ticket) = TracksTicket::parse(&request.get_ref().ticket)? {
+            let output = self.tree(&ticket)?;
+            let permit = self.admit(&self.service.subscribers, SUBSCRIBERS_REMEDY)?;
+            let (data, receiver) = mpsc::channel(AHEAD);
+            let service = Arc::clone(&self.service);
+            let channel = (data, options);
+            tokio::spawn(tracks::serve(
+                service,
+                output,
+                ticket.tracks,
+                channel,
+                permit,
+            ));
+            return Ok(Response::new(Box::pin(ReceiverStream::new(receiver))));
+        }
         let wanted = Subscribe::parse(&request.get_ref().ticket)?;
         let output = self.output(&wanted.output)?;
         let permit = self.admit(&self.service.subscribers, SUBSCRIBERS_REMEDY)?;
         let (data, receiver) = mpsc::channel(AHEAD);
         let service = Arc::clone(&self.service);
-        tokio::spawn(get::serve(service, output, wanted, (data, None), permit));
+        let channel = (data, options, None);
+        tokio::spawn(get::serve(service, output, wanted, channel, permit));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
@@ -284,6 +365,7 @@ impl FlightService for Endpoint {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoExchangeStream>, Status> {
+        let options = wire::asked(request.metadata())?;
         // Until its first message says what it is for, it counts where there is room.
         let service = &self.service;
         let opening = (self.admit(&service.streams, STREAMS_REMEDY))
@@ -292,7 +374,8 @@ impl FlightService for Endpoint {
         // The answer begins before the first message has come: some clients wait for it.
         let (endpoint, messages) = (self.clone(), request.into_inner());
         tokio::spawn(async move {
-            if let Err(refused) = endpoint.exchange(messages, data.clone(), opening).await {
+            let channel = (data.clone(), options);
+            if let Err(refused) = endpoint.exchange(messages, channel, opening).await {
                 // It may be gone.
                 let _ = data.send(Err(refused)).await;
             }
@@ -308,9 +391,10 @@ impl FlightService for Endpoint {
             "health" if self.service.is_ending() => "DRAINING".into(),
             "health" => "SERVING".into(),
             "statistics" => statistics::json(&self.service),
+            wire::ACTION => wire::codecs_json(),
             other => {
                 return Err(Status::invalid_argument(format!(
-                    "no action is called {other:?}; there are: health, statistics"
+                    "no action is called {other:?}; there are: health, statistics, codecs"
                 )));
             }
         };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_flight::FlightData;
 use arrow_schema::SchemaRef;
-use overside_flow::pack::{CodecPool, Message, MessagePacker, PackOptions};
+use overside_flow::pack::{Message, MessagePacker, PackOptions, StageTime};
+use overside_flow::pipeline::Packing;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::{Status, Streaming};
 
@@ -33,7 +34,7 @@ pub async fn serve(
     service: Arc<Service>,
     output: Arc<Output>,
     wanted: Subscribe,
-    (data, returned): (DataSender, Returned),
+    (data, options, returned): (DataSender, PackOptions, Returned),
     permit: OwnedSemaphorePermit,
 ) {
     let Some(hosted) = &service.hosted else {
@@ -43,6 +44,7 @@ pub async fn serve(
         subscription: output.subscribers.join(output.queue.first()),
         output: &output,
         in_flight: InFlight::default(),
+        options,
         is_acknowledged: returned.is_some(),
     };
     let served = tokio::select! {
@@ -68,6 +70,8 @@ struct Delivery<'o> {
     output: &'o Output,
     subscription: Subscription<'o>,
     in_flight: InFlight,
+    /// What it wants messages compressed with.
+    options: PackOptions,
     /// Whether the subscriber says what it has taken.
     is_acknowledged: bool,
 }
@@ -85,7 +89,7 @@ impl Delivery<'_> {
             schema = hosted.schemas.output() => schema,
             () = service.ending() => return Ok(()),
         };
-        let mut encoder = FlightEncoder::new(&schema, PackOptions::default(), &service.pool)?;
+        let mut encoder = FlightEncoder::new(&schema, self.options, &service.packing)?;
         for message in encoder.take_first() {
             send_one(data, message).await?;
         }
@@ -189,9 +193,10 @@ fn gone() -> Status {
     Status::cancelled("the client is gone")
 }
 
-/// Batches as messages of Flight.
+/// Batches as messages of Flight; what that takes counts as repacking.
 pub struct FlightEncoder {
     packer: MessagePacker,
+    packing: Arc<Packing>,
     first: Vec<FlightData>,
 }
 
@@ -200,15 +205,24 @@ impl FlightEncoder {
     pub fn new(
         schema: &SchemaRef,
         options: PackOptions,
-        pool: &Arc<CodecPool>,
+        packing: &Arc<Packing>,
     ) -> Result<Self, Status> {
-        let packer = MessagePacker::new(schema, options, pool);
+        let packer = MessagePacker::new(schema, options, packing.repack.pool());
         let (packer, first) = packer.map_err(status_of)?;
         let first = first
             .into_iter()
             .map(|message| flight_data(message, None))
             .collect();
-        Ok(Self { packer, first })
+        Ok(Self {
+            packer,
+            packing: Arc::clone(packing),
+            first,
+        })
+    }
+
+    /// What it took so far.
+    pub fn time(&self) -> StageTime {
+        self.packer.time()
     }
 
     /// What comes before the first batch.
@@ -237,8 +251,11 @@ impl FlightEncoder {
         rows: &RecordBatch,
         metadata: Vec<u8>,
     ) -> Result<Vec<FlightData>, Status> {
-        let packed = tokio::task::block_in_place(|| self.packer.pack(rows));
+        let (repack, before) = (&self.packing.repack, self.packer.time());
+        let packed = tokio::task::block_in_place(|| repack.work(|| self.packer.pack(rows)));
         let packed = packed.map_err(status_of)?;
+        let took = self.packer.time().since(before);
+        repack.done(1, rows.num_rows() as u64, took);
         let last = packed.len().saturating_sub(1);
         let mut metadata = Some(metadata);
         let messages = packed.into_iter().enumerate().map(|(index, message)| {

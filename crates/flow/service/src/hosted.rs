@@ -3,11 +3,9 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use overside_flow::Error as FlowError;
-use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::{Definition, Destination, Pipeline};
+use overside_flow::pipeline::{Definition, Destination, Packing, Pipeline};
 use tokio::runtime::Handle;
 
 use crate::batch::Batch;
@@ -64,7 +62,7 @@ impl Hosted {
     /// Opens queues, with what is in the spill directory. Input batches that are there.
     pub fn open(
         definition: Definition,
-        pool: &Arc<CodecPool>,
+        packing: &Arc<Packing>,
         runtime: &Handle,
     ) -> Result<(Self, Vec<Batch>), ServiceError> {
         // The queues hold half of the memory, and the stages the other half.
@@ -99,8 +97,15 @@ impl Hosted {
                 )?),
                 _ => None,
             };
+            let next = output.tree.iter().flat_map(|tree| &tree.next);
+            let next = next.map(|address| {
+                let (keys, password) = (&output.tls_keys, &output.password_file);
+                Target::with_files(address, keys.as_deref(), password.as_deref())
+            });
             outputs.push(Arc::new(Output {
                 target,
+                next: next.collect::<Result<_, _>>()?,
+                passing: Arc::default(),
                 name: name.as_str().into(),
                 definition: output.clone(),
                 queue,
@@ -117,11 +122,10 @@ impl Hosted {
                     node.password_file.as_deref(),
                 );
                 let target = target.map_err(|error| FlowError::Refused(error.to_string()))?;
-                let timeout = Duration::from_nanos(node.timeout().0);
-                let remote = RemoteNode::new(target, (node.window(), timeout), pool, runtime);
-                Ok(Arc::new(remote))
+                Ok(Arc::new(RemoteNode::new(target, node, packing, runtime)))
             })?
-            .with_memory(stages_bytes),
+            .with_memory(stages_bytes)
+            .with_packing(packing),
             input: Arc::new(input),
             outputs,
             schemas,

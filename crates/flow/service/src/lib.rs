@@ -13,6 +13,8 @@
 //! | who may connect and call? | `connection`, `access` |
 //! | what can be called? | `flight`: `put`, `get`, `exchange`, `node`, `descriptor` |
 //! | where does what comes out go? | `outputs`: `subscribers`, `downstream` (both with `in_flight`), `files` |
+//! | what of trees? | `tracks`; those on several machines: `pass` |
+//! | what are messages compressed with? | `wire` |
 //! | who runs a stage elsewhere? | `remote_node`, `remote_nodes`, `client` |
 //! | how is it? | `statistics`, `pages` |
 //! | how does it cope with bursts? | `waves` |
@@ -36,6 +38,7 @@ pub mod node;
 mod opening;
 mod outputs;
 mod pages;
+mod pass;
 mod process;
 mod producers;
 mod put;
@@ -48,7 +51,9 @@ mod service;
 pub mod spill;
 mod statistics;
 mod subscribers;
+mod tracks;
 pub mod waves;
+mod wire;
 
 pub use client::Target;
 pub use error::ServiceError;
@@ -56,3 +61,4 @@ pub use remote_node::RemoteNode;
 pub use remote_nodes::RemoteNodes;
 pub use server::{Ended, Server, Settings};
 pub use service::{Limits, Service, Work};
+pub use tracks::{RemoteTree, TracksTicket};

@@ -4,6 +4,7 @@
 //!   its input.
 //! - A batch is one or several pieces, each a message. Metadata of each: `{"number": N, "partition": P, "last": true}`;
 //!   a batch without pieces is a message without data.
+//! - Each side reads what the other compresses; what comes back is compressed as the call asks for (`wire`).
 //! - The same comes back, the last message with what it took: `queued_ns`, `run_ns`, `cpu_ns`; or with `failed`, why
 //!   the batch cannot be processed.
 
@@ -14,7 +15,7 @@ use arrow_flight::FlightData;
 use arrow_schema::SchemaRef;
 use overside_device::threads::thread_cpu_ns;
 use overside_flow::Error as FlowError;
-use overside_flow::pack::{Message, MessageUnpacker, PackOptions, UnpackOptions};
+use overside_flow::pack::{PackOptions, UnpackOptions};
 use overside_flow::pipeline::{Piece, StageRunner};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
@@ -23,7 +24,7 @@ use tonic::{Status, Streaming};
 
 use crate::error::status_of;
 use crate::get::{DataSender, FlightEncoder, send_one};
-use crate::opening::Opening;
+use crate::opening::{FlightDecoder, Opening};
 use crate::service::{Counters, Service};
 
 /// Longest command in bytes.
@@ -104,11 +105,11 @@ pub async fn serve(
     stage: String,
     opening: Opening,
     messages: Streaming<FlightData>,
-    data: DataSender,
+    (data, options): (DataSender, PackOptions),
     permit: OwnedSemaphorePermit,
 ) {
     let served = tokio::select! {
-        served = run(&service, &stage, opening, messages, &data) => served,
+        served = run(&service, &stage, opening, messages, (&data, options)) => served,
         () = data.closed() => Ok(()),
     };
     if let Err(status) = served {
@@ -123,22 +124,23 @@ async fn run(
     stage: &str,
     opening: Opening,
     mut messages: Streaming<FlightData>,
-    data: &DataSender,
+    (data, answer): (&DataSender, PackOptions),
 ) -> Result<(), Status> {
     let options = UnpackOptions::default();
-    let pool = &service.pool;
-    let mut unpacker = opening.unpacker(&mut messages, options, pool).await?;
+    let packing = &service.packing;
+    let mut decoder = opening.decoder(&mut messages, options, packing).await?;
     // Its device may be one that belongs to the thread that opens it.
     let (submit, batches) = mpsc::channel(AHEAD);
     let worker = Worker {
         service: Arc::clone(service),
         stage: stage.to_owned(),
-        schema: Arc::clone(unpacker.schema()),
+        schema: Arc::clone(decoder.schema()),
         data: data.clone(),
+        options: answer,
         runtime: Handle::current(),
     };
     let working = tokio::task::spawn_blocking(move || worker.run(batches));
-    let received = receive(service, &mut unpacker, &mut messages, submit).await;
+    let received = receive(service, &mut decoder, &mut messages, submit).await;
     let worked = working.await;
     received?;
     worked.unwrap_or_else(|error| Err(Status::internal(error.to_string())))
@@ -146,7 +148,7 @@ async fn run(
 
 async fn receive(
     service: &Service,
-    unpacker: &mut MessageUnpacker,
+    decoder: &mut FlightDecoder,
     messages: &mut Streaming<FlightData>,
     submit: mpsc::Sender<Waiting>,
 ) -> Result<(), Status> {
@@ -163,13 +165,7 @@ async fn receive(
         };
         let metadata = PieceMetadata::parse(&message.app_metadata);
         if !message.data_header.is_empty() {
-            let unpacked = tokio::task::block_in_place(|| {
-                unpacker.unpack(Message {
-                    header: message.data_header,
-                    body: message.data_body,
-                })
-            });
-            let batch = unpacked.map_err(status_of)?;
+            let batch = decoder.unpack(message)?;
             let partition = metadata.as_ref().and_then(|metadata| metadata.partition);
             pieces.extend(batch.map(|batch| Piece { partition, batch }));
         }
@@ -195,6 +191,8 @@ struct Worker {
     stage: String,
     schema: SchemaRef,
     data: DataSender,
+    /// What answers are compressed with.
+    options: PackOptions,
     runtime: Handle,
 }
 
@@ -203,8 +201,8 @@ impl Worker {
         let runner = StageRunner::parse(&self.stage, &self.schema);
         let mut runner = runner.map_err(status_of)?;
         let schema = runner.output_schema();
-        let encoder = FlightEncoder::new(schema, PackOptions::default(), &self.service.pool);
-        let mut encoder = encoder?;
+        let packing = &self.service.packing;
+        let mut encoder = FlightEncoder::new(schema, self.options, packing)?;
         for message in encoder.take_first() {
             self.send(message)?;
         }

@@ -1,9 +1,13 @@
-//! How a stream of data begins: a descriptor, and a schema, which need not come with the same message.
+//! How a stream of data begins: a descriptor, and a schema, which need not come with the same message. Then its
+//! batches.
 
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_flight::{FlightData, FlightDescriptor};
-use overside_flow::pack::{CodecPool, MessageUnpacker, UnpackOptions};
+use arrow_schema::SchemaRef;
+use overside_flow::pack::{Message, MessageUnpacker, StageTime, UnpackOptions};
+use overside_flow::pipeline::Packing;
 use tonic::{Status, Streaming};
 
 use crate::error::status_of;
@@ -34,18 +38,68 @@ impl Opening {
     ///
     /// # Errors
     /// There is none.
-    pub async fn unpacker(
+    pub async fn decoder(
         self,
         messages: &mut Streaming<FlightData>,
         options: UnpackOptions,
-        pool: &Arc<CodecPool>,
-    ) -> Result<MessageUnpacker, Status> {
+        packing: &Arc<Packing>,
+    ) -> Result<FlightDecoder, Status> {
         let mut first = self.first;
         while first.data_header.is_empty() {
             let next = messages.message().await?;
             first = next.ok_or_else(|| Status::invalid_argument("a stream without a schema"))?;
         }
-        let unpacker = MessageUnpacker::new(&first.data_header, options, pool);
-        unpacker.map_err(status_of)
+        FlightDecoder::new(&first.data_header, options, packing)
+    }
+}
+
+/// Messages of Flight as batches; what that takes counts as unpacking.
+pub struct FlightDecoder {
+    unpacker: MessageUnpacker,
+    packing: Arc<Packing>,
+}
+
+impl FlightDecoder {
+    /// For the stream that begins with the header of a schema.
+    ///
+    /// # Errors
+    /// It is no schema.
+    pub fn new(
+        header: &[u8],
+        options: UnpackOptions,
+        packing: &Arc<Packing>,
+    ) -> Result<Self, Status> {
+        let unpacker = MessageUnpacker::new(header, options, packing.unpack.pool());
+        Ok(Self {
+            unpacker: unpacker.map_err(status_of)?,
+            packing: Arc::clone(packing),
+        })
+    }
+
+    /// What it took so far.
+    pub fn time(&self) -> StageTime {
+        self.unpacker.time()
+    }
+
+    /// The schema of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        self.unpacker.schema()
+    }
+
+    /// The batch of a message; `None` if it was a dictionary.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn unpack(&mut self, message: FlightData) -> Result<Option<RecordBatch>, Status> {
+        let message = Message {
+            header: message.data_header,
+            body: message.data_body,
+        };
+        let (unpack, before) = (&self.packing.unpack, self.unpacker.time());
+        let batch = tokio::task::block_in_place(|| unpack.work(|| self.unpacker.unpack(message)));
+        let batch = batch.map_err(status_of)?;
+        let (batches, rows) = batch.as_ref().map_or((0, 0), |batch| (1, batch.num_rows()));
+        unpack.done(batches, rows as u64, self.unpacker.time().since(before));
+        Ok(batch)
     }
 }

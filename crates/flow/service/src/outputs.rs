@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use overside_base::lock;
 use overside_flow::pipeline::{Destination, Output as OutputDefinition, Piece};
 
+use tokio::sync::RwLock;
+
 use crate::batch::Batch;
 use crate::client::Target;
 use crate::downstream::LinkStatus;
@@ -28,6 +30,10 @@ pub struct Output {
     pub target: Option<Target>,
     /// Whether that is there.
     pub link: LinkStatus,
+    /// The next nodes of its tree, if they are on other machines.
+    pub next: Vec<Target>,
+    /// Written while rows are on their way there, which a query would find twice, or not.
+    pub passing: Arc<RwLock<()>>,
     /// What came, by partition.
     pub partitions: Mutex<BTreeMap<Option<u32>, PartitionCounts>>,
 }

@@ -150,6 +150,10 @@ fn metrics(service: &Service) -> Exposition {
         subscribers,
     );
     let stages = all["stages"].as_array().unwrap_or(&none);
+    let around = |key| all.get(key).into_iter();
+    let stages: Vec<&Value> = (around("unpack").chain(stages))
+        .chain(around("repack"))
+        .collect();
     for (key, name, help) in STAGE {
         let values = stages
             .iter()

@@ -6,16 +6,15 @@ use std::sync::{Arc, Mutex};
 
 use arrow_flight::{FlightData, PutResult};
 use overside_base::lock;
-use overside_flow::pack::{Message, MessageUnpacker, UnpackOptions};
+use overside_flow::pack::UnpackOptions;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::{Status, Streaming};
 
 use crate::batch::Batch;
 use crate::descriptor::check_path;
-use crate::error::status_of;
 use crate::hosted::Hosted;
 use crate::metadata::{AcknowledgementMetadata, BatchMetadata};
-use crate::opening::Opening;
+use crate::opening::{FlightDecoder, Opening};
 use crate::producers::{Acknowledgements, Admission, Failure, Producer};
 use crate::service::{Counters, Service};
 
@@ -98,12 +97,12 @@ impl PutStream<'_> {
             message_bytes_max: (self.service.limits.message_bytes as u64)
                 .saturating_mul(EXPANSION_MAX),
         };
-        let pool = &self.service.pool;
-        let mut unpacker = opening.unpacker(messages, options, pool).await?;
+        let packing = &self.service.packing;
+        let mut decoder = opening.decoder(messages, options, packing).await?;
         let definition = self.hosted.pipeline.definition();
         self.hosted
             .schemas
-            .take_input(definition, unpacker.schema())?;
+            .take_input(definition, decoder.schema())?;
         loop {
             let message = tokio::select! {
                 message = messages.message() => message?,
@@ -113,18 +112,14 @@ impl PutStream<'_> {
                 }
             };
             match message {
-                Some(message) => self.take(&mut unpacker, message).await?,
+                Some(message) => self.take(&mut decoder, message).await?,
                 None => return Ok(()),
             }
         }
     }
 
     /// Takes a message.
-    async fn take(
-        &self,
-        unpacker: &mut MessageUnpacker,
-        message: FlightData,
-    ) -> Result<(), Status> {
+    async fn take(&self, decoder: &mut FlightDecoder, message: FlightData) -> Result<(), Status> {
         let counters = &self.service.counters;
         let metadata = BatchMetadata::parse(&message.app_metadata);
         let metadata = metadata.map_err(|error| Status::invalid_argument(error.to_string()))?;
@@ -134,13 +129,7 @@ impl PutStream<'_> {
         }
         let bytes = message.data_header.len() + message.data_body.len();
         Counters::add(&counters.received_bytes, bytes as u64);
-        let batch = tokio::task::block_in_place(|| {
-            unpacker.unpack(Message {
-                header: message.data_header,
-                body: message.data_body,
-            })
-        });
-        let Some(data) = batch.map_err(status_of)? else {
+        let Some(data) = decoder.unpack(message)? else {
             return Ok(());
         };
         Counters::add(&counters.received_batches, 1);

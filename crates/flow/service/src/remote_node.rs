@@ -8,9 +8,10 @@ use arrow_flight::flight_descriptor::DescriptorType;
 use arrow_flight::{FlightData, FlightDescriptor};
 use arrow_schema::SchemaRef;
 use overside_base::lock;
-use overside_flow::pack::{CodecPool, Message, MessageUnpacker, PackOptions, UnpackOptions};
+use overside_flow::pack::{PackOptions, UnpackOptions};
 use overside_flow::pipeline::{
-    Completions, Node, NodeError, NodeResult, NodeStage, Piece, StageDefinition,
+    Completions, Node, NodeDefinition, NodeError, NodeResult, NodeStage, Packing, Piece,
+    StageDefinition,
 };
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -19,9 +20,10 @@ use tonic::Status;
 
 use crate::client::Target;
 use crate::cpu_time::CpuTime;
-use crate::error::status_of;
 use crate::get::FlightEncoder;
 use crate::node::{PieceMetadata, StageCommand};
+use crate::opening::FlightDecoder;
+use crate::wire;
 
 /// Messages that wait for the transport.
 const AHEAD: usize = 2;
@@ -29,26 +31,24 @@ const AHEAD: usize = 2;
 /// Another service, as a node.
 pub struct RemoteNode {
     target: Target,
-    window: usize,
-    timeout: Duration,
-    pool: Arc<CodecPool>,
+    definition: NodeDefinition,
+    packing: Arc<Packing>,
     runtime: Handle,
 }
 
 impl RemoteNode {
-    /// The node at an address, with at most `window` batches of a stage at a time, which counts as lost if it does
-    /// not answer for `timeout`.
+    /// The node at an address, with the window, the time limit and the compression of its definition. Threads and devices are those of `packing`; what they do for the node counts among
+    /// what its stages cost.
     pub fn new(
         target: Target,
-        (window, timeout): (usize, Duration),
-        pool: &Arc<CodecPool>,
+        definition: &NodeDefinition,
+        packing: &Packing,
         runtime: &Handle,
     ) -> Self {
         Self {
             target,
-            window,
-            timeout,
-            pool: Arc::clone(pool),
+            definition: definition.clone(),
+            packing: Arc::new(packing.apart()),
             runtime: runtime.clone(),
         }
     }
@@ -61,13 +61,14 @@ impl Node for RemoteNode {
         schema: &SchemaRef,
         completions: Completions,
     ) -> Result<Box<dyn NodeStage>, NodeError> {
-        let (submit, batches) = mpsc::channel(self.window);
+        let (submit, batches) = mpsc::channel(self.definition.window());
         let session = Session {
             target: self.target.clone(),
             stage: stage.to_toml(),
             schema: Arc::clone(schema),
-            timeout: self.timeout,
-            pool: Arc::clone(&self.pool),
+            timeout: Duration::from_nanos(self.definition.timeout().0),
+            options: self.definition.message_options(),
+            packing: Arc::clone(&self.packing),
             sent: Mutex::default(),
             cpu_time: CpuTime::default(),
         };
@@ -105,7 +106,9 @@ struct Session {
     stage: String,
     schema: SchemaRef,
     timeout: Duration,
-    pool: Arc<CodecPool>,
+    /// What messages are compressed with, both ways.
+    options: PackOptions,
+    packing: Arc<Packing>,
     /// Batches that were sent and not answered.
     sent: Mutex<BTreeSet<u64>>,
     /// What all this takes, with the connection.
@@ -122,13 +125,17 @@ impl Session {
         let connected =
             tokio::time::timeout(self.timeout, self.target.connect(&self.cpu_time)).await;
         let mut client = connected.map_err(|_| late())??;
+        let settled = wire::settled(&mut client, self.options);
+        let settled = tokio::time::timeout(self.timeout, settled).await;
+        let options = settled.map_err(|_| late())??;
         let (messages, receiver) = mpsc::channel(AHEAD);
         let receiving = async {
-            let answers = client.do_exchange(ReceiverStream::new(receiver)).await;
+            let call = wire::request(ReceiverStream::new(receiver), options);
+            let answers = client.do_exchange(call).await;
             self.receive(answers?.into_inner(), completions).await
         };
         tokio::select! {
-            sent = self.send(batches, messages) => sent,
+            sent = self.send(batches, messages, options) => sent,
             received = receiving => received,
         }
     }
@@ -137,9 +144,10 @@ impl Session {
         &self,
         mut batches: mpsc::Receiver<Submitted>,
         messages: mpsc::Sender<FlightData>,
+        options: PackOptions,
     ) -> Result<(), Status> {
         let gone = |_| Status::unavailable("the connection is lost");
-        let mut encoder = FlightEncoder::new(&self.schema, PackOptions::default(), &self.pool)?;
+        let mut encoder = FlightEncoder::new(&self.schema, options, &self.packing)?;
         let mut first = encoder.take_first();
         let command = StageCommand {
             stage: self.stage.clone(),
@@ -157,7 +165,12 @@ impl Session {
             messages.send(message).await.map_err(gone)?;
         }
         while let Some(Submitted { number, pieces }) = batches.recv().await {
-            for message in self.encode(&mut encoder, number, pieces)? {
+            let encoded = self.cpu_time.add_helpers(|| {
+                let before = encoder.time();
+                let encoded = self.encode(&mut encoder, number, pieces);
+                (encoded, encoder.time().since(before).cpu_ns)
+            });
+            for message in encoded? {
                 messages.send(message).await.map_err(gone)?;
             }
         }
@@ -201,7 +214,7 @@ impl Session {
         mut answers: tonic::Streaming<FlightData>,
         completions: &Completions,
     ) -> Result<(), Status> {
-        let mut unpacker: Option<MessageUnpacker> = None;
+        let mut decoder: Option<FlightDecoder> = None;
         let mut pieces = Vec::new();
         loop {
             let waits = !lock(&self.sent).is_empty();
@@ -214,7 +227,7 @@ impl Session {
             let metadata = PieceMetadata::parse(&answer.app_metadata);
             if !answer.data_header.is_empty() {
                 let partition = metadata.as_ref().and_then(|metadata| metadata.partition);
-                let batch = self.unpack(&mut unpacker, answer)?;
+                let batch = self.unpack(&mut decoder, answer)?;
                 pieces.extend(batch.map(|batch| Piece { partition, batch }));
             }
             let Some(metadata) = metadata.filter(|metadata| metadata.last) else {
@@ -238,24 +251,20 @@ impl Session {
 
     fn unpack(
         &self,
-        unpacker: &mut Option<MessageUnpacker>,
+        decoder: &mut Option<FlightDecoder>,
         answer: FlightData,
     ) -> Result<Option<arrow_array::RecordBatch>, Status> {
-        let message = Message {
-            header: answer.data_header,
-            body: answer.data_body,
+        let Some(decoder) = decoder else {
+            let options = UnpackOptions::default();
+            let new = FlightDecoder::new(&answer.data_header, options, &self.packing)?;
+            *decoder = Some(new);
+            return Ok(None);
         };
-        match unpacker {
-            Some(unpacker) => {
-                tokio::task::block_in_place(|| unpacker.unpack(message)).map_err(status_of)
-            }
-            None => {
-                let options = UnpackOptions::default();
-                let new = MessageUnpacker::new(&message.header, options, &self.pool);
-                *unpacker = Some(new.map_err(status_of)?);
-                Ok(None)
-            }
-        }
+        self.cpu_time.add_helpers(|| {
+            let before = decoder.time();
+            let batch = decoder.unpack(answer);
+            (batch, decoder.time().since(before).cpu_ns)
+        })
     }
 }
 

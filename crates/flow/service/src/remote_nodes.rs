@@ -1,39 +1,40 @@
-//! Connections to nodes, for a pipeline that no service runs.
+//! Connections to nodes, for a pipeline that no service runs, and to trees that others serve.
 
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::NodeDefinition;
+use overside_flow::Error as FlowError;
+use overside_flow::pipeline::{NodeDefinition, Packing};
 use overside_link::agent::keys;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::client::Target;
 use crate::error::ServiceError;
 use crate::remote_node::RemoteNode;
+use crate::tracks::RemoteTree;
 
 /// One reads while the other writes.
 const THREADS: usize = 2;
 
 /// The threads of the connections. They end with this.
 pub struct RemoteNodes {
-    pool: Arc<CodecPool>,
+    packing: Arc<Packing>,
     runtime: Runtime,
 }
 
 impl RemoteNodes {
-    /// Starts the threads. Messages are packed and unpacked by `pool`.
+    /// Starts the threads. Messages are packed and unpacked by the threads and devices of `packing`.
     ///
     /// # Errors
     /// [`ServiceError::Threads`].
-    pub fn new(pool: &Arc<CodecPool>) -> Result<Self, ServiceError> {
+    pub fn new(packing: &Arc<Packing>) -> Result<Self, ServiceError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("flow-nodes")
             .enable_all()
             .build();
         Ok(Self {
-            pool: Arc::clone(pool),
+            packing: Arc::clone(packing),
             runtime: runtime.map_err(ServiceError::Threads)?,
         })
     }
@@ -70,9 +71,22 @@ impl RemoteNodes {
         Ok(self.connected(target, definition))
     }
 
+    /// The tree at `grpc://HOST:PORT/OUTPUT`.
+    ///
+    /// # Errors
+    /// [`FlowError::Refused`]: it does not answer, or is none.
+    pub fn tree(
+        &self,
+        address: &str,
+        tls_keys: Option<&Path>,
+        password_file: Option<&Path>,
+    ) -> Result<RemoteTree, FlowError> {
+        let target = Target::with_files(address, tls_keys, password_file);
+        let target = target.map_err(|error| FlowError::Refused(error.to_string()))?;
+        RemoteTree::open(target, &self.packing, self.runtime.handle())
+    }
+
     fn connected(&self, target: Target, definition: &NodeDefinition) -> RemoteNode {
-        let timeout = Duration::from_nanos(definition.timeout().0);
-        let limits = (definition.window(), timeout);
-        RemoteNode::new(target, limits, &self.pool, self.runtime.handle())
+        RemoteNode::new(target, definition, &self.packing, self.runtime.handle())
     }
 }

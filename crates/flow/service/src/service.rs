@@ -1,19 +1,21 @@
 //! What a service consists of, whoever talks to it.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use overside_flow::Error as FlowError;
 use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::{Definition, NodeFaults};
+use overside_flow::pipeline::{Definition, NodeFaults, Packing};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::error::ServiceError;
 use crate::hosted::Hosted;
 use crate::producers::Producers;
+
+/// Queries of trees at a time.
+const QUERIES: usize = 2;
 
 /// How much a service takes, and from whom.
 #[derive(Clone, Debug)]
@@ -52,13 +54,15 @@ pub struct Service {
     /// Who sends.
     pub producers: Producers,
     /// Who unpacks and packs messages.
-    pub pool: Arc<CodecPool>,
+    pub packing: Arc<Packing>,
     /// What is taken.
     pub limits: Limits,
     /// Streams of producers at a time.
     pub streams: Arc<Semaphore>,
     /// Subscribers at a time.
     pub subscribers: Arc<Semaphore>,
+    /// Queries of trees at a time; others wait.
+    pub queries: Arc<Semaphore>,
     /// What has happened.
     pub counters: Counters,
     /// What is to go wrong with stages that run here for others: for tests of what they do then. Only that
@@ -120,6 +124,8 @@ pub enum Work {
     Node {
         /// Streams at a time.
         streams: usize,
+        /// Who unpacks and packs messages.
+        pool: Arc<CodecPool>,
     },
 }
 
@@ -129,15 +135,21 @@ impl Service {
     /// # Errors
     /// [`ServiceError`]: a stage, a node or the spill directory cannot be used.
     pub fn new(work: Work, limits: Limits, runtime: &Handle) -> Result<Self, ServiceError> {
-        let (streams, threads) = match &work {
-            Work::Pipeline(definition) => (definition.streams(), definition.threads()),
-            Work::Node { streams } => (*streams, NonZeroUsize::MIN),
+        let (streams, packing) = match &work {
+            Work::Pipeline(definition) => {
+                let pool = CodecPool::new(definition.threads()).map_err(FlowError::from)?;
+                (
+                    definition.streams(),
+                    Packing::open(definition, &Arc::new(pool))?,
+                )
+            }
+            Work::Node { streams, pool } => (*streams, Packing::of_pool(pool)),
         };
-        let pool = Arc::new(CodecPool::new(threads).map_err(FlowError::from)?);
+        let packing = Arc::new(packing);
         let producers = Producers::default();
         let hosted = match work {
             Work::Pipeline(definition) => {
-                let (hosted, recovered) = Hosted::open(*definition, &pool, runtime)?;
+                let (hosted, recovered) = Hosted::open(*definition, &packing, runtime)?;
                 for batch in recovered {
                     producers.get(&batch.producer).recover(batch.sequence);
                 }
@@ -148,10 +160,11 @@ impl Service {
         Ok(Self {
             hosted,
             producers,
-            pool,
+            packing,
             streams: Arc::new(Semaphore::new(streams)),
             subscribers: Arc::new(Semaphore::new(limits.subscribers)),
             limits,
+            queries: Arc::new(Semaphore::new(QUERIES)),
             counters: Counters::default(),
             faults: NodeFaults::default(),
             started: Instant::now(),

@@ -64,6 +64,8 @@ pub fn value(service: &Service) -> Value {
         "counters",
         json!(counters(service).into_iter().collect::<Map<_, _>>()),
     );
+    put("unpack", json!(service.packing.unpack.report()));
+    put("repack", json!(service.packing.repack.report()));
     if let Some(hosted) = &service.hosted {
         let definition = hosted.pipeline.definition();
         put("pipeline", json!(definition.name));

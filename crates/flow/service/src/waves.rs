@@ -15,6 +15,7 @@ use arrow_schema::SchemaRef;
 use overside_base::lock;
 use overside_flow::operators::values_bytes;
 use overside_flow::pack::{CodecPool, PackOptions};
+use overside_flow::pipeline::Packing;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::runtime::Builder;
@@ -30,6 +31,7 @@ use crate::error::ServiceError;
 use crate::get::FlightEncoder;
 use crate::metadata::AcknowledgementMetadata;
 use crate::put::random_name;
+use crate::wire;
 
 /// How often the service is asked.
 const LOOK: Duration = Duration::from_millis(20);
@@ -53,6 +55,8 @@ pub struct WaveOptions {
     pub waves: u32,
     /// How long the last one may take to drain.
     pub drain: Duration,
+    /// What messages are compressed with.
+    pub pack: PackOptions,
 }
 
 /// How a service coped with a wave.
@@ -153,7 +157,7 @@ pub fn send_waves(
         schema,
         batches,
         options,
-        pool,
+        packing: Arc::new(Packing::of_pool(pool)),
         progress: Mutex::default(),
     };
     // Its blocking work has to be on a thread of the runtime.
@@ -173,7 +177,7 @@ struct Producer<'a> {
     schema: &'a SchemaRef,
     batches: &'a [RecordBatch],
     options: &'a WaveOptions,
-    pool: &'a Arc<CodecPool>,
+    packing: Arc<Packing>,
     progress: Mutex<Progress>,
 }
 
@@ -183,6 +187,7 @@ impl Producer<'_> {
         let before = statistics(&mut observer).await?;
         lock(&self.progress).spilled_batches = before.sum(|queue| queue.spilled_batches);
         let mut client = self.target.connect(&CpuTime::default()).await?;
+        let options = wire::settled(&mut client, self.options.pack).await?;
         let (messages, receiver) = mpsc::channel(AHEAD);
         let receiving = async {
             let results = client.do_put(ReceiverStream::new(receiver)).await?;
@@ -203,14 +208,18 @@ impl Producer<'_> {
             }
         };
         tokio::select! {
-            sent = self.send(messages) => sent,
+            sent = self.send(messages, options) => sent,
             received = receiving => received,
             observed = observing => observed,
         }
     }
 
-    async fn send(&self, messages: mpsc::Sender<FlightData>) -> Result<(), Status> {
-        let mut encoder = FlightEncoder::new(self.schema, PackOptions::default(), self.pool)?;
+    async fn send(
+        &self,
+        messages: mpsc::Sender<FlightData>,
+        options: PackOptions,
+    ) -> Result<(), Status> {
+        let mut encoder = FlightEncoder::new(self.schema, options, &self.packing)?;
         let mut first = encoder.take_first();
         if let Some(first) = first.first_mut() {
             first.flight_descriptor = Some(descriptor::path(&[&self.target.path]));

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::node_definition::NodeDefinition;
 use super::outputs::{Destination, Output, Partition};
+use super::packing::PackingDefinition;
 use super::stage::StageDefinition;
 
 /// What its `schema` says.
@@ -49,6 +50,12 @@ pub struct Definition {
     /// What goes in.
     #[serde(default)]
     pub input: Input,
+    /// Where what comes in is decompressed.
+    #[serde(default)]
+    pub unpack: PackingDefinition,
+    /// Where what goes out is compressed.
+    #[serde(default)]
+    pub repack: PackingDefinition,
     /// Machines beside this one, by name.
     #[serde(default)]
     pub nodes: BTreeMap<String, NodeDefinition>,
@@ -238,6 +245,9 @@ impl Definition {
             }
             node.check()
                 .map_err(|error| below(&format!("nodes.{name}"), error))?;
+        }
+        for (key, packing) in [("unpack", &self.unpack), ("repack", &self.repack)] {
+            packing.check().map_err(|error| below(key, error))?;
         }
         let mut has_partitions = false;
         for (index, stage) in self.stages.iter_mut().enumerate() {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use overside_tables::pack::CodecPool;
 
 use super::outputs::{Destination, Output, Partition};
+use super::packing::Packing;
 use super::stage::Piece;
 use crate::Error;
 use crate::files::{FileWriter, OutputFile, WriteOptions};
@@ -35,7 +35,7 @@ pub struct FileOutput {
     /// What names of files begin with.
     prefix: String,
     replace: bool,
-    pool: Arc<CodecPool>,
+    packing: Arc<Packing>,
     files: BTreeMap<Partition, OpenFile>,
 }
 
@@ -53,6 +53,8 @@ enum PartFile {
 struct OpenFile {
     writer: FileWriter<PartFile>,
     waiting: Rechunker,
+    /// Batches that came, and their rows.
+    batches: u64,
     rows: u64,
 }
 
@@ -92,7 +94,7 @@ impl FileOutput {
         schema: &SchemaRef,
         partitions: Option<u32>,
         options: FileOutputOptions,
-        pool: &Arc<CodecPool>,
+        packing: &Arc<Packing>,
     ) -> Result<Self, Error> {
         let place = match &output.to {
             Destination::Directory(directory) => {
@@ -118,7 +120,7 @@ impl FileOutput {
             partitions,
             prefix: options.prefix,
             replace: options.replace,
-            pool: Arc::clone(pool),
+            packing: Arc::clone(packing),
             files: BTreeMap::new(),
         })
     }
@@ -128,10 +130,14 @@ impl FileOutput {
     /// # Errors
     /// [`Error`]; then the output is to be dropped.
     pub fn write(&mut self, piece: &Piece) -> Result<(), Error> {
+        let packing = Arc::clone(&self.packing);
         let file = self.file(piece.partition)?;
+        file.batches += 1;
         file.rows += piece.batch.num_rows() as u64;
         let batches = file.waiting.push(&piece.batch)?;
-        write_all(&mut file.writer, &batches)
+        packing
+            .repack
+            .work(|| write_all(&mut file.writer, &batches))
     }
 
     /// Gives the files their names. Without partitions there is one, also of no rows. `durable`: they are
@@ -146,8 +152,11 @@ impl FileOutput {
         let mut written = Vec::new();
         for (partition, mut file) in std::mem::take(&mut self.files) {
             let rest = file.waiting.finish()?;
-            write_all(&mut file.writer, &rest)?;
-            let (output, _) = file.writer.finish()?;
+            let (output, time) = self.packing.repack.work(|| {
+                write_all(&mut file.writer, &rest)?;
+                file.writer.finish()
+            })?;
+            self.packing.repack.done(file.batches, file.rows, time);
             written.push((partition, output.path(), file.rows, output));
         }
         // Whatever can fail in writing has been done: now they get their names.
@@ -177,10 +186,16 @@ impl FileOutput {
                         PartFile::Object(Box::new(object))
                     }
                 };
-                let writer = FileWriter::new(output, &self.schema, self.options, &self.pool)?;
+                let writer = FileWriter::new(
+                    output,
+                    &self.schema,
+                    self.options,
+                    self.packing.repack.pool(),
+                )?;
                 Ok(place.insert(OpenFile {
                     writer,
                     waiting: Rechunker::new(Arc::clone(&self.schema), self.rechunk),
+                    batches: 0,
                     rows: 0,
                 }))
             }

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | what can be written? | `definition`, `placement`, `outputs`, and one file a kind of stage in `stages` |
 //! | what does a stage do? | `stage` |
+//! | and what is done around the stages? | `packing` |
 //! | what runs it? | `runtime`, `stream`; `engine` with `stream_state` and `stage_state` |
 //! | what of nodes? | `node`, `node_link`, `dispatcher`, `adaptive`; `in_process`; on the node: `runner` |
 //! | what did it do, and where does it go? | `report`, `file_output`, `tree_output` |
@@ -25,6 +26,7 @@ mod node;
 mod node_definition;
 mod node_link;
 mod outputs;
+mod packing;
 mod placement;
 mod report;
 mod runner;
@@ -43,6 +45,7 @@ pub use in_process::{InProcessNode, NodeFaults};
 pub use node::{Completions, Node, NodeError, NodeResult, NodeStage};
 pub use node_definition::{IN_PROCESS, NodeDefinition};
 pub use outputs::{Destination, Output, Partition, Partitions};
+pub use packing::{Packing, PackingDefinition, PackingStage};
 pub use placement::StagePlacement;
 pub use report::{
     CpuTimeReport, DeviceReport, HostReport, NodeReport, PipelineEvent, PipelineReport,

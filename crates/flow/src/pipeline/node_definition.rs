@@ -6,9 +6,11 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use overside_config::{Error, TimeSpan, quoted};
+use overside_tables::pack::{Codec, Outer, PackOptions};
 use serde::{Deserialize, Serialize};
 
 use super::definition::{NAME_CHARS_MAX, THREADS, check_range};
+use super::word::Word;
 
 const WINDOW: RangeInclusive<usize> = 1..=1024;
 const SLOWDOWN: RangeInclusive<f64> = 1.0..=1000.0;
@@ -48,6 +50,12 @@ pub struct NodeDefinition {
     /// After which time without an answer the node counts as lost; 10 s unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timeout: Option<TimeSpan>,
+    /// What buffers of messages to the node and back are compressed with; `none` unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    codec: Option<Word<Codec>>,
+    /// What whole messages to the node and back are compressed with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outer: Option<Word<Outer>>,
     /// The first line of this file is the token for a node that wants one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
@@ -97,6 +105,15 @@ impl NodeDefinition {
         self.timeout.unwrap_or(TimeSpan::millis(10_000))
     }
 
+    /// How messages to the node and back are written.
+    pub fn message_options(&self) -> PackOptions {
+        PackOptions {
+            codec: self.codec.as_ref().map_or(Codec::None, |word| word.0),
+            outer: self.outer.as_ref().map(|word| word.0),
+            ..PackOptions::default()
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), Error> {
         let wrong =
             |key: &str, problem: &str, remedy: &str| Err(Error::of_key(key, problem, remedy));
@@ -118,6 +135,8 @@ impl NodeDefinition {
             ("lost_after", self.lost_after.is_some()),
         ];
         let flight_only = [
+            ("codec", self.codec.is_some()),
+            ("outer", self.outer.is_some()),
             ("password_file", self.password_file.is_some()),
             ("tls_keys", self.tls_keys.is_some()),
         ];
@@ -132,6 +151,22 @@ impl NodeDefinition {
                 false => format!("a node at {} has none", self.address),
             };
             return wrong(key, &problem, "leave it out");
+        }
+        match (
+            self.outer.as_ref().map(|outer| outer.0.check()),
+            &self.codec,
+        ) {
+            (Some(_), Some(Word(codec))) if *codec != Codec::None => {
+                return wrong(
+                    "outer",
+                    "codec and outer exclude each other",
+                    "leave one out",
+                );
+            }
+            (Some(Err(error)), _) => {
+                return wrong("outer", &error.to_string(), "choose another level");
+            }
+            _ => {}
         }
         check_range("threads", self.threads, &THREADS)?;
         check_range("window", self.window, &WINDOW)?;

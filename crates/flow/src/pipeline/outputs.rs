@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use overside_config::{ByteSize, Error};
-use overside_tables::pack::{Codec, Outer};
+use overside_tables::pack::{Codec, Outer, PackOptions};
 use serde::{Deserialize, Serialize};
 
 use super::tree_output::TreeDefinition;
@@ -25,10 +25,10 @@ pub struct Output {
     /// Of files: `arrow` unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Word<FileFormat>>,
-    /// Of buffers or pages in files: `none` unless set.
+    /// Of buffers or pages in files, and of buffers in messages to another endpoint: `none` unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub codec: Option<Word<Codec>>,
-    /// Of whole messages in Arrow files.
+    /// Of whole messages in Arrow files, and of those to another endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outer: Option<Word<Outer>>,
     /// Rows that are gathered for a batch of a file; 65,536 unless set.
@@ -93,6 +93,16 @@ impl Output {
         }
     }
 
+    /// How messages to another endpoint are written.
+    pub fn message_options(&self) -> PackOptions {
+        let WriteOptions { codec, outer, .. } = self.write_options();
+        PackOptions {
+            codec,
+            outer,
+            ..PackOptions::default()
+        }
+    }
+
     /// Whether it is made of files, here or in an object store; those of a tree count.
     fn has_files(&self) -> bool {
         matches!(
@@ -115,14 +125,26 @@ impl Output {
             ("rows", self.rows.is_some()),
             ("file_bytes", self.file_bytes.is_some()),
         ];
-        if let Some((key, _)) = file_keys.iter().find(|(_, is_set)| *is_set) {
+        let is_flight = matches!(self.to, Destination::Flight(_));
+        let passes = self.tree.as_ref().is_some_and(TreeDefinition::passes);
+        let sends = is_flight || passes;
+        let of_messages = |key: &str| sends && ["codec", "outer"].contains(&key);
+        if let Some((key, _)) =
+            (file_keys.iter()).find(|(key, is_set)| *is_set && !of_messages(key))
+        {
             let problem = match &self.tree {
                 Some(_) => Some("a tree has files of its own kind".into()),
                 None if !self.has_files() => Some(format!("{} has no files", self.to)),
                 None => None,
             };
+            let remedy = match self.to {
+                Destination::Subscribers if ["codec", "outer"].contains(key) => {
+                    "leave it out: a subscriber asks for it"
+                }
+                _ => "leave it out",
+            };
             if let Some(problem) = problem {
-                return Err(Error::of_key(key, problem, "leave it out"));
+                return Err(Error::of_key(key, problem, remedy));
             }
         }
         if let Some(tree) = &self.tree {
@@ -136,13 +158,12 @@ impl Output {
             }
             tree.check()?;
         }
-        let is_flight = matches!(self.to, Destination::Flight(_));
         let flight_keys = [
             ("password_file", self.password_file.is_some()),
             ("tls_keys", self.tls_keys.is_some()),
         ];
         if let Some((key, _)) = flight_keys.iter().find(|(_, is_set)| *is_set)
-            && !is_flight
+            && !sends
         {
             let problem = format!("{} is no other endpoint", self.to);
             return Err(Error::of_key(key, problem, "leave it out"));
@@ -154,6 +175,13 @@ impl Output {
                 "choose another format or codec",
             )
         })?;
+        if let Some(Err(error)) = self.outer.as_ref().map(|outer| outer.0.check()) {
+            return Err(Error::of_key(
+                "outer",
+                error.to_string(),
+                "choose another level",
+            ));
+        }
         if let Some(rows) = self.rows
             && !ROWS.contains(&rows)
         {

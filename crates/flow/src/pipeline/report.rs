@@ -6,6 +6,7 @@ use overside_device::{CpuTime, Operation, Provenance, Timing};
 use overside_placement::{Report as ExecutorReport, TargetReport};
 use serde::Serialize;
 
+use super::packing::Packing;
 use super::stage::Piece;
 
 /// What `schema` of [`PipelineReport`] says.
@@ -41,8 +42,12 @@ pub struct PipelineReport {
     pub provenance: Provenance,
     /// What the times mean: the weakest of the parts.
     pub timing: Timing,
+    /// Decompressing and reading what came in.
+    pub unpack: StageReport,
     /// The stages, in their order.
     pub stages: Vec<StageReport>,
+    /// Compressing and writing what went out.
+    pub repack: StageReport,
     /// What went wrong and which stages moved, in order; the first 256.
     pub events: Vec<PipelineEvent>,
     /// Events beyond those.
@@ -208,8 +213,9 @@ impl Totals {
     }
 
     /// As a report of the pipeline of that name.
-    pub(super) fn report(self, name: &str) -> PipelineReport {
-        let stages = self.stages.iter();
+    pub(super) fn report(self, name: &str, packing: &Packing) -> PipelineReport {
+        let (unpack, repack) = (packing.unpack.report(), packing.repack.report());
+        let stages = self.stages.iter().chain([&unpack, &repack]);
         let of_devices = stages.clone().flat_map(|stage| &stage.devices);
         let of_devices = of_devices.filter_map(|device| device.provenance).max();
         let has_stand_in = (stages.filter_map(|stage| stage.node.as_ref()))
@@ -234,10 +240,20 @@ impl Totals {
             held_bytes: self.held_bytes,
             provenance,
             timing,
+            unpack,
             stages: self.stages,
+            repack,
             events: self.events.kept,
             events_left_out: self.events.left_out,
         }
+    }
+}
+
+impl PipelineReport {
+    /// All stages, with what is done around them.
+    pub fn all_stages(&self) -> impl Iterator<Item = &StageReport> {
+        let stages = std::iter::once(&self.unpack).chain(&self.stages);
+        stages.chain([&self.repack])
     }
 }
 
@@ -245,7 +261,7 @@ impl StageReport {
     /// Bytes of the uncompressed side in a second of the time in which it was busy.
     pub(super) fn compute_throughput(&mut self) {
         let bytes = match self.kind {
-            "decompress" => self.bytes_out,
+            "decompress" | "unpack" => self.bytes_out,
             _ => self.bytes_in,
         };
         let busy_s = self.busy_ns as f64 / 1e9;

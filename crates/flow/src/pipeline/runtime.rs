@@ -14,6 +14,7 @@ use super::in_process::InProcessNode;
 use super::node::Node;
 use super::node_definition::NodeDefinition;
 use super::node_link::NodeLink;
+use super::packing::Packing;
 use super::placement::StagePlacement;
 use super::report::PipelineReport;
 use super::runner::{compile, in_stage};
@@ -29,6 +30,7 @@ pub struct Pipeline {
     nodes: BTreeMap<String, Arc<dyn Node>>,
     engine: Arc<Engine>,
     pool: Arc<CodecPool>,
+    packing: Arc<Packing>,
     is_helping: bool,
     memory_bytes: u64,
 }
@@ -101,6 +103,7 @@ impl Pipeline {
             memory_bytes: definition.memory_bytes(),
             definition: Arc::new(definition),
             nodes,
+            packing: Arc::new(Packing::of_pool(&pool)),
             pool,
             is_helping,
         })
@@ -110,6 +113,13 @@ impl Pipeline {
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
         self.memory_bytes = bytes;
+        self
+    }
+
+    /// With what is done around its stages, in place of threads of its own; its reports have that too.
+    #[must_use]
+    pub fn with_packing(mut self, packing: &Arc<Packing>) -> Self {
+        self.packing = Arc::clone(packing);
         self
     }
 
@@ -150,6 +160,7 @@ impl Pipeline {
             number: self.engine.add(streams_max, state)?,
             engine: Arc::clone(&self.engine),
             pool: Arc::clone(&self.pool),
+            packing: Arc::clone(&self.packing),
             is_helping: self.is_helping,
             name: self.definition.name.clone(),
             input: Arc::clone(schema),
@@ -183,7 +194,7 @@ impl Pipeline {
             .streams
             .values()
             .for_each(|stream| totals.push(stream.report()));
-        totals.report(&self.definition.name)
+        totals.report(&self.definition.name, &self.packing)
     }
 }
 

@@ -9,6 +9,7 @@ use overside_tables::check_schema;
 use overside_tables::pack::CodecPool;
 
 use super::engine::{Engine, EngineState};
+use super::packing::Packing;
 use super::report::PipelineReport;
 use super::stage::Piece;
 use super::stream_state::StreamState;
@@ -29,6 +30,7 @@ pub struct Done {
 pub struct Stream {
     pub(super) engine: Arc<Engine>,
     pub(super) pool: Arc<CodecPool>,
+    pub(super) packing: Arc<Packing>,
     /// Whether callers that wait count among the pipeline's threads.
     pub(super) is_helping: bool,
     pub(super) number: u64,
@@ -140,7 +142,7 @@ impl Stream {
     pub fn report(&self) -> PipelineReport {
         let state = self.engine.lock();
         let totals = state.streams.get(&self.number).map(StreamState::report);
-        totals.unwrap_or_default().report(&self.name)
+        totals.unwrap_or_default().report(&self.name, &self.packing)
     }
 
     /// Waits for something of this stream, and works meanwhile if it is to help.

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use overside_config::{ByteSize, Error as ConfigError};
-use overside_tables::pack::CodecPool;
+use overside_tables::pack::StageTime;
 use serde::{Deserialize, Serialize};
 
 use super::file_output::WrittenFile;
 use super::outputs::{Destination, Output};
+use super::packing::Packing;
 use super::word::Word;
 use crate::Error;
-use crate::tree::{MEMORY_CAPACITIES, TreeKey, TreeOptions, TreeShape, TreeWriter};
+use crate::operators::values_bytes;
+use crate::tree::{MEMORY_CAPACITIES, Passed, TreeKey, TreeOptions, TreeShape, TreeWriter};
 
 /// The tree that an output goes to; what is not set is as the tree in the directory has it, or as usual.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,7 +37,16 @@ pub struct TreeDefinition {
     /// Bytes of values that a node absorbs before it is split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     capacity: Option<ByteSize>,
+    /// Lowest bits of the key that nodes above this tree, on other machines, split by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    above: Option<u32>,
+    /// Services with trees that are the next nodes, two or another power of two: rows go there instead of to
+    /// children of this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub next: Vec<String>,
 }
+
+const NEXT: std::ops::RangeInclusive<usize> = 2..=1024;
 
 impl TreeDefinition {
     /// Of a tree in this directory, or of a new one there.
@@ -60,10 +71,15 @@ impl TreeDefinition {
 
     /// What is asked for, and the rest of `options`.
     fn asked(&self, options: TreeOptions) -> TreeOptions {
+        let (bits, levels) = match self.next.len() {
+            0 => (self.bits, self.levels),
+            count => (Some(count.ilog2()), Some(1)),
+        };
         let shape = TreeShape {
             key: self.key.as_ref().map(|key| key.0),
-            bits: self.bits,
-            levels: self.levels,
+            bits,
+            levels,
+            above: self.above,
             capacity_bytes: self.capacity.map(|bytes| bytes.0),
         };
         shape.of(TreeOptions {
@@ -81,11 +97,37 @@ impl TreeDefinition {
 
     /// Refuses sizes that cannot be.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let count = self.next.len();
+        if count > 0 && !(NEXT.contains(&count) && count.is_power_of_two()) {
+            let problem = format!("{count} next nodes");
+            let remedy = "2, 4, 8 or another power of two, up to 1024";
+            return Err(ConfigError::of_key("tree.next", problem, remedy));
+        }
+        if count > 0 && (self.bits.is_some() || self.levels.is_some()) {
+            let problem = "the next nodes say how it is split";
+            return Err(ConfigError::of_key(
+                "tree.next",
+                problem,
+                "leave out bits and levels",
+            ));
+        }
+        let is_address =
+            |text: &String| text.starts_with("grpc://") || text.starts_with("grpc+tls://");
+        if let Some(wrong) = self.next.iter().find(|text| !is_address(text)) {
+            let problem = format!("{wrong:?} is no address of a service");
+            let remedy = "write it as grpc://HOST:PORT/PATH";
+            return Err(ConfigError::of_key("tree.next", problem, remedy));
+        }
         let checked = self.asked(TreeOptions::new("", "")).check_sizes();
         checked.map_err(|error| {
             let remedy = "bits times levels from 1 to 10, and a capacity of at most 4 GiB";
             ConfigError::of_key("tree", error.to_string(), remedy)
         })
+    }
+
+    /// Whether its rows go to next nodes on other machines.
+    pub fn passes(&self) -> bool {
+        !self.next.is_empty()
     }
 
     /// Refuses columns that cannot have these roles.
@@ -97,6 +139,10 @@ impl TreeDefinition {
 /// A tree that takes what comes out of a pipeline. No other process writes to it meanwhile.
 pub struct TreeOutput {
     tree: TreeWriter,
+    packing: Arc<Packing>,
+    /// Batches that came, and what writing them took.
+    batches: u64,
+    time: StageTime,
 }
 
 impl TreeOutput {
@@ -104,15 +150,26 @@ impl TreeOutput {
     ///
     /// # Errors
     /// [`Error::Refused`] for an output that is none; others as [`TreeWriter::open`].
-    pub fn new(output: &Output, schema: &SchemaRef, pool: &Arc<CodecPool>) -> Result<Self, Error> {
+    pub fn new(output: &Output, schema: &SchemaRef, packing: &Arc<Packing>) -> Result<Self, Error> {
         let (Some(definition), Destination::Directory(directory)) = (&output.tree, &output.to)
         else {
             return Err(Error::Refused(format!("{} is no tree", output.to)));
         };
         let options = definition.options(directory)?;
-        let tree = TreeWriter::open(directory, schema, &options, pool)?;
+        let mut tree = TreeWriter::open(directory, schema, &options, packing.repack.pool())?;
+        if definition.passes() {
+            tree = tree.passing()?;
+        } else if tree.passes() {
+            return Err(Error::Refused(format!(
+                "{}: the tree passes its rows to other machines: name them as `next`",
+                directory.display()
+            )));
+        }
         Ok(Self {
             tree: tree.atomic(),
+            packing: Arc::clone(packing),
+            batches: 0,
+            time: StageTime::default(),
         })
     }
 
@@ -121,7 +178,9 @@ impl TreeOutput {
     /// # Errors
     /// [`Error`]; then the output is to be dropped.
     pub fn write(&mut self, rows: &RecordBatch) -> Result<(), Error> {
-        self.tree.absorb(rows)
+        self.time.bytes_in += values_bytes(rows) as u64;
+        self.batches += 1;
+        self.work(|tree| tree.absorb(rows))
     }
 
     /// Takes rows that a producer gave a number, in ascending order, unless the tree has them.
@@ -134,7 +193,25 @@ impl TreeOutput {
         sequence: u64,
         rows: &RecordBatch,
     ) -> Result<(), Error> {
-        self.tree.absorb_numbered(producer, sequence, rows)
+        self.time.bytes_in += values_bytes(rows) as u64;
+        self.batches += 1;
+        self.work(|tree| tree.absorb_numbered(producer, sequence, rows))
+    }
+
+    /// Whether what it has is to be passed on.
+    pub fn has_to_pass(&self) -> bool {
+        self.tree.has_to_pass()
+    }
+
+    /// Passes on what is committed, as [`TreeWriter::pass`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pass(
+        &mut self,
+        to: &mut dyn FnMut(Passed<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.tree.pass(to)
     }
 
     /// Commits what was written: it is on the disk then.
@@ -142,13 +219,26 @@ impl TreeOutput {
     /// # Errors
     /// [`Error`].
     pub fn finish(mut self, output: &Output) -> Result<WrittenFile, Error> {
-        self.tree.commit()?;
+        self.work(TreeWriter::commit)?;
         let written = self.tree.written();
+        self.time.bytes_out = written.written_bytes;
+        let repack = &self.packing.repack;
+        repack.done(self.batches, written.rows, self.time);
         Ok(WrittenFile {
             partition: None,
             path: output.to.to_string().into(),
             rows: written.rows,
             bytes: written.written_bytes,
         })
+    }
+
+    fn work<T>(&mut self, work: impl FnOnce(&mut TreeWriter) -> T) -> T {
+        let Self {
+            tree,
+            packing,
+            time,
+            ..
+        } = self;
+        packing.repack.work(|| time.measure(|| work(tree)))
     }
 }

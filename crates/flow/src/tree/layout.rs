@@ -57,6 +57,13 @@ pub struct TreeOptions {
     pub levels: u32,
     /// Bytes of values that a node absorbs before it is compacted.
     pub capacity_bytes: u64,
+    /// Lowest bits of the key that nodes above this tree, on other machines, have split by.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub above: u32,
+}
+
+fn is_zero(bits: &u32) -> bool {
+    *bits == 0
 }
 
 /// What is asked of a tree; the rest is as the tree in the directory has it, or as usual.
@@ -70,6 +77,8 @@ pub struct TreeShape {
     pub levels: Option<u32>,
     /// See [`TreeOptions::capacity_bytes`].
     pub capacity_bytes: Option<u64>,
+    /// See [`TreeOptions::above`].
+    pub above: Option<u32>,
 }
 
 impl TreeShape {
@@ -81,6 +90,7 @@ impl TreeShape {
             bits: self.bits.unwrap_or(options.bits),
             levels: self.levels.unwrap_or(options.levels),
             capacity_bytes: self.capacity_bytes.unwrap_or(options.capacity_bytes),
+            above: self.above.unwrap_or(options.above),
             ..options
         }
     }
@@ -107,6 +117,7 @@ impl TreeOptions {
             bits: Self::BITS,
             levels: Self::LEVELS,
             capacity_bytes: Self::CAPACITY_BYTES,
+            above: 0,
         }
     }
 
@@ -134,13 +145,20 @@ impl TreeOptions {
 
     pub(crate) fn check_sizes(&self) -> Result<(), Error> {
         let bits = self.bits.checked_mul(self.levels);
+        let bits = bits.map(|bits| (bits, bits.saturating_add(self.above)));
         let wrong = |reason: String| Err(Error::Options(reason));
         match bits {
-            None | Some(0) => wrong("a tree has at least one level of at least one bit".into()),
-            Some(bits) if bits > Self::LEAF_BITS_MAX => wrong(format!(
-                "{} levels of {} bits make too many leaves: {} bits of all levels are possible",
+            None | Some((0, _)) => {
+                wrong("a tree has at least one level of at least one bit".into())
+            }
+            Some((_, bits)) if bits > Self::LEAF_BITS_MAX => wrong(format!(
+                "{} levels of {} bits{} make too many leaves: {} bits of all levels are possible",
                 self.levels,
                 self.bits,
+                match self.above {
+                    0 => String::new(),
+                    above => format!(" below {above}"),
+                },
                 Self::LEAF_BITS_MAX
             )),
             _ if !(1..=Self::CAPACITY_BYTES_MAX).contains(&self.capacity_bytes) => wrong(format!(
@@ -156,12 +174,12 @@ impl TreeOptions {
     fn split(&self, level: u32) -> PartitionKey {
         let method = match self.key {
             TreeKey::Bits => PartitionMethod::Bits {
-                from: level * self.bits,
-                to: (level + 1) * self.bits,
+                from: self.above + level * self.bits,
+                to: self.above + (level + 1) * self.bits,
             },
             // Rows of one node agree in the bits of the levels above.
             TreeKey::Hash => PartitionMethod::Hash {
-                partitions: 1 << ((level + 1) * self.bits),
+                partitions: 1 << (self.above + (level + 1) * self.bits),
             },
         };
         PartitionKey {
@@ -198,29 +216,37 @@ impl TreeOptions {
     pub(super) fn children(&self, node: Node) -> (PartitionKey, impl Fn(usize) -> Node + use<>) {
         let key = self.split(node.level);
         let (null, null_leaf) = (key.method.partitions() as usize, self.null_leaf());
-        let (kind, shift) = (self.key, node.level * self.bits);
+        let (kind, shift, above) = (self.key, node.level * self.bits, self.above);
         let child = move |partition: usize| match partition {
             partition if partition == null => null_leaf,
             partition => Node {
                 level: node.level + 1,
                 index: match kind {
                     TreeKey::Bits => node.index | (partition as u32) << shift,
-                    TreeKey::Hash => partition as u32,
+                    TreeKey::Hash => partition as u32 >> above,
                 },
             },
         };
         (key, child)
     }
 
+    /// The leaf of a partition by [`Self::leaf_key`].
+    pub(super) fn leaf(&self, partition: u32) -> u32 {
+        match self.key {
+            TreeKey::Bits => partition,
+            TreeKey::Hash => partition >> self.above,
+        }
+    }
+
     /// What says which leaf an id belongs to.
     pub(super) fn leaf_key(&self) -> PartitionKey {
         let method = match self.key {
             TreeKey::Bits => PartitionMethod::Bits {
-                from: 0,
-                to: self.levels * self.bits,
+                from: self.above,
+                to: self.above + self.levels * self.bits,
             },
             TreeKey::Hash => PartitionMethod::Hash {
-                partitions: self.leaves() as usize,
+                partitions: (self.leaves() as usize) << self.above,
             },
         };
         PartitionKey {

@@ -32,6 +32,12 @@ pub(super) struct Manifest {
     /// Which numbered batches there are.
     #[serde(default, skip_serializing_if = "Sequences::is_empty")]
     pub sequences: Sequences,
+    /// What the tree is called by those that it passes its rows to; others have no name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether some of its rows may be with those already.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_passing: bool,
     /// Oldest first.
     pub runs: Vec<Run>,
 }
@@ -69,6 +75,8 @@ impl Manifest {
             absorbed_bytes: 0,
             written_bytes: 0,
             sequences: Sequences::default(),
+            name: None,
+            is_passing: false,
             runs: Vec::new(),
         }
     }

@@ -13,7 +13,7 @@
 //! | which files are there? | `manifest` |
 //! | how is a file written and read? | `run` |
 //! | what happens to a batch? | `writer` |
-//! | where is a track? | `reader`; of several trees: `union` |
+//! | where is a track? | `reader`; of several trees, here or served elsewhere (`source`): `union` |
 //! | was a numbered batch there before? | `sequences` |
 //!
 //! The manifest is replaced as a whole after the files that it names are on the disk, so a tree is
@@ -24,12 +24,14 @@ mod manifest;
 mod reader;
 mod run;
 mod sequences;
+mod source;
 mod union;
 mod writer;
 
 pub use layout::{TreeKey, TreeOptions, TreeShape};
 pub use manifest::NodeSize;
 pub use reader::{TrackQuery, TreeReader};
+pub use source::TrackSource;
 pub use union::TreeUnion;
 pub(crate) use writer::MEMORY_CAPACITIES;
-pub use writer::{TreeWriter, TreeWritten};
+pub use writer::{Passed, TreeWriter, TreeWritten};

@@ -13,6 +13,7 @@ use arrow_select::concat::concat;
 use overside_base::lock;
 use overside_tables::pack::CodecPool;
 use overside_tables::{Between, check_schema};
+use serde::{Deserialize, Serialize};
 
 use super::layout::{Node, TreeOptions};
 use super::manifest::{Manifest, NodeSize};
@@ -36,16 +37,32 @@ pub struct TreeReader {
 }
 
 /// Which rows are wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct TrackQuery {
     /// Of these ids, written as text; all if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ids: Vec<String>,
     /// Not before this time, written as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Before this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// The most bytes of values that are gathered.
     pub bytes_max: u64,
+}
+
+impl Default for TrackQuery {
+    /// All rows.
+    fn default() -> Self {
+        Self {
+            ids: Vec::new(),
+            from: None,
+            to: None,
+            bytes_max: u64::MAX,
+        }
+    }
 }
 
 /// A query for a tree's columns.
@@ -82,6 +99,11 @@ impl TreeReader {
         })
     }
 
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// What it was made with.
     pub fn options(&self) -> &TreeOptions {
         &self.manifest.options
@@ -90,6 +112,19 @@ impl TreeReader {
     /// The columns.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// Whether some rows may be with the trees that it passes them to, and here.
+    pub fn is_passing(&self) -> bool {
+        self.manifest.is_passing
+    }
+
+    /// The leaves that may have rows that are wanted, of a tree of one level the root's children; `None`: all.
+    ///
+    /// # Errors
+    /// [`Error`]: an id or a time cannot be one.
+    pub fn leaves_of(&self, query: &TrackQuery) -> Result<Option<Vec<u32>>, Error> {
+        Ok(Search::new(query, &self.schema, &self.manifest.options)?.leaves)
     }
 
     /// What each level has, the root's first.
@@ -220,7 +255,8 @@ impl Search {
             let only_ids = Schema::new(vec![Field::new(&options.id, kind.clone(), true)]);
             let batch = RecordBatch::try_new(Arc::new(only_ids), vec![Arc::clone(&ids)])?;
             let leaves = partitions_of_rows(&batch, &options.leaf_key())?;
-            search.leaves = Some(leaves.into_iter().map(u32::from).collect());
+            let leaves = leaves.into_iter().map(u32::from);
+            search.leaves = Some(leaves.map(|leaf| options.leaf(leaf)).collect());
             let ascending = sort(&ids, None)?;
             search.bounds.push(Between {
                 column,

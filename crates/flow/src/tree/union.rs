@@ -8,6 +8,7 @@ use arrow_schema::SchemaRef;
 
 use super::reader::{TrackQuery, TreeReader};
 use super::run;
+use super::source::TrackSource;
 use crate::Error;
 use crate::operators::values_bytes;
 use overside_tables::check_schema;
@@ -15,43 +16,43 @@ use overside_tables::pack::CodecPool;
 
 /// Trees of the same columns, which are read as one.
 pub struct TreeUnion {
-    trees: Vec<TreeReader>,
+    trees: Vec<Box<dyn TrackSource>>,
 }
 
 impl TreeUnion {
-    /// Opens trees. How each is split does not matter.
+    /// Opens trees in directories.
     ///
     /// # Errors
-    /// [`Error`]: there is none in one of the directories, one is damaged, or they have other columns or
-    /// another id or time; [`Error::Refused`] without directories.
+    /// [`Error`]: there is none in one of them, or one is damaged; others as [`TreeUnion::of`].
     pub fn open<P: AsRef<Path>>(directories: &[P], pool: &Arc<CodecPool>) -> Result<Self, Error> {
-        let mut trees: Vec<TreeReader> = Vec::with_capacity(directories.len());
-        for directory in directories {
-            let directory = directory.as_ref();
-            let tree = TreeReader::open(directory, pool)?;
-            if let Some(first) = trees.first() {
-                let differs = |what: &str| {
-                    Error::Refused(format!(
-                        "{}: the tree has {what} than the first one; ask for them one by one",
-                        directory.display()
-                    ))
-                };
-                check_schema(first.schema(), tree.schema())
-                    .map_err(|_| differs("other columns"))?;
-                let roles = |tree: &TreeReader| {
-                    let options = tree.options();
-                    (options.id.clone(), options.time.clone())
-                };
-                if roles(first) != roles(&tree) {
-                    return Err(differs("another id or time"));
-                }
+        let trees = directories.iter().map(|directory| {
+            let tree = TreeReader::open(directory.as_ref(), pool)?;
+            Ok(Box::new(tree) as Box<dyn TrackSource>)
+        });
+        Self::of(trees.collect::<Result<_, Error>>()?)
+    }
+
+    /// Of trees wherever they are. How each is split does not matter.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: they have other columns or another id or time, or there are none.
+    pub fn of(trees: Vec<Box<dyn TrackSource>>) -> Result<Self, Error> {
+        let Some(first) = trees.first() else {
+            return Err(Error::Refused("no tree".into()));
+        };
+        for tree in &trees {
+            let differs = |what: &str| {
+                Error::Refused(format!(
+                    "{}: the tree has {what} than the first one; ask for them one by one",
+                    tree.name()
+                ))
+            };
+            check_schema(first.schema(), tree.schema()).map_err(|_| differs("other columns"))?;
+            if first.roles() != tree.roles() {
+                return Err(differs("another id or time"));
             }
-            trees.push(tree);
         }
-        match trees.is_empty() {
-            true => Err(Error::Refused("no tree".into())),
-            false => Ok(Self { trees }),
-        }
+        Ok(Self { trees })
     }
 
     /// The columns.
@@ -82,7 +83,7 @@ impl TreeUnion {
         if with_rows < 2 {
             return Ok(found);
         }
-        let options = self.trees[0].options();
-        Ok(vec![run::sorted(&found, &options.id, &options.time)?])
+        let (id, time) = self.trees[0].roles();
+        Ok(vec![run::sorted(&found, id, time)?])
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,6 +49,18 @@ pub struct TreeWriter {
     /// After an error what is in memory may lack rows that the last commit has.
     is_spent: bool,
     pool: Arc<CodecPool>,
+}
+
+/// A part of a file of the root, for a tree on another machine.
+pub struct Passed<'a> {
+    /// What this tree is called.
+    pub name: &'a str,
+    /// Which of the root's children it is for; one more than there are has rows without an id.
+    pub child: usize,
+    /// The file's number. Another part has it only if it is for another child.
+    pub number: u64,
+    /// The rows: the same ones whenever this part is passed.
+    pub batches: Vec<RecordBatch>,
 }
 
 /// What a writer has done.
@@ -137,6 +150,80 @@ impl TreeWriter {
         self
     }
 
+    /// The root's children are trees on other machines: nothing is split before [`Self::pass`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: it has children of its own.
+    pub fn passing(mut self) -> Result<Self, Error> {
+        if self.manifest.runs.iter().any(|run| run.node != Node::ROOT) {
+            return Err(Error::Refused(format!(
+                "{}: the tree has nodes below its root here; take another directory",
+                self.directory.display()
+            )));
+        }
+        if self.manifest.name.is_none() {
+            // Keys of a hash map are the system's random numbers.
+            let number = RandomState::new().hash_one(&self.directory);
+            self.manifest.name = Some(format!("tree-{number:016x}"));
+            self.manifest.write(&self.lock)?;
+        }
+        Ok(self)
+    }
+
+    /// Whether its root's children are trees on other machines.
+    pub fn passes(&self) -> bool {
+        self.manifest.name.is_some()
+    }
+
+    /// Whether what it has is to be passed on: so much, or a part of it may have been already.
+    pub fn has_to_pass(&self) -> bool {
+        self.passes() && (self.is_full(Node::ROOT) || self.manifest.is_passing)
+    }
+
+    /// Passes on all that is committed. `to` returns once the part is safe elsewhere; it may come again, until this
+    /// has returned.
+    ///
+    /// # Errors
+    /// Those of `to`, and as [`Self::absorb`].
+    pub fn pass(
+        &mut self,
+        to: &mut dyn FnMut(Passed<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.attempt(|tree| tree.pass_all(to))
+    }
+
+    fn pass_all(
+        &mut self,
+        to: &mut dyn FnMut(Passed<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Some(name) = self.manifest.name.clone() else {
+            return Err(Error::Refused("the tree has children of its own".into()));
+        };
+        let runs: Vec<Run> = self.manifest.of(Node::ROOT).cloned().collect();
+        self.manifest.is_passing = true;
+        self.manifest.write(&self.lock)?;
+        let (key, child) = self.manifest.options.children(Node::ROOT);
+        for run in &runs {
+            let batches = self.take(std::slice::from_ref(run))?;
+            let parts = partition(&self.schema, &batches, &key, PartitionOptions::default())?;
+            drop(batches);
+            self.written.splits += 1;
+            for (index, batches) in parts.tables.into_iter().enumerate() {
+                if !batches.is_empty() {
+                    to(Passed {
+                        name: &name,
+                        child: child(index).index as usize,
+                        number: run.number,
+                        batches,
+                    })?;
+                }
+            }
+            self.commit_all()?;
+        }
+        self.manifest.is_passing = false;
+        self.commit_all()
+    }
+
     /// What was done since it was opened.
     pub fn written(&self) -> TreeWritten {
         self.written
@@ -214,20 +301,27 @@ impl TreeWriter {
         if self.waiting_bytes < self.manifest.options.capacity_bytes {
             return Ok(());
         }
-        self.split_root()?;
+        match self.passes() {
+            true => self.keep()?,
+            false => self.split_root()?,
+        }
         match self.is_atomic {
             true => Ok(()),
             false => self.commit_all(),
         }
     }
 
+    /// Gives the root a file of what waits.
+    fn keep(&mut self) -> Result<(), Error> {
+        let batches = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        self.add(Node::ROOT, &batches)
+    }
+
     fn commit_all(&mut self) -> Result<(), Error> {
         if !self.waiting.is_empty() {
-            let batches = std::mem::take(&mut self.waiting);
-            self.waiting_bytes = 0;
-            self.add(Node::ROOT, &batches)?;
-            drop(batches);
-            if self.is_full(Node::ROOT) {
+            self.keep()?;
+            if self.is_full(Node::ROOT) && !self.passes() {
                 self.split(Node::ROOT)?;
             }
         }
@@ -242,6 +336,10 @@ impl TreeWriter {
     }
 
     fn compact_all(&mut self) -> Result<(), Error> {
+        if self.passes() {
+            let reason = "the tree passes its rows to other machines: compact the trees there";
+            return Err(Error::Refused(reason.into()));
+        }
         self.split_root()?;
         for level in 1..self.manifest.options.levels {
             for index in 0..1 << (level * self.manifest.options.bits) {

@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use overside_flow::files::{FileFormat, FileReader, FileWriter, ReadOptions, WriteOptions};
 use overside_flow::generate::Generated;
-use overside_flow::operators::PartitionKey;
+use overside_flow::operators::{PartitionKey, sort};
 use overside_flow::pack::CodecPool;
 use overside_flow::{Error, Repartition};
 
@@ -133,6 +133,41 @@ fn a_table_is_split_into_files() {
         assert_eq!(same, partition);
     }
     assert_eq!(rows, whole.num_rows());
+}
+
+#[test]
+fn files_of_a_split_table_are_sorted_by_key_and_time() {
+    let schema = Generated::Ships.schema();
+    let key = PartitionKey::parse("MMSI", "hash:3").unwrap();
+    let create = |_| Ok(tempfile::tempfile()?);
+    let columns = ["MMSI", "BaseDateTime"].map(|name| name.parse().unwrap());
+    let arrow = options("arrow", "none", None);
+    let repartition = Repartition::new(&schema, &key, arrow, &pool(), create).unwrap();
+    let mut repartition = repartition.sorted_by(columns.to_vec()).unwrap();
+    let mut of_partitions = vec![Vec::new(); 3];
+    let mut plain = Repartition::new(&schema, &key, arrow, &pool(), create).unwrap();
+    // More than a batch of each.
+    for batch in Generated::Ships.snapshots(100_000, 3).take(3) {
+        repartition.push(&batch).unwrap();
+        plain.push(&batch).unwrap();
+    }
+    for (partition, file) in plain.finish().unwrap().outputs {
+        of_partitions[partition].push(read(file).unwrap());
+    }
+    let done = repartition.finish().unwrap();
+    assert!(done.sort.unwrap().bytes_in > 0);
+    assert_eq!(done.outputs.len(), 3);
+    for (partition, file) in done.outputs {
+        let expected = sort(&of_partitions[partition], &columns).unwrap();
+        assert!(expected.num_rows() > 64 << 10);
+        assert!(read(file).unwrap() == expected, "{partition}");
+    }
+    let repartition = Repartition::new(&schema, &key, arrow, &pool(), create).unwrap();
+    assert!(
+        repartition
+            .sorted_by(vec!["clock".parse().unwrap()])
+            .is_err()
+    );
 }
 
 #[test]

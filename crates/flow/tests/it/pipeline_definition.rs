@@ -59,6 +59,11 @@ fn a_definition_is_what_it_says() {
         [outputs.odd]
         to = "grpc://127.0.0.1:4000/odd"
         partitions = "1,3"
+        outer = "deflate:6"
+
+        [repack]
+        placement = "split:30"
+        device = "emulated:bf2"
         "#,
     )
     .unwrap();
@@ -90,6 +95,8 @@ fn a_definition_is_what_it_says() {
         [0, 1, 2, 3, 4].map(route).concat(),
         ["even", "odd", "even", "odd", "even"]
     );
+    let odd = definition.outputs["odd"].message_options();
+    assert_eq!(odd.outer, Some("deflate:6".parse().unwrap()));
     let even = &definition.outputs["even"].to;
     assert_eq!(even, &Destination::Directory("/flows/even".into()));
 }
@@ -222,7 +229,53 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
         ),
         (
             format!("{HEAD}[outputs.s]\nto = \"subscribers\"\ncodec = \"lz4\""),
-            ["codec", "no files", "leave"],
+            ["codec", "no files", "a subscriber asks for it"],
+        ),
+        (
+            format!("{HEAD}[outputs.s]\nto = \"grpc://h:1/p\"\nformat = \"parquet\""),
+            ["outputs.s.format", "no files", "leave"],
+        ),
+        (
+            format!("{HEAD}[outputs.s]\nto = \"grpc://h:1/p\"\nouter = \"zstd:99\""),
+            ["outputs.s.outer", "99", "level"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\naddress = \"in-process\"\ncodec = \"lz4\""),
+            ["nodes.n.codec", "in-process", "leave"],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}[nodes.n]\naddress = \"grpc://x:1\"\ncodec = \"lz4\"\nouter = \"gzip\""
+            ),
+            ["nodes.n.outer", "exclude", "leave"],
+        ),
+        (
+            format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", next = [\"grpc://h:1/p\"] }}"),
+            ["outputs.all.tree.next", "1 next nodes", "power of two"],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", bits = 1, next = [\"grpc://h:1/p\", \"grpc://h:2/p\"] }}"
+            ),
+            ["outputs.all.tree.next", "how it is split", "leave out"],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", next = [\"grpc://h:1/p\", \"there\"] }}"
+            ),
+            ["outputs.all.tree.next", "\"there\"", "grpc://HOST:PORT"],
+        ),
+        (
+            format!("{HEAD}{OUT}[unpack]\nplacement = \"device\""),
+            ["unpack.placement", "no device", "NAME"],
+        ),
+        (
+            format!("{HEAD}{OUT}[repack]\ndevice = \"emulated:bf2\""),
+            ["repack.device", "host", "placement = \"device\""],
+        ),
+        (
+            format!("{HEAD}{OUT}[repack]\nplacement = \"dpu0\""),
+            ["repack.placement", "\"dpu0\"", "NODE/DEVICE"],
         ),
         (
             format!("{HEAD}{OUT}format = \"csv\"\ncodec = \"lz4\""),

@@ -389,6 +389,103 @@ fn several_trees_are_read_as_one() {
     assert!(error.contains("another id or time"), "{error}");
 }
 
+/// One tree over several directories: the root passes its rows to trees that split by the bits below its own.
+#[test]
+fn a_tree_that_passes_its_rows_on_is_one_with_those_below() {
+    for key in [TreeKey::Hash, TreeKey::Bits] {
+        let directory = tempdir().expect("a directory");
+        let mut random = Random::new(11);
+        let root = directory.path().join("root");
+        let upper = options(key, 1, 1, 3000);
+        let lower = TreeOptions {
+            above: 1,
+            ..options(key, 1, 2, 2000)
+        };
+        let next = [0, 1].map(|n| directory.path().join(format!("next-{n}")));
+        let mut below = [0, 1].map(|n| open(&next[n], &lower).expect("a tree"));
+        let mut absorbed = Vec::new();
+        let (mut passed, mut failures) = (Vec::new(), 0);
+        for round in 0..40 {
+            let batch = batch(&mut random, 64, 100 * round, 40);
+            let mut tree = open(&root, &upper)
+                .and_then(TreeWriter::passing)
+                .expect("a tree");
+            tree.absorb_numbered("sensor", round as u64, &batch)
+                .expect("absorbed");
+            tree.commit().expect("on the disk");
+            absorbed.push(batch);
+            if !tree.has_to_pass() {
+                continue;
+            }
+            // Now and then the other side is lost after it has taken some.
+            let mut left = if random.chance(0.5) {
+                random.below(3)
+            } else {
+                u64::MAX
+            };
+            let result = tree.pass(&mut |part| {
+                if left == 0 {
+                    return Err(Error::Refused("it is gone".into()));
+                }
+                left -= 1;
+                let child = part.child % 2;
+                let name = format!("{}/{}", part.name, part.child);
+                for rows in &part.batches {
+                    // A part has one batch here, so that its number is enough.
+                    assert_eq!(part.batches.len(), 1);
+                    below[child].absorb_numbered(&name, part.number, rows)?;
+                }
+                below[child].commit()
+            });
+            failures += usize::from(result.is_err());
+            let reader = TreeReader::open(&root, &pool()).expect("a tree");
+            assert_eq!(reader.is_passing(), result.is_err());
+            passed.push(result.is_ok());
+        }
+        assert!(failures > 0 && passed.contains(&true), "{passed:?}");
+        let mut tree = open(&root, &upper)
+            .and_then(TreeWriter::passing)
+            .expect("a tree");
+        if tree.has_to_pass() {
+            let mut pass = |part: overside_flow::tree::Passed<'_>| {
+                let (child, name) = (part.child % 2, format!("{}/{}", part.name, part.child));
+                below[child].absorb_numbered(&name, part.number, &part.batches[0])?;
+                below[child].commit()
+            };
+            tree.pass(&mut pass).expect("passed");
+        }
+        let refused = tree.compact().expect_err("not here").to_string();
+        assert!(refused.contains("other machines"), "{refused}");
+        drop(tree);
+        let places = [root.clone(), next[0].clone(), next[1].clone()];
+        let mut whole = TreeUnion::open(&places, &pool()).expect("trees");
+        let rows = whole.query(&all(), 2).expect("rows");
+        assert_eq!(tracks(&rows), tracks(&absorbed), "{key}");
+        assert_sorted(&rows);
+        // Each has its own objects, in all of its leaves, and the root knows which those are.
+        let root = TreeReader::open(&root, &pool()).expect("a tree");
+        for (child, tree) in below.iter_mut().enumerate() {
+            tree.compact().expect("compacted");
+            let levels = TreeReader::open(&next[child], &pool())
+                .expect("a tree")
+                .levels();
+            let nulls = u64::from(child == 0);
+            assert_eq!(levels[2].nodes, 4 + nulls, "{key}, {child}: {levels:?}");
+            let ids = tracks(&found(&next[child], &all()));
+            for id in ids.keys().flatten() {
+                let query = TrackQuery {
+                    ids: vec![id.to_string()],
+                    ..all()
+                };
+                let leaves = root.leaves_of(&query).expect("an id");
+                assert_eq!(leaves, Some(vec![child as u32]), "{key}, {id}");
+                let of_id = tracks(&found(&next[child], &query));
+                assert_eq!(of_id.get(&Some(*id)), ids.get(&Some(*id)));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_file_that_cannot_be_written_loses_nothing_that_was_committed() {
     let directory = tempdir().expect("a directory");

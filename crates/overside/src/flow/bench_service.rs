@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use overside_config::units;
+use overside_flow::pack::{Codec, Outer, PackOptions};
 use overside_flow_service::Target;
 use overside_flow_service::waves::{BATCHES_MAX, Wave, WaveOptions, send_waves};
 use serde_json::json;
@@ -72,6 +73,12 @@ struct WaveArguments {
     /// How long the last wave may take to drain
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time_within(SECONDS))]
     drain: Duration,
+    /// none, lz4 or zstd[:LEVEL] for each buffer of what is sent
+    #[arg(long, value_name = "CODEC", default_value = "none")]
+    codec: Codec,
+    /// deflate, gzip, zlib, lz4 or zstd[:LEVEL] for whole messages, if the service says that it reads that
+    #[arg(long, value_name = "CODEC", conflicts_with = "codec")]
+    outer: Option<Outer>,
     /// Rows of a batch
     #[arg(long, value_name = "N", default_value_t = 8_192, value_parser = rows)]
     rows: usize,
@@ -112,6 +119,11 @@ impl WaveArguments {
             every,
             waves: self.waves,
             drain: self.drain,
+            pack: PackOptions {
+                codec: self.codec,
+                outer: self.outer,
+                ..PackOptions::default()
+            },
         })
     }
 }

@@ -11,7 +11,7 @@ use clap::ArgGroup;
 use overside_base::raise_descriptor_limit;
 use overside_flow::check_schema;
 use overside_flow::files::OutputFile;
-use overside_flow::operators::{Filter, PartitionKey, Projection, SkewReport};
+use overside_flow::operators::{Filter, PartitionKey, Projection, SkewReport, SortColumn};
 use overside_flow::pack::{StageTime, StageTimes};
 use overside_flow::pipeline::partition_name;
 use overside_flow::{Error, Repartition};
@@ -30,7 +30,7 @@ use crate::options::Placement;
     group(ArgGroup::new("method").required(true).args(["bits", "hash", "ranges"])),
     after_help = "\
 Tables are Arrow IPC files or streams, Parquet, or CSV with a header; the format is detected. All have \
-one schema. Rows keep their order. Rows whose key is null go into a partition of their own.
+one schema. Rows keep their order unless --sort gives them another. Rows whose key is null go into a partition of their own.
 
 Example: overside flow partition positions.parquet --key mmsi --bits 2 --out parts"
 )]
@@ -50,6 +50,14 @@ pub struct Arguments {
     /// 'id, lat, speed * 1.852 AS kmh'
     #[arg(long, value_name = "SQL", allow_hyphen_values = true)]
     select: Option<String>,
+    /// Sort the rows of each partition by these columns, as in 'id, time desc'; all rows are held in memory
+    #[arg(
+        long,
+        value_name = "COLUMNS",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    sort: Vec<SortColumn>,
     /// Directory for the partitions; it is made if absent
     #[arg(short = 'o', long = "out", value_name = "DIR")]
     directory: PathBuf,
@@ -72,6 +80,8 @@ pub struct Summary {
     pub key: PartitionKey,
     pub skew: SkewReport,
     pub times: StageTimes,
+    /// What sorting took, if anything was sorted.
+    pub sort: Option<StageTime>,
     /// By partition: its file and how long that is.
     pub files: Vec<(usize, String, u64)>,
 }
@@ -142,7 +152,11 @@ impl Arguments {
         };
         let options = self.output.options();
         let repartition = Repartition::new(&schema, &key, options, &pool, create);
-        let mut repartition = repartition.map_err(|error| error.to_string())?;
+        let sorted = repartition.and_then(|repartition| match self.sort.is_empty() {
+            true => Ok(repartition),
+            false => repartition.sorted_by(self.sort.clone()),
+        });
+        let mut repartition = sorted.map_err(|error| error.to_string())?;
         let mut unpack = StageTime::default();
         for input in std::iter::once(Ok(first)).chain(inputs) {
             let mut input = input?;
@@ -166,6 +180,7 @@ impl Arguments {
             key,
             skew: done.skew,
             times: done.times,
+            sort: done.sort,
             files,
         })
     }

@@ -13,7 +13,7 @@ use overside_flow::check_schema;
 use overside_flow::pack::CodecPool;
 use overside_flow::pipeline::{
     Definition, Destination, Done, FileOutput, FileOutputOptions, Node, NodeDefinition, Output,
-    Piece, Pipeline, PipelineReport, Stream, TreeOutput, WrittenFile,
+    Packing, Piece, Pipeline, PipelineReport, Stream, TreeDefinition, TreeOutput, WrittenFile,
 };
 use overside_flow_service::RemoteNodes;
 
@@ -88,9 +88,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         true => definition.input.files.iter().map(Into::into).collect(),
         false => arguments.tables.clone(),
     };
+    let pool = Arc::new(CodecPool::new(definition.threads()).map_err(said)?);
     let mut run = Run {
+        packing: Arc::new(Packing::open(&definition, &pool).map_err(said)?),
         definition: &definition,
-        pool: Arc::new(CodecPool::new(definition.threads()).map_err(said)?),
+        pool,
         force: arguments.force,
         ray: None,
     };
@@ -116,6 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 struct Run<'a> {
     definition: &'a Definition,
     pool: Arc<CodecPool>,
+    packing: Arc<Packing>,
     force: bool,
     ray: Option<RayNodes>,
 }
@@ -151,7 +154,7 @@ impl Route<'_> {
 impl Run<'_> {
     fn check(&self, tables: &[OsString]) -> Result<(), String> {
         for table in tables {
-            let input = Input::open(table, &self.pool)?;
+            let input = Input::open(table, self.packing.unpack.pool())?;
             let checked = self.definition.output_schema(input.reader.schema());
             checked.map_err(|error| format!("{}: {error}", input.name))?;
         }
@@ -159,14 +162,16 @@ impl Run<'_> {
     }
 
     fn tables(&self, tables: &[OsString]) -> Result<Summary, String> {
-        let mut inputs = tables.iter().map(|path| Input::open(path, &self.pool));
+        let unpack = &self.packing.unpack;
+        let mut inputs = tables.iter().map(|path| Input::open(path, unpack.pool()));
         let none = "no table: name tables here, or in the pipeline's input.files";
         let first = inputs.next().ok_or(none)??;
         let schema = first.reader.schema().clone();
-        let remote = Arc::new(RemoteNodes::new(&self.pool).map_err(|error| error.to_string())?);
+        let remote = Arc::new(RemoteNodes::new(&self.packing).map_err(|error| error.to_string())?);
         let connect = |name: &str, node: &NodeDefinition| self.connect(name, node, &remote);
         let definition = self.definition.clone();
         let pipeline = Pipeline::on_caller(definition, &self.pool, connect).map_err(said)?;
+        let pipeline = pipeline.with_packing(&self.packing);
         let stream = pipeline.stream(&schema);
         let stream = stream.map_err(|error| format!("{}: {error}", first.name))?;
         raise_descriptor_limit(DESCRIPTORS);
@@ -176,21 +181,25 @@ impl Run<'_> {
             let Input { name, mut reader } = input?;
             let in_input = |error: Error| format!("{name}: {}", said(error));
             check_schema(&schema, reader.schema()).map_err(|error| in_input(error.into()))?;
-            for batch in &mut reader {
+            let (mut batches, mut count) = (0, 0);
+            while let Some(batch) = unpack.work(|| reader.next()) {
                 let batch = batch.map_err(in_input)?;
+                batches += 1;
+                count += batch.num_rows() as u64;
                 self.push(&stream, &batch, rows, &mut routes)
                     .map_err(in_input)?;
             }
+            unpack.done(batches, count, reader.time());
         }
         stream.finish();
         while let Some(done) = stream.pull() {
             self.write(&mut routes, done.map_err(said)?).map_err(said)?;
         }
-        let report = stream.report();
         let mut files = Vec::new();
         for route in routes {
             files.extend(route.finish().map_err(said)?);
         }
+        let report = stream.report();
         let ray = self.ray.as_ref().map(RayNodes::places);
         Ok(Summary { report, files, ray })
     }
@@ -226,10 +235,15 @@ impl Run<'_> {
                          outputs are directories and s3://BUCKET/PREFIX"
                     ));
                 }
+                if output.tree.as_ref().is_some_and(TreeDefinition::passes) {
+                    return Err(format!(
+                        "output {name:?}: only `overside flow serve` passes rows of a tree to `next`"
+                    ));
+                }
                 let schema = stream.output_schema();
                 let writer = match output.tree {
                     Some(_) => {
-                        let tree = TreeOutput::new(output, schema, &self.pool);
+                        let tree = TreeOutput::new(output, schema, &self.packing);
                         Writer::Tree(Box::new(tree.map_err(said)?))
                     }
                     None => {
@@ -240,7 +254,7 @@ impl Run<'_> {
                         };
                         let partitions = self.definition.partitions();
                         let files =
-                            FileOutput::new(output, schema, partitions, options, &self.pool);
+                            FileOutput::new(output, schema, partitions, options, &self.packing);
                         Writer::Files(Box::new(files.map_err(said)?))
                     }
                 };

@@ -30,9 +30,7 @@ pub fn table(summary: &Summary) -> String {
     if let Some(caveat) = caveat(report) {
         line!(text, "{caveat}");
     }
-    if !report.stages.is_empty() {
-        text += &stages(report);
-    }
+    text += &stages(report);
     text += &summary.ray.as_ref().map(ray::text).unwrap_or_default();
     if summary.files.len() <= LISTED_MAX {
         let head = ["rows", "size", "file"].map(String::from);
@@ -83,7 +81,7 @@ fn stages(report: &PipelineReport) -> String {
         "node CPU",
         "queue delay",
     ];
-    let rows = report.stages.iter().map(|stage| {
+    let rows = report.all_stages().map(|stage| {
         let node = stage.node.as_ref().filter(|node| node.batches > 0);
         let delay = |node: &NodeReport| node.queued_ns as f64 / 1e9 / node.batches as f64;
         [

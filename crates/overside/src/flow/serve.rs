@@ -16,8 +16,9 @@ use overside_link::agent::keys;
 use overside_log::LevelFilter;
 use serde_json::json;
 
+use super::output;
 use crate::logging::Verbosity;
-use crate::options::{Threads, size_within, time_within};
+use crate::options::{Placement, size_within, time_within};
 use crate::{exit, system};
 
 /// The port of Flight SQL's drivers, which others of Flight have taken up.
@@ -46,6 +47,8 @@ pub struct Arguments {
     limits: LimitArguments,
     #[command(flatten)]
     operation: Operation,
+    #[command(flatten)]
+    placement: Placement,
     #[command(flatten)]
     verbosity: Verbosity,
 }
@@ -77,8 +80,6 @@ struct Access {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Operation")]
 struct Operation {
-    #[command(flatten)]
-    threads: Threads,
     /// On shutdown, wait this long for what is on its way
     #[arg(long, value_name = "TIME", default_value = "10s",
           value_parser = time_within(0.0..=SECONDS_MAX))]
@@ -193,6 +194,10 @@ impl Access {
 impl Arguments {
     /// The pipeline; a node has none.
     fn definition(&self) -> Result<Option<Definition>, String> {
+        if self.pipeline.is_some() && self.placement.device().is_some() {
+            let reason = "--device is for --node; a pipeline's file has it in [unpack], [repack] and its stages";
+            return Err(reason.into());
+        }
         let read = |path: &PathBuf| Definition::read(path).map_err(|error| error.to_string());
         self.pipeline.as_ref().map(read).transpose()
     }
@@ -211,9 +216,7 @@ impl Arguments {
 
 fn serve(arguments: &Arguments, definition: Option<Definition>) -> Result<ExitCode, String> {
     let failed = |error: overside_flow_service::ServiceError| error.to_string();
-    let settings = arguments
-        .access
-        .settings(arguments.operation.threads.count())?;
+    let settings = arguments.access.settings(arguments.placement.threads())?;
     system::fail_writes_beyond_limits();
     system::return_freed_memory();
     system::block_shutdown_signals();
@@ -222,6 +225,7 @@ fn serve(arguments: &Arguments, definition: Option<Definition>) -> Result<ExitCo
         Some(definition) => Work::Pipeline(Box::new(definition)),
         None => Work::Node {
             streams: arguments.limits.streams as usize,
+            pool: output::pool(&arguments.placement)?,
         },
     };
     let server = Server::bind(work, limits, settings).map_err(failed)?;

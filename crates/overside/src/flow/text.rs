@@ -56,12 +56,13 @@ pub fn table(summary: &Summary) -> String {
         text += &columns(std::iter::once(head).chain(rows).collect());
     }
     let stages = [
-        ("unpack", &summary.times.unpack),
-        ("partition", &summary.times.partition),
-        ("repack", &summary.times.repack),
+        Some(("unpack", &summary.times.unpack)),
+        Some(("partition", &summary.times.partition)),
+        summary.sort.as_ref().map(|sort| ("sort", sort)),
+        Some(("repack", &summary.times.repack)),
     ];
     let head = ["stage", "time", "CPU time", "in", "out"].map(String::from);
-    let rows = stages.map(|(name, time)| {
+    let rows = stages.into_iter().flatten().map(|(name, time)| {
         [
             name.into(),
             units::duration(time.wall_ns as f64 / 1e9),
@@ -95,7 +96,7 @@ pub fn json(summary: &Summary) -> Value {
             "bytes_out": time.bytes_out,
         })
     };
-    json!({
+    let mut value = json!({
         "schema": "flow-partition/1",
         "key": summary.key.column,
         "method": summary.key.method.to_string(),
@@ -108,5 +109,9 @@ pub fn json(summary: &Summary) -> Value {
         "unpack": stage(&summary.times.unpack),
         "partition": stage(&summary.times.partition),
         "repack": stage(&summary.times.repack),
-    })
+    });
+    if let Some(sort) = &summary.sort {
+        value["sort"] = stage(sort);
+    }
+    value
 }

@@ -111,6 +111,40 @@ fn rows_go_to_their_partitions_in_order() {
 }
 
 #[test]
+fn rows_of_a_partition_are_sorted_if_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    fs::write(place.join("rows.csv"), CSV).unwrap();
+    let sorted = |columns: &str| {
+        let arguments = [
+            "partition",
+            "rows.csv",
+            "--key",
+            "id",
+            "--bits",
+            "2",
+            "--format",
+            "csv",
+            "--force",
+            "--out",
+            "parts",
+            "--sort",
+            columns,
+        ];
+        run(place, &arguments)
+    };
+    let part = |name: &str| fs::read_to_string(place.join("parts").join(name)).unwrap();
+    assert_contains(&out(&sorted("id,what desc")), &["6 rows in 4", "sort"]);
+    assert_eq!(part("part-1.csv"), "id,what\n1,d\n5,a\n");
+    assert_eq!(part("part-2.csv"), "id,what\n2,f\n2,b\n6,e\n");
+    assert_eq!(part("part-null.csv"), "id,what\n,c\n");
+    out(&sorted("id desc"));
+    // Equal rows keep their order.
+    assert_eq!(part("part-2.csv"), "id,what\n6,e\n2,b\n2,f\n");
+    assert_contains(&err(&sorted("id,clock")), &["clock", "id, what"]);
+}
+
+#[test]
 fn formats_codecs_and_placements_give_the_same_rows() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();

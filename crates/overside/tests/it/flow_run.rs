@@ -114,6 +114,16 @@ fn a_pipeline_writes_what_partition_writes_wherever_it_runs() {
             assert!(stage["busy_ns"].as_u64().unwrap() > 0);
             assert_eq!(node == 0, is_host, "{stage}");
         }
+        // A file is read in, and rows of both outputs are written.
+        let (unpack, repack) = (&report["unpack"], &report["repack"]);
+        let rows = |stage: &Value| stage["rows_out"].as_u64().unwrap();
+        assert_eq!(rows(unpack), 200_000);
+        assert!(rows(repack) > rows(&report["stages"][1]), "{report}");
+        for stage in [unpack, repack] {
+            assert_eq!(stage["placement"], "host");
+            assert!(stage["throughput_bytes_per_s"].as_f64().unwrap() > 0.0);
+            assert!(stage["host"]["cpu_ns"].as_u64().unwrap() > 0);
+        }
         for part in 0..3 {
             let read = |folder: &str| {
                 fs::read_to_string(place.join(folder).join(format!("part-{part}.csv"))).unwrap()
@@ -126,11 +136,66 @@ fn a_pipeline_writes_what_partition_writes_wherever_it_runs() {
             );
         }
         let text = out(&flow(place, &["run", "p.toml", "--force", "-p", "1"]));
-        for part in ["of 200,000 rows in", "filter", "queue delay", "part-0.csv"] {
+        for part in [
+            "of 200,000 rows in",
+            "unpack",
+            "filter",
+            "repack",
+            "queue delay",
+            "part-0.csv",
+        ] {
             overside_testkit::assert_contains(&text, part);
         }
         assert_eq!(text.contains("say nothing about a DPU"), !is_host, "{text}");
     }
+}
+
+#[test]
+fn a_device_packs_and_unpacks_and_the_report_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    made(place);
+    let device = "placement = \"device\"\ndevice = \"emulated:bf2\"\n";
+    let sort = "[[stages]]\nfilter = \"SOG > 5\"\n";
+    let packed = format!("{sort}[outputs.all]\nto = \"packed\"\nouter = \"deflate\"\n");
+    pipeline(place, "pack.toml", &format!("[repack]\n{device}{packed}"));
+    let plain = "[outputs.all]\nto = \"csv\"\nformat = \"csv\"\n";
+    pipeline(place, "unpack.toml", &format!("[unpack]\n{device}{plain}"));
+    let run = |words: &[&str]| -> Value {
+        let words = [&["run"], words, &["--json"]].concat();
+        serde_json::from_str(&out(&flow(place, &words))).unwrap()
+    };
+    let jobs = |stage: &Value, operation: &str| {
+        let devices = stage["devices"].as_array().unwrap();
+        let of_device = devices.iter().find(|one| one["operation"] == operation);
+        let of_device = of_device.unwrap_or_else(|| panic!("{stage}"));
+        assert_eq!(of_device["device"], "emulated:bf2");
+        of_device["jobs"].as_u64().unwrap()
+    };
+    let report = run(&["pack.toml", "ships.arrow"]);
+    let repack = &report["repack"];
+    assert!(jobs(repack, "compress-deflate") > 0);
+    assert_eq!(repack["placement"], "device");
+    assert!(repack["bytes_out"].as_u64() < repack["bytes_in"].as_u64());
+    assert_eq!(report["provenance"], "emulated", "{report}");
+    assert_eq!(report["unpack"]["devices"], serde_json::json!([]));
+    let report = run(&["unpack.toml", "packed/part.arrow"]);
+    assert!(jobs(&report["unpack"], "decompress-deflate") > 0);
+    assert_eq!(report["rows_in"], repack["rows_out"]);
+    let expected = format!("{sort}{}", plain.replace("\"csv\"\nf", "\"expected\"\nf"));
+    pipeline(place, "plain.toml", &expected);
+    run(&["plain.toml", "ships.arrow"]);
+    let read = |folder: &str| fs::read_to_string(place.join(folder).join("part.csv")).unwrap();
+    assert!(read("csv") == read("expected"));
+    // What is not there is known before anything runs.
+    pipeline(
+        place,
+        "none.toml",
+        &format!("[unpack]\n{}{plain}", device.replace("bf2", "bf9")),
+    );
+    let message = refusal(&flow(place, &["run", "none.toml", "ships.arrow"]));
+    overside_testkit::assert_contains(&message, "stage \"unpack\"");
+    overside_testkit::assert_contains(&message, "bf9");
 }
 
 #[test]

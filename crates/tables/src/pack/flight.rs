@@ -16,6 +16,7 @@ use super::message::{self, PREFIX_BYTES};
 use super::messages::Raw;
 use super::packer::{PackOptions, Packer};
 use super::pool::CodecPool;
+use super::stages::StageTime;
 use super::unpacker::UnpackOptions;
 use super::{outer, schema};
 use crate::Error;
@@ -61,6 +62,11 @@ impl MessagePacker {
         Ok((packer, messages))
     }
 
+    /// What it took so far.
+    pub fn time(&self) -> StageTime {
+        self.packer.time()
+    }
+
     /// The messages of a batch: dictionaries that are new or have changed, and the batch.
     ///
     /// # Errors
@@ -101,6 +107,7 @@ fn split(mut bytes: Bytes) -> Result<Vec<Message>, Error> {
 /// alignment.
 pub struct MessageUnpacker {
     decoder: Decoder,
+    time: StageTime,
 }
 
 impl MessageUnpacker {
@@ -115,12 +122,23 @@ impl MessageUnpacker {
     ) -> Result<Self, Error> {
         let schema = schema::read(message::parse(header)?.header_as_schema())?;
         let decoder = Decoder::new(&schema, options, pool)?;
-        Ok(Self { decoder })
+        Ok(Self {
+            decoder,
+            time: StageTime::default(),
+        })
     }
 
     /// The schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         self.decoder.schema()
+    }
+
+    /// What it took so far.
+    pub fn time(&self) -> StageTime {
+        StageTime {
+            cpu_ns: self.time.cpu_ns + self.decoder.cpu_ns,
+            ..self.time
+        }
     }
 
     /// The batch of the next message; `None` if it was a dictionary.
@@ -129,6 +147,14 @@ impl MessageUnpacker {
     /// [`Error::SchemaChange`] for another schema; others if the message is damaged. Nothing more can be read
     /// then.
     pub fn unpack(&mut self, message: Message) -> Result<Option<RecordBatch>, Error> {
+        let mut time = StageTime::default();
+        let batch = time.measure(|| self.decode(message));
+        self.time += time;
+        batch
+    }
+
+    fn decode(&mut self, message: Message) -> Result<Option<RecordBatch>, Error> {
+        self.time.bytes_in += (message.header.len() + message.body.len()) as u64;
         let parsed = message::parse(&message.header)?;
         if let Some(found) = parsed.header_as_schema() {
             let found = outer::without_key(&schema::read(Some(found))?);
@@ -154,6 +180,7 @@ impl MessageUnpacker {
             header: Buffer::from(message.header),
             body: Buffer::from(message.body),
         })?;
+        self.time.bytes_out += incoming.bytes;
         self.decoder.finish(incoming)
     }
 }

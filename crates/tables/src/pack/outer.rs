@@ -21,7 +21,7 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 use arrow_ipc::{BodyCompressionMethod, CompressionType};
 use arrow_schema::{Schema, SchemaRef};
-use overside_ops::{Error as OpsError, Format, Operation};
+use overside_ops::{Config, Error as OpsError, Format, Operation, prepare};
 
 use super::executors::{Executors, Job};
 use super::message::Compression;
@@ -67,6 +67,16 @@ struct Chunk {
 }
 
 impl Outer {
+    /// The formats that there are.
+    pub const FORMATS: [Format; 6] = [
+        Format::Deflate,
+        Format::Gzip,
+        Format::Zlib,
+        Format::Lz4Block,
+        Format::Lz4,
+        Format::Zstd,
+    ];
+
     /// In that format, at that level of the library's; its default unless set.
     pub fn new(format: Format, level: Option<u32>) -> Self {
         Self { format, level }
@@ -80,6 +90,19 @@ impl Outer {
     /// The level, if one is set.
     pub fn level(self) -> Option<u32> {
         self.level
+    }
+
+    /// Whether a library here has the format at that level.
+    ///
+    /// # Errors
+    /// [`Error::Codec`].
+    pub fn check(self) -> Result<(), Error> {
+        let config = Config {
+            level: self.level,
+            ..Config::new(Operation::Compress(self.format))
+        };
+        prepare(&config)?;
+        Ok(())
     }
 
     /// The schema that says so.
@@ -166,6 +189,11 @@ fn name(format: Format) -> String {
     operation.trim_start_matches("compress-").into()
 }
 
+fn format_named(text: &str) -> Option<Format> {
+    let mut formats = Outer::FORMATS.into_iter();
+    formats.find(|format| name(*format) == text)
+}
+
 impl FromStr for Outer {
     type Err = Error;
 
@@ -176,10 +204,8 @@ impl FromStr for Outer {
             Some((name, level)) => (name, Some(level.parse().map_err(|_| unknown())?)),
             None => (text, None),
         };
-        match format!("compress-{name}").parse() {
-            Ok(Operation::Compress(format)) => Ok(Self::new(format, level)),
-            _ => Err(unknown()),
-        }
+        let format = format_named(name).ok_or_else(unknown)?;
+        Ok(Self::new(format, level))
     }
 }
 
@@ -195,12 +221,9 @@ pub(super) fn format_of(metadata: &HashMap<String, String>) -> Result<Option<For
     let Some(name) = metadata.get(OUTER_FORMAT_KEY) else {
         return Ok(None);
     };
-    match format!("compress-{name}").parse() {
-        Ok(Operation::Compress(format)) => Ok(Some(format)),
-        _ => Err(Error::Damaged(format!(
-            "no outer compression is called {name:?}"
-        ))),
-    }
+    let format = format_named(name);
+    let unknown = || Error::Damaged(format!("no outer compression is called {name:?}"));
+    format.map(Some).ok_or_else(unknown)
 }
 
 /// The schema of the batches: what is compressed is no matter of theirs.

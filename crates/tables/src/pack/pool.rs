@@ -19,7 +19,7 @@ use crate::memory::BufferPool;
 /// A device gets what it can do: the blocks of LZ4 buffers, and the chunks of outer compression.
 /// The threads submit that, each through a context of its own, and do everything else.
 pub struct CodecPool {
-    pub(super) threads: Threads,
+    pub(super) threads: Arc<Threads>,
     pub(super) memory: Arc<BufferPool>,
     /// What waits for the writers of packers.
     pub(super) waiting_bytes: Arc<AtomicUsize>,
@@ -33,7 +33,7 @@ impl CodecPool {
     /// [`Error::Io`] if the threads cannot be started.
     pub fn new(threads: NonZeroUsize) -> Result<Self, Error> {
         Ok(Self {
-            threads: Threads::new(threads)?,
+            threads: Arc::new(Threads::new(threads)?),
             memory: Arc::default(),
             waiting_bytes: Arc::default(),
             executors: None,
@@ -45,12 +45,20 @@ impl CodecPool {
     /// # Errors
     /// As [`CodecPool::new`].
     pub fn with_placement(threads: NonZeroUsize, placement: Placement) -> Result<Self, Error> {
+        Ok(Self::new(threads)?.beside_devices(placement))
+    }
+
+    /// The same threads and memory, with devices beside them.
+    #[must_use]
+    pub fn beside_devices(&self, placement: Placement) -> Self {
         let placement = Some(placement).filter(|placement| placement.policy.uses_device());
-        Ok(Self {
+        Self {
+            threads: Arc::clone(&self.threads),
+            memory: Arc::clone(&self.memory),
+            waiting_bytes: Arc::clone(&self.waiting_bytes),
             executors: placement
-                .map(|placement| Arc::new(Executors::new(placement, threads.get()))),
-            ..Self::new(threads)?
-        })
+                .map(|placement| Arc::new(Executors::new(placement, self.threads()))),
+        }
     }
 
     /// The memory of what is read and written.

@@ -34,6 +34,17 @@ pub struct StageTimes {
 }
 
 impl StageTime {
+    /// What was added since it was `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            wall_ns: self.wall_ns - before.wall_ns,
+            cpu_ns: self.cpu_ns - before.cpu_ns,
+            bytes_in: self.bytes_in - before.bytes_in,
+            bytes_out: self.bytes_out - before.bytes_out,
+        }
+    }
+
     /// Runs `work` on this thread and adds what it took, without tasks of other stages that this
     /// thread did meanwhile.
     pub fn measure<T>(&mut self, work: impl FnOnce() -> T) -> T {
@@ -90,5 +101,6 @@ mod tests {
         let twice = [time, time].into_iter().sum::<StageTime>();
         assert_eq!(twice.wall_ns, 2 * time.wall_ns);
         assert_eq!(twice.cpu_ns, 2 * time.cpu_ns);
+        assert_eq!(twice.since(time), time);
     }
 }

@@ -1,5 +1,6 @@
 //! What must hold for any bytes that come from clients, or lie on disk.
 
+use overside_flow_service::TracksTicket;
 use overside_flow_service::batch::Batch;
 use overside_flow_service::descriptor::Subscribe;
 use overside_flow_service::metadata::{AcknowledgementMetadata, BatchMetadata};
@@ -7,6 +8,10 @@ use overside_flow_service::node::{PieceMetadata, parse_command};
 
 /// Metadata, tickets, commands and spilled batches are read as they were written, or refused.
 pub fn service(data: &[u8]) {
+    if let Ok(Some(ticket)) = TracksTicket::parse(data) {
+        let again = TracksTicket::parse(&ticket.to_bytes());
+        assert_eq!(again.ok(), Some(Some(ticket)));
+    }
     if let Ok(Some(metadata)) = BatchMetadata::parse(data) {
         let again = BatchMetadata::parse(&metadata.to_bytes());
         assert_eq!(again, Ok(Some(metadata)));

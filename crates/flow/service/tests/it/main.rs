@@ -1,6 +1,7 @@
 //! What the service promises of batches that wait, through its public interface.
 
 mod checks;
+mod foreign;
 mod hostile;
 mod metadata;
 mod queue;

@@ -114,6 +114,7 @@ impl Arguments {
             bits: self.shape.bits,
             levels: self.shape.levels,
             capacity_bytes: self.shape.capacity.map(|bytes| bytes as u64),
+            ..TreeShape::default()
         };
         Ok(shape.of(options))
     }

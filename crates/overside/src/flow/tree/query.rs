@@ -1,7 +1,7 @@
 //! `overside flow tree query`.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -11,7 +11,9 @@ use overside_flow::Error;
 use overside_flow::files::{FileFormat, FileWriter, OutputFile, WriteOptions};
 use overside_flow::operators::Projection;
 use overside_flow::pack::CodecPool;
-use overside_flow::tree::{TrackQuery, TreeUnion};
+use overside_flow::pipeline::Packing;
+use overside_flow::tree::{TrackQuery, TrackSource, TreeReader, TreeUnion};
+use overside_flow_service::RemoteNodes;
 
 use crate::flow::output;
 use crate::logging::Verbosity;
@@ -21,14 +23,16 @@ use crate::options::{Threads, size_within};
 #[derive(clap::Args)]
 #[command(after_help = "\
 All levels are searched: what has not reached a leaf yet is found too. Several trees are read as one, as \
-when each of several machines has the tracks of some objects.
+when each of several machines has the tracks of some objects; `overside flow serve` answers for the trees \
+that its outputs feed.
 
 Example: overside flow tree query tracks --id 4b1814,4b1815 --from 2018-08-01 --to 2018-08-02 -o two.parquet \
     --format parquet")]
 pub struct Arguments {
-    /// The tree's directory, or those of several trees with the same columns
-    #[arg(value_name = "DIR", required = true)]
-    directories: Vec<PathBuf>,
+    /// The tree's directory, or where it is served (grpc://HOST:PORT/OUTPUT, grpc+tls://...), or several
+    /// trees with the same columns
+    #[arg(value_name = "TREE", required = true)]
+    trees: Vec<PathBuf>,
     /// Only these objects, at most 100 [default: all]
     #[arg(
         long,
@@ -55,6 +59,12 @@ pub struct Arguments {
     /// Replace FILE if it is there
     #[arg(short, long)]
     force: bool,
+    /// File whose first line is the password of services
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    password_file: Option<PathBuf>,
+    /// Directory with ca.pem, and host.pem and host.key for services that want certificates
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+    tls_keys: Option<PathBuf>,
     /// Most bytes of rows that are gathered
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size_within(1..=(1 << 40)))]
     memory: usize,
@@ -64,10 +74,36 @@ pub struct Arguments {
     pub verbosity: Verbosity,
 }
 
+impl Arguments {
+    /// Opens one of the trees, wherever it is.
+    fn open(
+        &self,
+        tree: &Path,
+        connections: &RemoteNodes,
+        pool: &Arc<CodecPool>,
+    ) -> Result<Box<dyn TrackSource>, String> {
+        let failed = |error: Error| error.to_string();
+        match tree.to_str().filter(|text| text.contains("://")) {
+            None => {
+                let tree = TreeReader::open(tree, pool).map_err(failed)?;
+                Ok(Box::new(tree))
+            }
+            Some(address) => {
+                let (keys, password) = (self.tls_keys.as_deref(), self.password_file.as_deref());
+                let tree = connections.tree(address, keys, password).map_err(failed)?;
+                Ok(Box::new(tree))
+            }
+        }
+    }
+}
+
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let failed = |error: Error| error.to_string();
     let pool = output::threads(&arguments.threads)?;
-    let mut tree = TreeUnion::open(&arguments.directories, &pool).map_err(failed)?;
+    let packing = Arc::new(Packing::of_pool(&pool));
+    let connections = RemoteNodes::new(&packing).map_err(|error| error.to_string())?;
+    let trees = (arguments.trees.iter()).map(|tree| arguments.open(tree, &connections, &pool));
+    let mut tree = TreeUnion::of(trees.collect::<Result<_, _>>()?).map_err(failed)?;
     let select = (arguments.select.as_deref())
         .map(|text| Projection::new(tree.schema().clone(), text))
         .transpose()

@@ -1,0 +1,332 @@
+//! Trees that outputs feed, asked by Flight: DoGet with a query as ticket.
+//!
+//! - A ticket is `{"output": "NAME", "tracks": {"ids": ["4b1814"], "from": "...", "to": "..."}}`. All parts of the
+//!   query may be left out.
+//! - The rows come by id and time, and then the stream ends.
+//! - GetFlightInfo with the ticket as command has the columns, and in `app_metadata` which of them are the id and
+//!   the time: `{"id": "icao24", "time": "timestamp"}`.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_flight::flight_descriptor::DescriptorType;
+use arrow_flight::{FlightDescriptor, Ticket};
+use arrow_schema::SchemaRef;
+use overside_flow::Error as FlowError;
+use overside_flow::pack::{PackOptions, UnpackOptions};
+use overside_flow::pipeline::{Destination, Packing};
+use overside_flow::tree::{TrackQuery, TrackSource, TreeReader, TreeUnion, TreeWriter};
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
+use tonic::{Code, Status};
+
+use crate::client::{Client, Target};
+use crate::cpu_time::CpuTime;
+use crate::error::status_of;
+use crate::get::{DataSender, FlightEncoder, send_one};
+use crate::opening::FlightDecoder;
+use crate::outputs::Output;
+use crate::service::Service;
+
+/// Longest ticket in bytes: a hundred ids.
+const TICKET_BYTES_MAX: usize = 64 << 10;
+/// What is said of a tree before anything has come.
+const NOT_MADE: &str = "the tree is made with the first batch that comes";
+/// Rows of a message.
+const BATCH_ROWS: usize = 64 << 10;
+
+/// What is asked of a tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TracksTicket {
+    /// The output that feeds it.
+    pub output: String,
+    /// Which rows.
+    pub tracks: TrackQuery,
+}
+
+impl TracksTicket {
+    /// Reads a ticket, or the command of a descriptor; `None` if it asks for something else.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`.
+    pub fn parse(bytes: &[u8]) -> Result<Option<Self>, Status> {
+        if bytes.first() != Some(&b'{') || bytes.len() > TICKET_BYTES_MAX {
+            return Ok(None);
+        }
+        let object = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(bytes);
+        match object {
+            Ok(object) if object.contains_key("tracks") => {
+                let wrong = |error| {
+                    Status::invalid_argument(format!(
+                        "{error}; a query is {{\"output\": \"NAME\", \"tracks\": {{\"ids\": [\"ID\"], \"from\": \
+                         \"TIME\", \"to\": \"TIME\"}}}}"
+                    ))
+                };
+                serde_json::from_value(object.into())
+                    .map(Some)
+                    .map_err(wrong)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// As a ticket.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// Which columns have the id and the time.
+#[derive(Serialize, Deserialize)]
+struct Roles {
+    id: String,
+    time: String,
+}
+
+/// Opens the tree of an output.
+///
+/// # Errors
+/// `NOT_FOUND`: it has none; `FAILED_PRECONDITION`: nothing has come yet.
+fn open(service: &Service, output: &Output) -> Result<TreeReader, Status> {
+    let definition = &output.definition;
+    let (Some(_), Destination::Directory(directory)) = (&definition.tree, &definition.to) else {
+        return Err(Status::not_found(format!(
+            "output {:?} is no tree",
+            output.name
+        )));
+    };
+    if TreeWriter::options(directory).map_err(status_of)?.is_none() {
+        return Err(Status::failed_precondition(NOT_MADE));
+    }
+    TreeReader::open(directory, service.packing.unpack.pool()).map_err(status_of)
+}
+
+/// The columns of the tree, and which are the id and the time.
+///
+/// # Errors
+/// As [`open`].
+pub fn describe(service: &Service, output: &Output) -> Result<(SchemaRef, Vec<u8>), Status> {
+    let tree = tokio::task::block_in_place(|| open(service, output))?;
+    let (id, time) = TrackSource::roles(&tree);
+    let roles = Roles {
+        id: id.into(),
+        time: time.into(),
+    };
+    let roles = serde_json::to_vec(&roles).unwrap_or_default();
+    Ok((Arc::clone(tree.schema()), roles))
+}
+
+/// Sends what a query finds.
+pub async fn serve(
+    service: Arc<Service>,
+    output: Arc<Output>,
+    query: TrackQuery,
+    (data, options): (DataSender, PackOptions),
+    permit: OwnedSemaphorePermit,
+) {
+    let answered = tokio::select! {
+        answered = answer(&service, output, query, &data, options) => answered,
+        () = data.closed() => Ok(()),
+    };
+    if let Err(status) = answered {
+        // It may be gone.
+        let _ = data.send(Err(status)).await;
+    }
+    drop(permit);
+}
+
+async fn answer(
+    service: &Arc<Service>,
+    output: Arc<Output>,
+    mut query: TrackQuery,
+    data: &DataSender,
+    options: PackOptions,
+) -> Result<(), Status> {
+    let hosted = service.hosted.as_ref();
+    let memory = hosted.map_or(0, |hosted| hosted.pipeline.definition().memory_bytes());
+    query.bytes_max = query.bytes_max.min(memory);
+    // What they gather is bounded for each.
+    let turn = Arc::clone(&service.queries).acquire_owned().await;
+    let still = Arc::clone(&output.passing).read_owned().await;
+    let (asked, runtime) = (Arc::clone(service), Handle::current());
+    let found = tokio::task::spawn_blocking(move || {
+        let _held = (turn, still);
+        let mut tree = whole(&asked, &output, &query, &runtime)?;
+        let threads = asked.packing.unpack.pool().threads();
+        let rows = tree.query(&query, threads).map_err(status_of)?;
+        Ok::<_, Status>((Arc::clone(tree.schema()), rows))
+    });
+    let (schema, rows) = found
+        .await
+        .map_err(|error| Status::internal(error.to_string()))??;
+    let mut encoder = FlightEncoder::new(&schema, options, &service.packing)?;
+    for message in encoder.take_first() {
+        send_one(data, message).await?;
+    }
+    for rows in rows {
+        for begin in (0..rows.num_rows()).step_by(BATCH_ROWS) {
+            let part = rows.slice(begin, BATCH_ROWS.min(rows.num_rows() - begin));
+            for message in encoder.rows(&part, Vec::new())? {
+                send_one(data, message).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The tree of an output with what its next nodes on other machines may have of a query.
+fn whole(
+    service: &Service,
+    output: &Output,
+    query: &TrackQuery,
+    runtime: &Handle,
+) -> Result<TreeUnion, Status> {
+    let root = open(service, output)?;
+    if root.is_passing() {
+        return Err(Status::unavailable(
+            "rows were on their way to the next nodes when the service ended, and are still: ask again later",
+        ));
+    }
+    let wanted = root.leaves_of(query).map_err(status_of)?;
+    let is_wanted = |index: usize| {
+        let is_it = |leaves: &Vec<u32>| leaves.contains(&(index as u32));
+        wanted.as_ref().is_none_or(is_it)
+    };
+    let mut trees: Vec<Box<dyn TrackSource>> = vec![Box::new(root)];
+    for (_, target) in (output.next.iter().enumerate()).filter(|(index, _)| is_wanted(*index)) {
+        let tree = RemoteTree::find(target.clone(), &service.packing, runtime);
+        if let Some(tree) = tree.map_err(|error| Status::unavailable(error.to_string()))? {
+            trees.push(Box::new(tree));
+        }
+    }
+    TreeUnion::of(trees).map_err(status_of)
+}
+
+/// A tree that another process serves.
+pub struct RemoteTree {
+    target: Target,
+    schema: SchemaRef,
+    roles: Roles,
+    packing: Arc<Packing>,
+    runtime: Handle,
+}
+
+impl RemoteTree {
+    /// Asks the service at an address, whose path is the output, for the tree's columns.
+    ///
+    /// # Errors
+    /// [`FlowError::Refused`]: why it does not say them.
+    pub fn open(
+        target: Target,
+        packing: &Arc<Packing>,
+        runtime: &Handle,
+    ) -> Result<Self, FlowError> {
+        let name = target.to_string();
+        let none = || FlowError::Refused(format!("{name}: {NOT_MADE}"));
+        Self::find(target, packing, runtime)?.ok_or_else(none)
+    }
+
+    /// As [`RemoteTree::open`]; `None` as long as nothing has come there.
+    fn find(
+        target: Target,
+        packing: &Arc<Packing>,
+        runtime: &Handle,
+    ) -> Result<Option<Self>, FlowError> {
+        let asking = async {
+            let mut client = connect(&target).await?;
+            let descriptor = FlightDescriptor {
+                r#type: DescriptorType::Cmd.into(),
+                cmd: ticket(&target, &TrackQuery::default()).into(),
+                path: Vec::new(),
+            };
+            let info = client.get_flight_info(descriptor).await?.into_inner();
+            let roles = serde_json::from_slice(&info.app_metadata);
+            let roles = roles.map_err(|_| Status::not_found("it is no tree"))?;
+            let schema = info.try_decode_schema();
+            let schema = schema.map_err(|error| Status::internal(error.to_string()))?;
+            Ok::<_, Status>((schema, roles))
+        };
+        let (schema, roles): (_, Roles) = match runtime.block_on(asking) {
+            Ok(said) => said,
+            Err(status) if status.code() == Code::FailedPrecondition => return Ok(None),
+            Err(status) => return Err(refused(&target, &status)),
+        };
+        Ok(Some(Self {
+            target,
+            schema: Arc::new(schema),
+            roles,
+            packing: Arc::clone(packing),
+            runtime: runtime.clone(),
+        }))
+    }
+
+    async fn ask(&self, query: &TrackQuery) -> Result<Vec<RecordBatch>, Status> {
+        let mut client = connect(&self.target).await?;
+        let ticket = Ticket {
+            ticket: ticket(&self.target, query).into(),
+        };
+        let mut messages = client.do_get(ticket).await?.into_inner();
+        let mut decoder: Option<FlightDecoder> = None;
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        while let Some(message) = messages.message().await? {
+            let Some(decoder) = &mut decoder else {
+                let options = UnpackOptions::default();
+                let new = FlightDecoder::new(&message.data_header, options, &self.packing)?;
+                decoder = Some(new);
+                continue;
+            };
+            if let Some(batch) = decoder.unpack(message)? {
+                bytes += overside_flow::operators::values_bytes(&batch) as u64;
+                if bytes > query.bytes_max {
+                    let most = query.bytes_max;
+                    let reason = format!("it sends more than {most} bytes");
+                    return Err(Status::resource_exhausted(reason));
+                }
+                found.push(batch);
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl TrackSource for RemoteTree {
+    fn name(&self) -> String {
+        self.target.to_string()
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn roles(&self) -> (&str, &str) {
+        (&self.roles.id, &self.roles.time)
+    }
+
+    fn query(
+        &mut self,
+        query: &TrackQuery,
+        _threads: usize,
+    ) -> Result<Vec<RecordBatch>, FlowError> {
+        let found = self.runtime.block_on(self.ask(query));
+        found.map_err(|status| refused(&self.target, &status))
+    }
+}
+
+async fn connect(target: &Target) -> Result<Client, Status> {
+    target.connect(&CpuTime::default()).await
+}
+
+fn ticket(target: &Target, query: &TrackQuery) -> Vec<u8> {
+    let ticket = TracksTicket {
+        output: target.path.clone(),
+        tracks: query.clone(),
+    };
+    ticket.to_bytes()
+}
+
+fn refused(target: &Target, status: &Status) -> FlowError {
+    FlowError::Refused(format!("{target}: {}", status.message()))
+}
