@@ -241,9 +241,9 @@ impl TestSide for Initiator {
             Command::Poison => self.told(|_| WorkerCommand::Poison).map(|_| Answer::Done),
             Command::Run(until) => self.run(until).map(|ran| Answer::Ran(Box::new(ran))),
             Command::Compare(counts) => {
-                let depth = self.plan.depth as u64;
+                let places = self.plan.places() as u64;
                 let count =
-                    |index: usize| counts.get(index).copied().unwrap_or_default().min(depth);
+                    |index: usize| counts.get(index).copied().unwrap_or_default().min(places);
                 self.told(|index| WorkerCommand::Check(count(index) as usize))?;
                 let looked = (0..self.plan.threads).map(count);
                 Ok(Answer::Compared(looked.sum()))
