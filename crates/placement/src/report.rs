@@ -75,6 +75,9 @@ pub struct TargetReport {
     pub destination_bytes: u64,
     /// Jobs whose results were not used: they have none, or the other target was first with theirs.
     pub failed: u64,
+    /// Jobs that were run again because their results did not fit.
+    #[serde(skip)]
+    pub grown: u64,
     /// Completions later than the profile says, where the target is emulated.
     pub late: u64,
     /// The time during which such a completion was overdue.
