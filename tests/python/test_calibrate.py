@@ -75,47 +75,73 @@ def dma_device() -> str:
     return device
 
 
-def test_a_calibrated_latency_is_that_of_the_emulated_engine(tmp_path: Path) -> None:
+def test_a_calibrated_engine_is_emulated_alone_as_it_is_simulated(tmp_path: Path) -> None:
     words = ("--operation", "copy", "--quick", "--out", "mine.toml")
     overside("calibrate", "--device", dma_device(), *words, cwd=tmp_path, code=0)
-    text = (tmp_path / "mine.toml").read_text()
-    # What the task dma measures from either side of a card is its owner's to add.
-    for name, value, unit in (("polled.rate", 20, "Mops/s"), ("host.peak", 100, "GB/s")):
-        text += f'\n[values."dma.{name}"]\nvalue = {value}\nunit = "{unit}"\nfacts = ["run.copy"]\n'
-    (tmp_path / "mine.toml").write_text(text)
-    overside("profile", "check", "mine.toml", cwd=tmp_path, code=0)
-    table = tomllib.loads(text)["tables"]["dma.copy.latency.poll"]
+    profile = tomllib.loads((tmp_path / "mine.toml").read_text())
+    assert {"dma.polled.rate", "dma.host.peak"} <= set(profile["values"])
+    table = profile["tables"]["dma.copy.latency.poll"]
     sizes = [int(at) for at in table["at"]]
-    parameters = {
-        "device": "emulated:mine",
-        "measure": "latency",
-        "completion": "poll",
-        "operation": ["read", "write"],
-        "buffer_size": sizes[1:],
-    }
+    # Between lengths that were measured as well.
+    lengths = [*sizes[1:], sizes[-1] // 3]
+    alone = {"depth": 1, "measure": "latency", "buffer_size": lengths}
+    full = {"depth": [1, 4, 1024], "measure": "throughput", "buffer_size": lengths}
+    common = {"device": "emulated:mine", "completion": "poll", "operation": ["read", "write"]}
     box = {
         "schema": "box/1",
         "name": "mine",
-        "tasks": [{"task": "dma", "parameters": parameters, "metrics": ["latency_p50"]}],
-        "measure": {"rounds": 1, "warmup_s": 0, "sample_s": 0.02},
+        "tasks": [
+            {"task": "dma", "parameters": common | alone, "metrics": ["latency_p50"]},
+            {"task": "dma", "parameters": common | full, "metrics": ["rate"]},
+        ],
+        "measure": {"rounds": 1, "warmup_s": 0, "sample_s": 0.1},
     }
     (tmp_path / "box.json").write_text(json.dumps(box))
-    subprocess.run(
-        [sys.executable, "-m", "overside", "run", "box.json", "--name", "emulated"],
-        cwd=tmp_path,
-        env=environment() | {"OVERSIDE_PROFILES": str(tmp_path)},
-        capture_output=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
+
+    def python(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "overside", *words],
+            cwd=tmp_path,
+            env=environment() | {"OVERSIDE_PROFILES": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=True,
+        )
+        return done.stdout
+
+    python("run", "box.json", "--name", "emulated")
     tests = load_run(tmp_path / "results/emulated").tests
-    assert len(tests) == 2 * len(sizes[1:])
+    assert len(tests) == 2 * len(lengths) * 4
+    axes = {
+        "profile": "mine",
+        "primitive": "dma",
+        "initiator": "host",
+        "completion": "poll",
+        "cores": "1",
+        "depth": "1,4,1024",
+    }
+    settings = [word for key, value in axes.items() for word in ("--set", f"{key}={value}")]
+    simulated = {}
+    for length in lengths:
+        words = ("simulate", "dma", *settings, "--set", f"bytes={length} B", "--json")
+        for row in json.loads(python(*words))["rows"]:
+            labels = dict(row["labels"])
+            rate, latency = row["throughput"]["typ"] * 1e6, row["latency"]["typ"]
+            simulated[labels["access"], length, labels["depth"]] = rate, latency
+    assert len(simulated) == 2 * len(lengths) * 3
     for test in tests:
+        asked = test.parameters
         assert (test.provenance, test.timing) == ("emulated", "virtual")
-        calibrated = table["value"][sizes.index(test.parameters["buffer_size"])]
-        found = list(test.values["latency_p50"].values())
-        # Histograms keep three digits.
-        assert found == [pytest.approx(calibrated, rel=0.005)]
+        key = (asked["operation"], asked["buffer_size"], str(asked["depth"]))
+        rate, latency = simulated[key]
+        metric, expected = ("rate", rate) if "rate" in test.values else ("latency_p50", latency)
+        found = list(test.values[metric].values())
+        assert found == [pytest.approx(expected, rel=0.02)], (asked, latency)
+        if metric == "latency_p50" and asked["buffer_size"] in sizes:
+            calibrated = table["value"][sizes.index(asked["buffer_size"])]
+            # Histograms keep three digits.
+            assert found == [pytest.approx(calibrated, rel=0.005)]
 
 
 def test_what_copies_cost_traffic_to_another_machine_is_measured_if_asked(tmp_path: Path) -> None:

@@ -128,12 +128,47 @@ def test_nodes_that_there_are_not_are_refused_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("dpu0")
-def test_what_runs_programs_stays_here(tmp_path: Path) -> None:
-    tasks = [{"task": "partition"}, {"task": "memory", "parameters": {"buffer_size": 4096}}]
-    tests = planned(short_box(tmp_path, *tasks), "--node", "dpu0")
-    reasons = {test["task"]: test.get("reason") for test in tests}
-    assert "on this machine alone" in reasons["partition"]
-    assert reasons["memory"] is None
+def test_what_names_its_ends_itself_stays_here_and_takes_no_node(tmp_path: Path) -> None:
+    entries = [{"task": task} for task in ("rdma", "kv", "pushdown")]
+    tests = planned(short_box(tmp_path, *entries), "--node", "dpu0")
+    reasons = {test["task"]: test["reason"] for test in tests}
+    said = {
+        "rdma": "source and destination",
+        "kv": "load_from",
+        "pushdown": "DuckDB and Python",
+    }
+    for task, words in said.items():
+        assert words in reasons[task]
+        box = tmp_path / f"{task}.json"
+        entry = {"task": task, "parameters": {"node": "dpu0"}}
+        box.write_text(json.dumps({"schema": "box/1", "name": task, "tasks": [entry]}))
+        done = overside("run", box, cwd=tmp_path, code=2)
+        assert f"{task} takes no node" in done.stderr
+        assert words in " ".join(done.stderr.split())
+
+
+@pytest.mark.usefixtures("dpu0")
+def test_tables_are_partitioned_on_nodes(tmp_path: Path) -> None:
+    parameters = {
+        "rows": 20_000,
+        "passes": 1,
+        "compression": ["lz4", "outer-deflate"],
+        "threads": ["2", "all"],
+    }
+    box = short_box(tmp_path, {"task": "partition", "parameters": parameters})
+    run = ran(box, "--node", "local,dpu0")
+    found = samples(run)
+    assert len(found) == 8
+    checks: dict[str, set[str]] = {}
+    for sample in found:
+        assert (sample["status"], sample["provenance"]) == ("ok", "measured"), sample
+        assert sample["work"]["bytes"] == 20_000 * 80
+        checks.setdefault(sample.get("node", "local"), set()).add(sample["check"]["value"])
+    # Both nodes make the same of the same table.
+    assert len(checks) == 2
+    assert checks["local"] == checks["dpu0"]
+    (entry,) = manifest(run)["data"]
+    assert entry["name"] == "particles, 20000 rows"
 
 
 @pytest.mark.usefixtures("dpu0")

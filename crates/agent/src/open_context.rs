@@ -8,7 +8,7 @@ use overside_base::{MemoryBudget, OutOfMemory, Reservation};
 use overside_device::threads::thread_cpu_ns;
 use overside_device::{
     Applied, Completion, Context, ContextConfig, Device, Job, JobError, Lifecycle, Lost, OpenError,
-    Outcome, Region, Source, SubmitError,
+    Outcome, Region, Source, SubmitError, backoff,
 };
 use overside_link::agent::{
     AnswerHead, JobHead, MAX_TEXT_BYTES, Outbox, Reply, Status, Usage, Violation,
@@ -45,6 +45,10 @@ impl IncomingJob {
     }
 }
 
+/// The pause between two looks at a device without an event is this part of the time since it last gave
+/// something back: hosts measure what agents' devices take.
+const PAUSE_PARTS: u32 = 64;
+
 pub(crate) struct OpenContext {
     device: Arc<dyn Device>,
     context: Box<dyn Context>,
@@ -66,6 +70,8 @@ pub(crate) struct OpenContext {
     /// CPU time of this thread when the context was opened, in nanoseconds.
     own_before_ns: u64,
     told: Instant,
+    /// When the device last gave something back or, if that is later, last got something to do.
+    progress: Instant,
 }
 
 impl OpenContext {
@@ -95,6 +101,7 @@ impl OpenContext {
             applied: None,
             own_before_ns,
             told: Instant::now(),
+            progress: Instant::now(),
             config,
         })
     }
@@ -115,6 +122,11 @@ impl OpenContext {
     /// What to wait for, if the device tells when it is done. `None`: it has to be looked at.
     pub(crate) fn arm(&mut self) -> Option<Result<bool, Lost>> {
         self.event.then(|| self.context.arm())
+    }
+
+    /// How long to wait before looking at a device that does not tell.
+    pub(crate) fn pause(&self) -> Duration {
+        backoff(self.progress.elapsed(), PAUSE_PARTS)
     }
 
     pub(crate) fn event(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
@@ -183,7 +195,11 @@ impl OpenContext {
     /// Queues a job that has come in whole.
     pub(crate) fn accept(&mut self, incoming: IncomingJob) {
         let slot = incoming.slot;
-        self.held[slot as usize] = Some(Instant::now());
+        let now = Instant::now();
+        self.held[slot as usize] = Some(now);
+        if self.jobs == 0 {
+            self.progress = now;
+        }
         self.jobs += 1;
         self.queue.push_back(Job {
             tag: slot.into(),
@@ -224,6 +240,9 @@ impl OpenContext {
         if count > 0 && (self.jobs == count || self.told.elapsed() >= USAGE_AGE) {
             outbox.usage(self.usage());
             self.told = Instant::now();
+        }
+        if count > 0 {
+            self.progress = Instant::now();
         }
         for completion in completions.drain(..) {
             self.answer(completion, outbox);

@@ -474,7 +474,7 @@ impl<'a> Session<'a> {
             && jobs
         {
             match active.arm() {
-                None => until(POLL_INTERVAL),
+                None => until(active.pause()),
                 Some(Ok(false)) => armed = true,
                 // Completions are there, or polling says what was lost.
                 Some(Ok(true) | Err(_)) => return Ok(()),

@@ -138,7 +138,7 @@ impl Options {
 
     /// Whether chunks change their length.
     fn sizes_chunks(&self) -> bool {
-        self.adaptive_chunks && self.policy == Policy::Adaptive && self.submitters.get() == 1
+        self.adaptive_chunks && self.policy == Policy::Adaptive
     }
 
     /// The executor's setup for chunks of that geometry.

@@ -45,6 +45,6 @@ pub use info::{Applied, DeviceInfo, Provenance, Timing};
 pub use job::{Completion, Job, JobError, Outcome, Source, Stages};
 pub use region::{DeviceId, ExternalBytes, Region, Registration, Slice};
 pub use virtual_context::{ComputedJob, SetUp, VirtualContext, VirtualEngine, VirtualParts};
-pub use wait::wait;
+pub use wait::{backoff, wait};
 
 pub use overside_ops::{Config as OperationConfig, Operation, Output};

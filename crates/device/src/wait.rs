@@ -8,19 +8,28 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::Context;
 
-/// The pause between two polls of a device that has no event.
-const PAUSE: Duration = Duration::from_micros(20);
+/// The pauses between two polls of a device that has no event.
+const PAUSE_SHORTEST: Duration = Duration::from_micros(20);
+const PAUSE_LONGEST: Duration = Duration::from_millis(2);
+
+/// How long to leave a device alone that has no event and has given nothing back for `silence`: one
+/// part of that, of so many, so that a job is found done at most so much later than it is; within
+/// 20 µs and 2 ms. Who measures latencies polls more often ([`wait`]).
+pub fn backoff(silence: Duration, parts: u32) -> Duration {
+    (silence / parts.max(1)).clamp(PAUSE_SHORTEST, PAUSE_LONGEST)
+}
 
 /// Waits until there may be completions to poll for, but not longer than `timeout`. `true`: poll;
 /// `false`: the time is over. Arms the context and sleeps on its descriptor; a device that can
-/// only be polled is given a short pause instead. A lost device counts as something to poll for:
+/// only be polled is given the shortest pause instead, as who measures it needs. Who runs jobs lets it
+/// rest for longer ([`backoff`]). A lost device counts as something to poll for:
 /// polling says what was lost.
 ///
 /// # Errors
 /// What the system says if it cannot wait.
 pub fn wait(context: &mut dyn Context, timeout: Duration) -> io::Result<bool> {
     if context.event_fd().is_none() {
-        std::thread::sleep(PAUSE.min(timeout));
+        std::thread::sleep(PAUSE_SHORTEST.min(timeout));
         return Ok(!timeout.is_zero());
     }
     if context.arm().unwrap_or(true) {

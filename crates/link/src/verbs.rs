@@ -38,7 +38,7 @@ pub use error::{
     ConfigError, ConnectError, ExportError, ImportError, LinkError, LinkErrorKind, PostError,
 };
 pub use error::{OutOfBounds, Refusal, WorkError};
-pub use memory::{Access, EndpointId, Exported, RemoteMemory, RemoteSlice, Token};
+pub use memory::{Access, EndpointId, Exported, ExportedSlice, RemoteMemory, RemoteSlice, Token};
 pub use messages::{Messages, RecvBatch};
 pub use work::{Closed, Completion, Verb, Work};
 

@@ -97,6 +97,19 @@ impl VolatileSlice {
         Ok(())
     }
 
+    /// Copies in all that another window has, which is as long. Where both are the same memory the
+    /// result is not defined.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] if it is longer; then nothing is copied.
+    #[inline]
+    pub fn copy_from(&self, from: &Self) -> Result<(), OutOfBounds> {
+        self.check(0, from.len)?;
+        // SAFETY: within both windows.
+        unsafe { copy(from.start.as_ptr(), self.start.as_ptr(), from.len) };
+        Ok(())
+    }
+
     /// Appends the `len` bytes at `at` to a vector.
     ///
     /// # Errors

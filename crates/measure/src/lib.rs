@@ -38,6 +38,7 @@ pub use sample::{
     Work,
 };
 pub use tasks::{DmaBuffers, DmaCompletion, DmaMeasure, DmaOperation, DmaTest};
+pub use tasks::{END_WITH_PARENT, PartitionTest};
 pub use tasks::{HashCalls, HashTest, Hop, MemoryPattern, MemoryTest, NetworkTest};
 pub use test::{
     BUFFER_SIZE_MAX, CompletionMode, DEPTH_MAX, Data, FILES_MAX, Input, PATTERN_BYTES_MAX,

@@ -158,6 +158,7 @@ impl PlacementBench<'_> {
             varied,
             job_cost,
             chunk_bytes,
+            grown: (self.test.output_size).map(|_| grown(&after) - grown(&before)),
         };
         self.sample(&figures, check, timed.streams, &after)
     }
@@ -171,9 +172,11 @@ impl PlacementBench<'_> {
                 return Err(failure);
             }
         }
-        // The executor keeps as many buffers of either sort as there are chunks on their way.
+        // The executor keeps as many buffers of either sort as there are chunks on their way; those
+        // that have grown come on top.
         let jobs: usize = self.sides().map(|side| side.plan.depth).sum();
-        destinations_fit(self.destination_bytes() + longest, 2 * jobs as u64)
+        let first = (self.test.output_size).map_or(0, |bytes| bytes.min(self.destination_bytes()));
+        destinations_fit(self.destination_bytes() + first + longest, 2 * jobs as u64)
     }
 
     fn destination_bytes(&self) -> u64 {
@@ -211,6 +214,8 @@ impl PlacementBench<'_> {
         let mut setup = Setup::new(operation, policy);
         setup.source_bytes = self.buffers.source.longest() as usize;
         setup.destination_bytes = self.destination_bytes() as usize;
+        setup.first_destination_bytes =
+            (self.test.output_size).map(|bytes| bytes.min(self.destination_bytes()) as usize);
         if self.test.sizes == Sizes::Adaptive {
             setup.first_chunk_bytes = Some(self.test.buffer_size as usize);
         }
@@ -529,6 +534,11 @@ fn target_report(report: &Report, target: Target) -> Option<&TargetReport> {
         Target::Cpu => report.cpu.as_ref(),
         Target::Device(device) => report.devices.get(device),
     }
+}
+
+/// Jobs that were run again because their results did not fit.
+fn grown(report: &Report) -> u64 {
+    report.targets().map(|target| target.grown).sum()
 }
 
 /// CPU time of all targets' own threads.

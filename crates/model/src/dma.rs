@@ -275,9 +275,55 @@ pub(crate) fn closeness(
     }
 }
 
-/// Latency in nanoseconds: needs `dma.copy.latency.poll`, which nobody has published and
-/// `overside calibrate` measures.
-pub fn latency_ns(values: &Values<'_>, card: &str, transfer: &Transfer) -> Evaluation {
+/// What was measured on a card at lengths around a transfer's, from the side that starts it: no
+/// formula is needed for that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// The latency of a transfer alone (`dma.copy.latency.*`).
+    pub latency: bool,
+    /// The rate with a full queue on one core (`dma.copy.rate.*`).
+    pub rate: bool,
+}
+
+impl Measured {
+    /// What the card's own profile has.
+    pub fn of(library: &Library, card: &str, transfer: &Transfer) -> Self {
+        let profile = library.profile(card);
+        let profile = profile.filter(|profile| profile.initiator == transfer.initiator);
+        let (Some(profile), Primitive::Dma) = (profile, transfer.primitive) else {
+            return Self::default();
+        };
+        let is_around = |figure| {
+            let table = profile.tables.get(&copies(figure, transfer.completion));
+            table.is_some_and(|table| {
+                let ends = table.at.first().zip(table.at.last());
+                ends.is_some_and(|(first, last)| (*first..=*last).contains(&transfer.bytes))
+            })
+        };
+        Self {
+            latency: is_around("latency"),
+            rate: is_around("rate"),
+        }
+    }
+}
+
+/// The name of a figure of copies.
+fn copies(figure: &str, completion: Completion) -> String {
+    format!("dma.copy.{figure}.{}", completion.name())
+}
+
+/// Latency in nanoseconds: as it was measured, or by the formula from `dma.copy.latency.poll`,
+/// which nobody has published and `overside calibrate` measures.
+pub fn latency_ns(
+    values: &Values<'_>,
+    card: &str,
+    transfer: &Transfer,
+    measured: Measured,
+) -> Evaluation {
+    if measured.latency {
+        let name = copies("latency", transfer.completion);
+        return values.at(&of(card, &name), transfer.bytes);
+    }
     let unit = values.at(&of(card, "dma.copy.latency.poll"), SHORT_COPY_BYTES)?;
     Ok(unit * latency(values, card, transfer)?)
 }
@@ -332,19 +378,26 @@ pub fn per_s(
     values: &Values<'_>,
     card: &str,
     transfer: &Transfer,
-    cores: f64,
-    depth: Option<f64>,
+    (cores, depth): (f64, Option<f64>),
+    measured: Measured,
 ) -> Evaluation<Outcome> {
-    let one = short_per_s(values, card, transfer.initiator, transfer.completion)?;
+    let one = if measured.rate {
+        let name = copies("rate", transfer.completion);
+        values.at(&of(card, &name), transfer.bytes)? / transfer.bytes
+    } else {
+        short_per_s(values, card, transfer.initiator, transfer.completion)?
+    };
     let mut limits = vec![("the cost of a DMA on its core", cores * one)];
     match peak(values, card, transfer.initiator) {
+        // One core was seen to do that.
+        _ if measured.rate && cores == 1.0 => {}
         Ok(peak) => limits.push(("the link", peak / transfer.bytes)),
         // One core's short transfers fill no link.
         Err(_) if cores == 1.0 && transfer.bytes <= SHORT_COPY_BYTES => {}
         Err(unknown) => return Err(unknown),
     }
     if let Some(depth) = depth {
-        let latency_ns = latency_ns(values, card, transfer)?;
+        let latency_ns = latency_ns(values, card, transfer, measured)?;
         limits.push(("transfers in flight", cores * depth * 1e9 / latency_ns));
     }
     Ok(least(&limits))
@@ -370,28 +423,25 @@ pub struct Engine {
 }
 
 /// What is known of a card's DMA engine, from its own profile or else lent by other cards, for
-/// transfers that so many cores start. A latency that was measured on the card at lengths around this
-/// one, by this initiator, needs no formula.
+/// transfers that so many cores start.
 pub fn engine(library: &Library, card: &str, transfer: &Transfer, cores: f64) -> Engine {
     let fallback = FallbackEvidence::of(library, &[card]);
-    let name = format!("dma.copy.latency.{}", transfer.completion.name());
-    let profile = library.profile(card);
-    let profile = profile.filter(|profile| profile.initiator == transfer.initiator);
-    let own = profile.and_then(|profile| profile.tables.get(&name));
-    let is_measured = own.is_some_and(|table| {
-        let ends = (table.at.first(), table.at.last());
-        matches!(ends, (Some(first), Some(last)) if (*first..=*last).contains(&transfer.bytes))
-    });
+    let measured = Measured::of(library, card, transfer);
+    let near = |is_measured| match is_measured {
+        true => EvidenceLevel::Same,
+        false => EvidenceLevel::Card,
+    };
     Engine {
-        busy_ns: fallback.predict(EvidenceLevel::Card, |values| {
-            let rate = per_s(values, card, transfer, cores, None)?.value;
+        busy_ns: fallback.predict(near(measured.rate), |values| {
+            let rate = per_s(values, card, transfer, (cores, None), measured)?.value;
             // Of whose link nothing is known, other cards' engines say nothing.
-            peak(values, card, transfer.initiator)?;
+            if !measured.rate {
+                peak(values, card, transfer.initiator)?;
+            }
             Ok(1e9 / rate)
         }),
-        latency_ns: fallback.predict(EvidenceLevel::Card, |values| match is_measured {
-            true => values.at(&of(card, &name), transfer.bytes),
-            false => latency_ns(values, card, transfer),
+        latency_ns: fallback.predict(near(measured.latency), |values| {
+            latency_ns(values, card, transfer, measured)
         }),
     }
 }

@@ -39,7 +39,8 @@ mod walk;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use overside_measure::node;
+use overside_measure::{END_WITH_PARENT, node};
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Exit codes that docs/exit-codes.md lists.
 mod exit {
@@ -57,6 +58,10 @@ fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
+    if std::env::var_os(END_WITH_PARENT).is_some() {
+        // Where the system cannot, the program ends when it is done.
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    }
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_default();
     let arguments = aliases::with_verb(&program, arguments.collect());

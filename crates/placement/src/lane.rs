@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_device::{
-    Clock, Completion, Context, ContextConfig, Device, DeviceId, Job, Lifecycle, Lost, MemoryError,
-    MemoryKind, OpenError, Region, Slice, Source, SubmitError,
+    Clock, Completion, Context, ContextConfig, Device, DeviceId, Job, JobError, Lifecycle, Lost,
+    MemoryError, MemoryKind, OpenError, Outcome, Region, Slice, Source, SubmitError,
 };
 use overside_layers::TimeLimit;
 
@@ -248,6 +248,33 @@ impl Lane {
             deadline: None,
         });
         Ok(kept)
+    }
+
+    /// Whether a job is to be run again with a longer destination.
+    pub(crate) fn grows(&self, result: &Result<Outcome, JobError>) -> bool {
+        let most = self.config.max_destination_bytes;
+        matches!(result, Err(JobError::OutputTooSmall { capacity }) if (*capacity as u64) < most)
+    }
+
+    /// Offers a job again whose result did not fit, with a destination twice as long.
+    pub(crate) fn grow(&mut self, completion: Completion) -> Result<(), MemoryError> {
+        let Err(JobError::OutputTooSmall { capacity }) = completion.result else {
+            return Ok(());
+        };
+        if let Some(region) = completion.destination {
+            self.destinations.put(region);
+        }
+        let most = self.config.max_destination_bytes as usize;
+        let destination = self.destinations.take_len((2 * capacity).clamp(1, most))?;
+        self.tally.grown += 1;
+        self.outstanding_bytes += completion.source.len() as u64;
+        self.offered.push_front(Job {
+            tag: completion.tag,
+            source: completion.source,
+            destination,
+            deadline: None,
+        });
+        Ok(())
     }
 
     /// A copy of a source within the device's reach.
@@ -502,8 +529,10 @@ fn pools(
     registered: bool,
 ) -> [Arc<Pool>; 2] {
     let pool = |bytes: u64, keep| Pool::new(device, bytes as usize, keep, registered);
+    let most = config.max_destination_bytes;
+    let first = (setup.first_destination_bytes).map_or(most, |first| most.min(first as u64));
     [
-        pool(config.max_destination_bytes, setup.window()),
+        pool(first, setup.window()),
         pool(config.max_source_bytes, config.depth),
     ]
 }

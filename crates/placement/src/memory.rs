@@ -92,26 +92,39 @@ impl Pool {
     }
 
     fn make(&self, state: &mut State) -> Result<Region, MemoryError> {
+        self.make_len(self.bytes, state)
+    }
+
+    fn make_len(&self, bytes: usize, state: &mut State) -> Result<Region, MemoryError> {
         let begin = Instant::now();
         let region = match &self.device {
-            Some(device) => device.alloc(self.bytes, self.align)?,
-            None => Region::allocate(self.bytes, self.align, None)?,
+            Some(device) => device.alloc(bytes, self.align)?,
+            None => Region::allocate(bytes, self.align, None)?,
         };
         state.spent += begin.elapsed();
         Ok(region)
     }
 
+    /// A region of another length, which is not kept.
+    pub(crate) fn take_len(&self, bytes: usize) -> Result<Region, MemoryError> {
+        self.make_len(bytes, &mut self.state())
+    }
+
     /// Takes a region back.
     pub(crate) fn put(&self, region: Region) {
         let mut state = self.state();
-        if state.free.len() < self.keep {
+        if region.len() == self.bytes && state.free.len() < self.keep {
             state.free.push(region);
         }
     }
 
     /// Shares a region; it comes back by itself when nobody holds it any more.
     pub(crate) fn lend(&self, region: Region) -> Slice {
+        let is_kept = region.len() == self.bytes;
         let slice = region.share();
+        if !is_kept {
+            return slice;
+        }
         let mut state = self.state();
         if state.lent.len() >= 2 * self.keep.max(1) {
             // Most of these are somebody's for long: they are freed where they are dropped.

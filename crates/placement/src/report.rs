@@ -75,6 +75,9 @@ pub struct TargetReport {
     pub destination_bytes: u64,
     /// Jobs whose results were not used: they have none, or the other target was first with theirs.
     pub failed: u64,
+    /// Jobs that were run again because their results did not fit.
+    #[serde(skip)]
+    pub grown: u64,
     /// Completions later than the profile says, where the target is emulated.
     pub late: u64,
     /// The time during which such a completion was overdue.
@@ -184,6 +187,7 @@ impl TargetReport {
         self.source_bytes += other.source_bytes;
         self.destination_bytes += other.destination_bytes;
         self.failed += other.failed;
+        self.grown += other.grown;
         self.late += other.late;
         self.overdue_ns += other.overdue_ns;
         self.busy_ns = self.busy_ns.max(other.busy_ns);
@@ -243,7 +247,8 @@ pub struct DecisionRecord {
     pub target: Target,
     /// The part of the bytes of both sides that the devices behind it get, 0 to 1.
     pub fraction: f64,
-    /// It is about the length of chunks, which is so many bytes from now on; the fraction is as before.
+    /// It is about the length of chunks, which is so many bytes from now on; the fraction is as before,
+    /// and 0 where several threads submit: each has its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk_bytes: Option<usize>,
     /// To find something out, not because it is best.

@@ -38,6 +38,9 @@ pub struct Setup {
     pub first_chunk_bytes: Option<usize>,
     /// The longest destination of a chunk in bytes.
     pub destination_bytes: usize,
+    /// Destinations begin with so many bytes, and a job whose result does not fit is run again with
+    /// twice as many, up to `destination_bytes`. `None`: they have those at once.
+    pub first_destination_bytes: Option<usize>,
     /// Jobs in flight on the CPU. Two for each of its threads keep them busy.
     pub cpu_depth: usize,
     /// Chunks between `push` and `pull`, at most [`WINDOW_MAX`]; chosen from the depths unless set.
@@ -113,6 +116,7 @@ impl Setup {
             source_bytes: 1 << 20,
             first_chunk_bytes: None,
             destination_bytes: 1 << 20,
+            first_destination_bytes: None,
             cpu_depth: 2,
             window: None,
             job_timeout: Duration::from_secs(10),

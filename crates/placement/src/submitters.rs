@@ -8,13 +8,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use overside_device::{Device, ExternalBytes, Slice};
+use overside_device::{Clock, Device, ExternalBytes, Slice};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 
+use crate::adaptive::chunk_size::{ChunkSizer, Finished};
 use crate::executor::is_readable;
 use crate::memory::{Buffer, Pool};
+use crate::report::Log;
 use crate::{Chunk, ChunkResult, Error, Executor, Report, Setup};
 
 /// How long a wait for the targets lasts at most before it is begun again.
@@ -42,6 +44,9 @@ struct Threads {
     /// The first device that takes only its own memory.
     registrar: Option<Arc<dyn Device>>,
     window: usize,
+    /// Where the length of chunks is not their owner's to choose: no thread alone sees what all of
+    /// them make of one.
+    sizing: Option<Sizing>,
     chunk_bytes: usize,
     /// The callers' labels of what is in flight, in order.
     labels: VecDeque<u64>,
@@ -49,6 +54,15 @@ struct Threads {
     /// Results that wait for their turn.
     done: BTreeMap<u64, ChunkResult>,
     failure: Option<Error>,
+    clock: Clock,
+}
+
+/// The search for the length of chunks.
+struct Sizing {
+    sizer: ChunkSizer,
+    opened: Instant,
+    finished: Finished,
+    log: Log,
 }
 
 struct Worker {
@@ -84,11 +98,11 @@ impl Submitters {
         }
     }
 
-    /// As [`Executor::chunk_bytes`]; with threads of their own the length with which chunks begin.
+    /// As [`Executor::chunk_bytes`].
     pub fn chunk_bytes(&self) -> usize {
         match &self.0 {
             Kind::Caller(executor) => executor.chunk_bytes(),
-            Kind::Threads(threads) => threads.chunk_bytes,
+            Kind::Threads(threads) => threads.chunk_bytes(),
         }
     }
 
@@ -187,7 +201,7 @@ impl Threads {
         };
         let own = Setup {
             window: Some(window),
-            // No thread sees what all of them make of a length.
+            // The length is that of all.
             first_chunk_bytes: None,
             ..setup.clone()
         };
@@ -208,6 +222,13 @@ impl Threads {
             sources,
             registrar,
             window: window * count,
+            sizing: ChunkSizer::of(setup, window * count).map(|sizer| Sizing {
+                sizer,
+                opened: setup.clock.now(),
+                finished: Finished::default(),
+                log: Log::default(),
+            }),
+            clock: setup.clock.clone(),
             chunk_bytes: (setup.first_chunk_bytes)
                 .map_or(setup.source_bytes, |first| first.min(setup.source_bytes)),
             labels: VecDeque::new(),
@@ -219,6 +240,10 @@ impl Threads {
 
     fn in_flight(&self) -> usize {
         self.labels.len()
+    }
+
+    fn chunk_bytes(&self) -> usize {
+        (self.sizing.as_ref()).map_or(self.chunk_bytes, |sizing| sizing.sizer.bytes())
     }
 
     fn has_capacity(&self) -> bool {
@@ -270,6 +295,10 @@ impl Threads {
     fn came(&mut self, result: Result<(u64, ChunkResult), Error>) {
         match result {
             Ok((number, result)) => {
+                if let Some(sizing) = &mut self.sizing {
+                    let since = self.clock.since(sizing.opened);
+                    sizing.finished(result.source.len() as u64, since);
+                }
                 self.done.insert(number, result);
             }
             Err(error) => self.failure = Some(self.failure.take().unwrap_or(error)),
@@ -301,7 +330,7 @@ impl Threads {
     }
 
     fn wait(&mut self, timeout: Duration) -> Result<(), Error> {
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         self.collect();
         while !self.is_ready() && self.in_flight() > 0 {
             if let Some(error) = &self.failure {
@@ -347,7 +376,13 @@ impl Threads {
             worker.chunks = None;
             wake(&worker.come);
         }
-        let mut all = Report::default();
+        let (decisions, decisions_left_out) =
+            (self.sizing.take()).map_or_else(Default::default, |sizing| sizing.log.decisions());
+        let mut all = Report {
+            decisions,
+            decisions_left_out,
+            ..Report::default()
+        };
         for worker in self.workers.drain(..) {
             if let Ok(report) = worker.thread.join() {
                 all.add(report);
@@ -360,6 +395,17 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+impl Sizing {
+    /// Learns of a chunk of so many bytes.
+    fn finished(&mut self, bytes: u64, since: Duration) {
+        self.finished.bytes += bytes;
+        self.finished.chunks += 1;
+        if let Some(resized) = self.sizer.observe(since, self.finished) {
+            self.log.decision(resized.record(since, 0.0));
+        }
     }
 }
 

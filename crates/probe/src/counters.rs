@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd};
 
+use overside_link::agent::MAX_TEXT_BYTES;
 use overside_link::codec;
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +98,27 @@ pub struct Events {
 }
 
 impl Events {
+    /// Those of several threads.
+    pub(crate) fn of_all(all: impl Iterator<Item = Self>) -> Option<Self> {
+        all.reduce(|mut all, one| {
+            all.add(one);
+            all
+        })
+    }
+
+    /// Whether another machine's can be, each event told once; reasons become printable.
+    pub fn tidy(&mut self) -> bool {
+        for (_, why) in &mut self.refused {
+            *why = codec::clean(why, MAX_TEXT_BYTES);
+        }
+        let counted = self.counts.iter().map(|(event, _)| *event);
+        let told: Vec<Event> = counted
+            .chain(self.refused.iter().map(|(event, _)| *event))
+            .collect();
+        let is_once = (told.iter().enumerate()).all(|(at, event)| !told[..at].contains(event));
+        is_once && (self.counts.iter()).all(|(_, count)| count.is_finite() && *count >= 0.0)
+    }
+
     /// Adds another thread's. What one of them could not count is not told at all.
     pub(crate) fn add(&mut self, other: Self) {
         for (event, why) in other.refused {

@@ -172,6 +172,9 @@ pub struct Plan {
     pub namespace: Option<PathBuf>,
     /// Length of the slices that a pass is told in; none without it.
     pub slice: Option<Duration>,
+    /// The processor's events are counted on the client's threads.
+    #[serde(default)]
+    pub events: bool,
 }
 
 /// Why there is no figure.

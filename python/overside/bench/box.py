@@ -394,8 +394,10 @@ def _not_here(task: Task, nodes: Sequence[str]) -> str | None:
     """Why a task that runs programs is skipped: it does so on this machine alone."""
     if isinstance(task, MeasuredTask) or LOCAL in nodes:
         return None
+    why = f": {task.no_nodes}" if task.no_nodes else ""
     return (
-        f"{task.name} runs programs, on this machine alone, and the box is for {', '.join(nodes)}"
+        f"{task.name} runs programs, on this machine alone, and the box is for "
+        f"{', '.join(nodes)}{why}"
     )
 
 

@@ -23,7 +23,9 @@ def entry(entry: Json, task: Task, here: Machine) -> Iterator[Finding]:
         place = f"/parameters/{name}"
         parameter = task.parameters.get(name)
         if parameter is None:
-            if not task.is_open:
+            if name == "node" and task.no_nodes:
+                yield place, f"{task.name} takes no node: {task.no_nodes}", None
+            elif not task.is_open:
                 yield place, *_unknown("parameter", name, list(task.parameters), task.name)
             continue
         for value in values:

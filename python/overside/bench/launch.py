@@ -169,21 +169,20 @@ def _data(box: Box, tests: Sequence[Test]) -> tuple[dict[str, Sequence[Path]], l
 
     Raises `UserError` for a file whose name is not UTF-8: workers are told names as text.
     """
-    from overside import data  # noqa: PLC0415 (a box of plug-ins needs none)
-
-    measured = {e.name for e in box.tasks if isinstance(e.task, MeasuredTask)}
+    measured = {e.name: e.task for e in box.tasks if isinstance(e.task, MeasuredTask)}
     files: dict[str, Sequence[Path]] = {}
     sets: list[Json] = []
     absent: dict[str, str] = {}
     for test in tests:
-        if test.task not in measured or test.status != "planned":
+        task = measured.get(test.task)
+        if task is None or test.status != "planned":
             continue
-        name = test.parameters.get("data")
+        name = task.data_name(test.parameters)
         if name is None:
             continue  # not every task works on data
         if name not in files and name not in absent:
             try:
-                found = data.resolve(name, seed=box.seed)
+                found = task.data_set(test.parameters, box.seed)
             except UserError as error:
                 absent[name] = "; ".join(filter(None, (error.message, error.remedy)))
             else:

@@ -203,11 +203,7 @@ def _size(test: TestSummary) -> int:
 
 def _full(tests: Sequence[TestSummary]) -> list[TestSummary]:
     """Of static tests on one thread, those with the fullest queue that has most sizes."""
-    static = [
-        test
-        for test in tests
-        if test.parameters.get("setting") == "static" and test.parameters.get("threads", 1) == 1
-    ]
+    static = [test for test in tests if _is_one_static(test)]
     queues: dict[tuple[int, int], list[TestSummary]] = {}
     for test in static:
         key = (int(test.parameters["depth"]), int(test.parameters["batch"]))
@@ -338,13 +334,12 @@ def _distinct(tests: Sequence[TestSummary]) -> list[TestSummary]:
     return [by for _, by in sorted({_size(test): test for test in reversed(tests)}.items())]
 
 
+def _is_one_static(test: TestSummary) -> bool:
+    return test.parameters.get("setting") == "static" and test.parameters.get("threads", 1) == 1
+
+
 def _is_alone(test: TestSummary) -> bool:
-    return (
-        test.parameters["depth"] == 1
-        and test.parameters.get("setting") == "static"
-        and test.parameters.get("threads", 1) == 1
-        and "latency_p50" in test.values
-    )
+    return test.parameters["depth"] == 1 and _is_one_static(test) and "latency_p50" in test.values
 
 
 def _rate(entry: Json, line: fit.Line | None, full: Sequence[TestSummary], fact: str) -> None:
@@ -461,6 +456,20 @@ def _copies(writer: Writer, mine: Sequence[TestSummary], completion: str, fact: 
     writer.table(f"dma.copy.latency.{completion}", "bytes", latencies, "us", fact)
     rates = _by_size(_full(mine), "throughput")
     writer.table(f"dma.copy.rate.{completion}", "bytes", rates, "MB/s", fact)
+    fastest = max((value for _, value in rates), key=lambda value: value.value, default=None)
+    peak = writer.form["values"].get("dma.host.peak")
+    if fastest is not None and (peak is None or peak["value"] < short(fastest.value)):
+        writer.value("dma.host.peak", fastest, "MB/s", fact)
+    if completion == "poll":
+        writer.value("dma.polled.rate", _shortest_per_s(mine), "Mops/s", fact)
+
+
+def _shortest_per_s(mine: Sequence[TestSummary]) -> fit.Value | None:
+    """The most of the shortest copies that one thread has got through, in millions a second."""
+    least = min(_size(test) for test in mine)
+    shortest = [test for test in mine if _size(test) == least and _is_one_static(test)]
+    rates = [value.scaled(1e-6) for test in shortest if (value := _over_rounds(test, "rate"))]
+    return max(rates, key=lambda value: value.value, default=None)
 
 
 def _scaling(writer: Writer, group: OperationTests) -> None:

@@ -14,6 +14,7 @@ from overside import _core
 
 if TYPE_CHECKING:
     from overside.bench.plan import Test
+    from overside.data import DataSet
 
 #: What `json` makes of a JSON object.
 Json = dict[str, Any]
@@ -152,6 +153,8 @@ class Task(ABC):
     metrics: Mapping[str, Metric]
     #: Its results are checked. Without that they enter no advice and no verdict.
     verified: bool = True
+    #: Why it takes no `node`, and what to name in its place; empty: it takes one, or is a plug-in.
+    no_nodes: str = ""
     #: Parameters and metrics that are not listed are allowed too, with any value.
     is_open: bool = False
 
@@ -212,6 +215,17 @@ class MeasuredTask(Task):
         or `None`. Takes what `normal` gave."""
         del parameters, times
         return None
+
+    def data_name(self, parameters: Json) -> str | None:
+        """What the data of a test are called, as `test` says it; `None`: it has none."""
+        name: str | None = parameters.get("data")
+        return name
+
+    def data_set(self, parameters: Json, seed: int) -> DataSet:
+        """The data of a test, found or made. Raises `UserError` if they are not to be had."""
+        from overside import data  # noqa: PLC0415 (a box of plug-ins needs none)
+
+        return data.resolve(parameters["data"], seed=seed)
 
     def no_node(self, parameters: Json, node: str, machine: Machine) -> str | None:
         """Why the agent of that name cannot measure a test, as far as is known here, or `None`.

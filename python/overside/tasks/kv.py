@@ -55,6 +55,11 @@ _ONE_DPU_CORE = ("lat", "proc")
 class KvTask(ExternalTask):
     """A server of its own for each sample. Every value that comes back is verified."""
 
+    no_nodes = (
+        "server, DPU and load may be three machines: load_from and dpu name the agents, case all "
+        "of them by the studies' names"
+    )
+
     def __init__(self) -> None:
         self.declare("kv")
         self._logs = Path()

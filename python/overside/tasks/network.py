@@ -88,7 +88,7 @@ class NetworkTask(MeasuredTask):
         """See `MeasuredTask`."""
         same = (
             *("pattern", "mode", "protocol", "message_size", "connections", "threads", "depth"),
-            *("batch", "rate", "completion", "cores", "server_cores", "socket_buffer"),
+            *("batch", "rate", "completion", "cores", "server_cores", "socket_buffer", "events"),
         )
         request: Json = {name: parameters[name] for name in same if parameters[name] is not None}
         request["kind"] = "network"
@@ -182,7 +182,11 @@ def _jobs(parameters: Json) -> Json:
     if parameters["job_node"] != LOCAL:
         same["node"] = parameters["job_node"]
     if jobs.startswith(_DMA):
-        how = {"initiator": parameters["job_initiator"], "measure": "throughput"}
+        how = {
+            "initiator": parameters["job_initiator"],
+            "measure": "throughput",
+            "events": parameters["events"],
+        }
         return same | how | {"kind": "dma", "operation": jobs.removeprefix(_DMA)}
     return same | {
         "operation": jobs,

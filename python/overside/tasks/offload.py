@@ -129,8 +129,6 @@ def _placed(full: Json) -> Json:
         full["sizes"] = "fixed"
     # The executor rings its doorbells and waits for completions in its own way.
     full["batch"] = full["completion"] = None
-    if "output_size" in full:
-        full["output_size"] = None
     emulated = is_emulated(full["device"])
     full["timing"] = (full["timing"] or "virtual") if emulated else None
     if full["placement"] != "device":

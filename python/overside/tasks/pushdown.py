@@ -35,6 +35,11 @@ _LOOPBACK = "127.0.0.1"
 class PushdownTask(ExternalTask):
     """A server and a client of its own for each sample. Every result is verified."""
 
+    no_nodes = (
+        "its server and its client are DuckDB and Python, which no agent has; run the box there, "
+        "where Overside is installed"
+    )
+
     def __init__(self) -> None:
         self.declare("pushdown")
         self._logs = Path()

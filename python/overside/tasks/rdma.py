@@ -34,6 +34,8 @@ _GRACE_S = 0.5
 class RdmaTask(ExternalTask):
     """One of perftest's programs at both ends. Nobody looks at the bytes that arrive."""
 
+    no_nodes = "an RDMA test has two ends, and source and destination name the agents at them"
+
     def __init__(self) -> None:
         self.declare("rdma")
         self._logs = Path()

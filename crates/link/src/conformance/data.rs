@@ -1,6 +1,7 @@
 //! One-sided work: the right bytes, in the right direction, and nowhere else.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::Factory;
@@ -89,6 +90,34 @@ fn reads_come_from_there(pair: &mut Pair, ours: &dyn Endpoint, theirs: &dyn Endp
     let mut there = vec![0; bytes.len()];
     exported.read(0, &mut there).expect("all of it");
     assert!(there == bytes, "reading has written");
+}
+
+/// Several reads at a time may have one destination that nobody owns; what it holds in the end is what
+/// all of them read.
+pub fn reads_may_share_a_destination(make: Factory<'_>) {
+    let link = Link::new(make);
+    let (mut host, _dpu) = link.pairs();
+    let bytes = pattern(5, 4096);
+    let exported = link.dpu.export(bytes.len(), Access::Read).expect("memory");
+    exported.write(0, &bytes).expect("all of it");
+    let remote = import(&*link.host, exported.token());
+    let ours = Arc::new(link.host.export(8192, Access::Write).expect("memory"));
+    let posted = link.host.capabilities().max_depth.min(6);
+    for tag in 0..posted as u64 {
+        let from = range(&remote, 0, bytes.len());
+        let into = ours.slice(1000..1000 + bytes.len()).expect("within it");
+        host.post(tag, Verb::ReadShared { from, into });
+    }
+    for completion in host.complete(posted) {
+        assert_eq!(completion.result, Ok(bytes.len() as u64));
+        assert!(completion.source.is_none() && completion.destination.is_none());
+    }
+    let mut there = vec![1; 8192];
+    ours.read(0, &mut there).expect("all of it");
+    assert!(there[1000..1000 + bytes.len()] == bytes);
+    let untouched = there[..1000].iter().chain(&there[1000 + bytes.len()..]);
+    assert!(untouched.copied().all(|byte| byte == 0));
+    assert!(ours.slice(8000..8193).is_err());
 }
 
 /// The other end can do the same at the same time.

@@ -43,6 +43,7 @@ macro_rules! link_conformance_suite {
             describes_itself,
             writes_go_to_the_peer,
             reads_come_from_the_peer,
+            reads_may_share_a_destination,
             either_end_initiates,
             a_write_is_there_once_a_message_says_so,
             one_sided_verbs_need_no_owner,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use overside_device::{Region, Slice};
 
 use super::regions::Imported;
-use crate::verbs::{Completion, WorkError};
+use crate::verbs::{Completion, ExportedSlice, WorkError};
 use crate::volatile_slice::VolatileSlice;
 
 /// The longest payload in bytes that is posted inline.
@@ -25,6 +25,8 @@ pub(super) struct Direct {
 pub(super) enum Local {
     /// Read into.
     Into(Region),
+    /// Read into, as others may at the same time.
+    Shared(ExportedSlice),
     /// Written from.
     From(Slice),
     /// Written from a copy taken when it was posted.
@@ -33,7 +35,7 @@ pub(super) enum Local {
 
 impl Direct {
     pub(super) fn is_read(&self) -> bool {
-        matches!(self.local, Local::Into(_))
+        matches!(self.local, Local::Into(_) | Local::Shared(_))
     }
 }
 
@@ -45,6 +47,7 @@ pub(super) fn run(direct: Direct) -> Completion {
     let len = remote.len();
     let (copied, source, destination) = match local {
         Local::Into(mut into) => (remote.copy_out(0, &mut into), None, Some(into)),
+        Local::Shared(into) => (into.window().copy_from(&remote), None, None),
         Local::From(from) => (remote.copy_in(0, &from), Some(from), None),
         Local::Inline(from, bytes) => (remote.copy_in(0, &bytes[..len]), Some(from), None),
     };

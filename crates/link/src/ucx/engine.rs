@@ -25,7 +25,9 @@ use super::credit::{Limits, cost};
 use super::keys::Keys;
 use super::service::Wait;
 use super::shim::{Operation, RawWorker, What};
-use crate::verbs::{Completion, LinkErrorKind, Messages, RecvBatch, RemoteSlice, Verb, Work};
+use crate::verbs::{
+    Completion, ExportedSlice, LinkErrorKind, Messages, RecvBatch, RemoteSlice, Verb, Work,
+};
 use posting::{local, to};
 
 /// Flushes under way at most. Writes that none is left for are covered by the next.
@@ -46,6 +48,11 @@ enum Use {
     Read {
         tag: u64,
         into: Region,
+        _from: RemoteSlice,
+    },
+    ReadShared {
+        tag: u64,
+        into: ExportedSlice,
         _from: RemoteSlice,
     },
     Send {
@@ -360,7 +367,10 @@ impl UcxEngine {
     /// The tags of what is not over.
     pub(super) fn tags(&self) -> Vec<u64> {
         let held = self.slots.iter().flatten().filter_map(|held| match held {
-            Use::Write { tag, .. } | Use::Read { tag, .. } | Use::Send { tag, .. } => Some(*tag),
+            Use::Write { tag, .. }
+            | Use::Read { tag, .. }
+            | Use::ReadShared { tag, .. }
+            | Use::Send { tag, .. } => Some(*tag),
             Use::Receive(tag, ..) => Some(*tag),
             Use::Copy { .. } | Use::Fetch(_) | Use::Flush(_) => None,
         });

@@ -22,6 +22,7 @@ impl Capabilities {
         let (verb, len) = (work.verb.name(), work.verb.len());
         let (limits, remote, registration) = match &work.verb {
             Verb::Read { from, into } => (&self.read, Some(from), into.registration()),
+            Verb::ReadShared { from, .. } => (&self.read, Some(from), None),
             Verb::Write { from, to } => (&self.write, Some(to), from.registration()),
             Verb::Send { from } => (&self.send, None, from.registration()),
             Verb::Receive { into } => (&self.send, None, into.registration()),
@@ -30,7 +31,10 @@ impl Capabilities {
         if let Some(remote) = remote {
             check_remote(&work.verb, len, remote, endpoint)?;
         }
-        let fetches = matches!(work.verb, Verb::Read { .. } | Verb::Receive { .. });
+        let fetches = matches!(
+            work.verb,
+            Verb::Read { .. } | Verb::ReadShared { .. } | Verb::Receive { .. }
+        );
         if work.inline && fetches {
             return Err(Refusal::Unsupported("read or receive inline"));
         }
@@ -41,7 +45,9 @@ impl Capabilities {
             });
         }
         let registered = |by: &Registration| by.device == device;
-        let reached = work.inline || registration.is_some_and(registered);
+        // What is exported is registered.
+        let exported = matches!(work.verb, Verb::ReadShared { .. });
+        let reached = work.inline || exported || registration.is_some_and(registered);
         if self.memory == MemoryKind::Registered && !reached {
             return Err(Refusal::Unregistered);
         }
@@ -68,7 +74,7 @@ fn check_remote(
 ) -> Result<(), Refusal> {
     let access = remote.remote().access();
     let refused = match verb {
-        Verb::Read { .. } if !access.reads() => Some("read"),
+        Verb::Read { .. } | Verb::ReadShared { .. } if !access.reads() => Some("read"),
         Verb::Write { .. } if !access.writes() => Some("written"),
         _ => None,
     };

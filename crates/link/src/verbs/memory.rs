@@ -123,6 +123,19 @@ impl Exported {
         self.window.len() == 0
     }
 
+    /// A range of it.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`].
+    pub fn slice(self: &Arc<Self>, range: Range<usize>) -> Result<ExportedSlice, OutOfBounds> {
+        let len = range.end.saturating_sub(range.start);
+        let window = self.window.part(range.start, len)?;
+        Ok(ExportedSlice {
+            window,
+            _exported: Arc::clone(self),
+        })
+    }
+
     /// Copies `into.len()` bytes out, from `at` on.
     ///
     /// # Errors
@@ -160,6 +173,37 @@ impl Exported {
 impl std::fmt::Debug for Exported {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Exported({} bytes, {:?})", self.len(), self.access)
+    }
+}
+
+/// A range of memory that this end exported; within it, checked when it was made. Clones are the same
+/// memory, and so may be what overlaps: nobody owns its bytes, as with all of [`Exported`].
+#[derive(Clone)]
+pub struct ExportedSlice {
+    window: VolatileSlice,
+    _exported: Arc<Exported>,
+}
+
+impl ExportedSlice {
+    /// For transports. Not to be used once this is dropped.
+    pub fn window(&self) -> VolatileSlice {
+        self.window
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.window.len()
+    }
+
+    /// No byte at all.
+    pub fn is_empty(&self) -> bool {
+        self.window.len() == 0
+    }
+}
+
+impl std::fmt::Debug for ExportedSlice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ExportedSlice({} bytes)", self.len())
     }
 }
 

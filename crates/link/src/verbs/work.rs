@@ -3,7 +3,7 @@
 use overside_device::{CpuTime, Region, Slice};
 
 use super::error::WorkError;
-use super::memory::RemoteSlice;
+use super::memory::{ExportedSlice, RemoteSlice};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -14,6 +14,14 @@ pub enum Verb {
         from: RemoteSlice,
         /// Where to; as long as `from`.
         into: Region,
+    },
+    /// As [`Verb::Read`], to memory of this end's that nobody owns: several reads may have the same
+    /// at a time, and which of them is there in the end is not defined.
+    ReadShared {
+        /// What is read.
+        from: RemoteSlice,
+        /// Where to; as long as `from`.
+        into: ExportedSlice,
     },
     /// Copies to the peer's memory. The peer's program has no part in it.
     Write {
@@ -38,7 +46,7 @@ impl Verb {
     /// Its name, as in a box.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Read { .. } => "read",
+            Self::Read { .. } | Self::ReadShared { .. } => "read",
             Self::Write { .. } => "write",
             Self::Send { .. } => "send",
             Self::Receive { .. } => "receive",
@@ -49,6 +57,7 @@ impl Verb {
     pub fn len(&self) -> u64 {
         match self {
             Self::Read { into, .. } | Self::Receive { into } => into.len() as u64,
+            Self::ReadShared { into, .. } => into.len() as u64,
             Self::Write { from, .. } | Self::Send { from } => from.len() as u64,
         }
     }
@@ -91,7 +100,7 @@ pub struct Completion {
     pub result: Result<u64, WorkError>,
     /// What was read, handed back.
     pub source: Option<Slice>,
-    /// What was written, handed back; `None` for writes and sends, and if it is quarantined.
+    /// What was written, handed back; `None` where nobody owns it, for writes and sends, and if it is quarantined.
     pub destination: Option<Region>,
     /// The engine that stands for another was slower than it: the completion is later than the
     /// profile says.

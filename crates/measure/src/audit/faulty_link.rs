@@ -112,6 +112,10 @@ impl FaultyPair {
                 from: self.source(into.to_vec()),
                 to: from.clone(),
             },
+            (LinkFault::Swapped, Verb::ReadShared { from, .. }) => Verb::Write {
+                from: self.source(vec![0; from.len() as usize]),
+                to: from.clone(),
+            },
             (LinkFault::First, Verb::Write { from, to }) => {
                 let first = to.start()..to.start() + 1;
                 let first = to.remote().slice(first).expect("a byte of what was asked");
@@ -120,7 +124,12 @@ impl FaultyPair {
                     to: first,
                 }
             }
-            (_, Verb::Write { to: remote, .. } | Verb::Read { from: remote, .. }) => Verb::Read {
+            (
+                _,
+                Verb::Write { to: remote, .. }
+                | Verb::Read { from: remote, .. }
+                | Verb::ReadShared { from: remote, .. },
+            ) => Verb::Read {
                 from: remote.clone(),
                 into: self.unseen(remote.len() as usize),
             },
@@ -195,6 +204,7 @@ impl QueuePair for FaultyPair {
             let moved = done.destination.take();
             match asked.verb {
                 Verb::Write { from, .. } | Verb::Send { from } => done.source = Some(from),
+                Verb::ReadShared { .. } => done.source = None,
                 Verb::Read { mut into, .. } | Verb::Receive { mut into } => {
                     if let (LinkFault::First, Some(moved)) = (self.fault, moved) {
                         into[..1].copy_from_slice(&moved[..1]);

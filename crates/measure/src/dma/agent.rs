@@ -7,7 +7,6 @@ use overside_backends::agents::{ProbeError, RemoteProbe};
 use overside_link::agent::MAX_TEXT_BYTES;
 use overside_link::codec::{Message, clean};
 use overside_link::verbs::{Endpoint, Side};
-use overside_probe::counters::{Event, Events};
 use overside_probe::dma::remote::{DmaQuestion, DmaReply, KIND, Opening, TIMEOUT_MS_MAX};
 use overside_probe::dma::{
     Answer, Command, CopyEngine, Initiator, Link, Peer, Plan, RunReport, TestSide, dial, run_test,
@@ -197,7 +196,7 @@ impl AgentSide {
             return Err(self.strange("what it says of posting cannot be"));
         }
         let events = ran.events.as_mut();
-        if self.plan.events != events.is_some() || events.is_some_and(|events| !tidied(events)) {
+        if self.plan.events != events.is_some() || events.is_some_and(|events| !events.tidy()) {
             return Err(self.strange("what it says of its processor cannot be"));
         }
         if ran.elapsed_ns == 0 || ran.elapsed_ns > waited_ns + waited_ns / CLOCKS {
@@ -210,23 +209,6 @@ impl AgentSide {
         ran.cpu.host_ns = 0;
         Ok(ran)
     }
-}
-
-/// Whether counts can be, each event told once; reasons become printable.
-fn tidied(events: &mut Events) -> bool {
-    for (_, why) in &mut events.refused {
-        *why = clean(why, MAX_TEXT_BYTES);
-    }
-    let counted = events.counts.iter().map(|(event, _)| *event);
-    let told: Vec<Event> = counted
-        .chain(events.refused.iter().map(|(event, _)| *event))
-        .collect();
-    let is_once = (told.iter().enumerate()).all(|(index, event)| !told[..index].contains(event));
-    is_once
-        && events
-            .counts
-            .iter()
-            .all(|(_, count)| count.is_finite() && *count >= 0.0)
 }
 
 /// This machine's side: where the link fails, it says who is at the other end.

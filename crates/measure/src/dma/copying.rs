@@ -73,8 +73,12 @@ impl Copying {
     }
 
     fn alloc(&self) -> Result<Region, Failure> {
+        self.alloc_len(self.pattern.plan.size)
+    }
+
+    fn alloc_len(&self, len: usize) -> Result<Region, Failure> {
         self.device
-            .alloc(self.pattern.plan.size, LINE)
+            .alloc(len, LINE)
             .map_err(|error| Failure::new(FailureKind::Job, error.to_string()))
     }
 }
@@ -153,14 +157,26 @@ impl Lane for Copying {
     fn refill(&mut self, epoch: u64) -> Result<(), Failure> {
         self.pattern.begin(epoch);
         self.from = self.pattern.sources(|| self.alloc())?;
-        self.to = (0..self.pattern.plan.depth)
-            .map(|_| Ok(Some(self.alloc()?)))
+        let plan = self.pattern.plan;
+        // In virtual time the bytes of a place are moved for one of the operations that have it.
+        let moved = match self.clock.is_virtual() {
+            true => plan.places(),
+            false => plan.depth,
+        };
+        self.to = (0..plan.depth)
+            .map(|slot| {
+                let len = if slot < moved { plan.size } else { 0 };
+                Ok(Some(self.alloc_len(len)?))
+            })
             .collect::<Result<_, Failure>>()?;
         self.poison()
     }
 
     fn poison(&mut self) -> Result<(), Failure> {
         for (slot, to) in self.to.iter_mut().enumerate() {
+            if to.as_ref().is_some_and(|to| to.is_empty()) {
+                continue;
+            }
             self.pattern.poison(slot, to)?;
         }
         Ok(())

@@ -40,9 +40,10 @@ pub(crate) fn take_through(
     deadline: Instant,
     through: EndpointWrapper<'_>,
 ) -> Result<Sample, Failure> {
-    let needed = match over_link(test) {
-        true => plan(test).memory_bytes(),
-        false => plan(test).copying_bytes(),
+    let plan = plan(test);
+    let needed = match over_link(test) || test.device.starts_with("emulated:") {
+        true => plan.memory_bytes(),
+        false => plan.copying_bytes(),
     };
     memory_fits("the buffers of all operations in flight", needed)?;
     match Path::open(test, deadline)? {

@@ -11,7 +11,7 @@ use overside_link::verbs::{LinkConfig, Side};
 use super::path::Ends;
 use super::run::between_ends;
 use crate::audit::{LinkFault, dma_test, with_fault};
-use crate::tasks::{DmaCompletion, DmaOperation, DmaTest};
+use crate::tasks::{DmaBuffers, DmaCompletion, DmaOperation, DmaTest};
 use overside_probe::{Failure, FailureKind};
 
 pub(super) fn test(operation: DmaOperation) -> DmaTest {
@@ -50,14 +50,17 @@ fn link_over(test: &DmaTest, sockets: [OwnedFd; 2]) -> [shm::ShmEndpoint; 2] {
 }
 
 fn failure(fault: LinkFault, operation: DmaOperation) -> Option<Failure> {
-    let test = test(operation);
-    let [host, dpu] = link(&test);
+    failure_of(fault, &test(operation))
+}
+
+fn failure_of(fault: LinkFault, test: &DmaTest) -> Option<Failure> {
+    let [host, dpu] = link(test);
     let ends = Ends {
         initiator: with_fault(Arc::new(host), fault, 0),
         peer: with_fault(Arc::new(dpu), LinkFault::None, 0),
         emulated: None,
     };
-    match between_ends(&test, ends, Instant::now() + Duration::from_secs(10)) {
+    match between_ends(test, ends, Instant::now() + Duration::from_secs(60)) {
         Ok(_) => None,
         Err(failure) if failure.kind != FailureKind::Unsupported => Some(failure),
         Err(failure) => panic!("skipped: {failure}"),
@@ -85,6 +88,22 @@ fn a_payload_that_did_not_arrive_or_not_whole_fails_the_sample() {
             assert_eq!(failure.kind, FailureKind::Verification, "{failure}");
             assert!(failure.message.contains(where_to), "{failure}");
         }
+    }
+}
+
+#[test]
+fn reads_that_share_places_and_go_wrong_fail_the_sample() {
+    // There is memory for four places.
+    let test = DmaTest {
+        buffer_size: 64 << 20,
+        depth: 6,
+        buffers: DmaBuffers::Same,
+        ..test(DmaOperation::Read)
+    };
+    assert_eq!(failure_of(LinkFault::None, &test), None);
+    for fault in [LinkFault::Swapped, LinkFault::Nothing] {
+        let failure = failure_of(fault, &test).expect("a failed sample");
+        assert_eq!(failure.kind, FailureKind::Verification, "{failure}");
     }
 }
 

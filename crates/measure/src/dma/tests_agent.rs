@@ -215,8 +215,8 @@ fn what_the_agent_cannot_is_skipped_with_its_reason() {
         ),
         (
             DmaTest {
-                operation: DmaOperation::Read,
-                buffer_size: 8 << 20,
+                operation: DmaOperation::Send,
+                buffer_size: 1 << 20,
                 depth: 1024,
                 ..base(Side::Dpu)
             },

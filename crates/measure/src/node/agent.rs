@@ -14,6 +14,7 @@ use super::turns::{Turn, Turns};
 use super::worker_process::{BEGIN, BEGUN, READY, WAITS, WorkerCommand, WorkerProcess};
 use super::{FileContent, KIND, NodeQuestion, NodeReply, PART, data_of, environment};
 use crate::sample::Sample;
+use crate::tasks::PROGRAM;
 
 /// The longest that a test may take, in seconds.
 const TIMEOUT_S_MAX: f64 = 86400.0;
@@ -196,8 +197,9 @@ impl Node {
         Ok(NodeReply::Taken)
     }
 
-    /// The test with the paths of its files.
+    /// The test with the paths of its files. What program runs is this machine's to say.
     fn localised(&self, mut test: Map<String, Value>) -> Result<Map<String, Value>, Failure> {
+        test.remove(PROGRAM);
         for files in data_of(&mut test) {
             for file in files {
                 *file = self.path(file)?.into();

@@ -34,6 +34,8 @@ pub(super) struct Figures {
     pub job_cost: Option<Duration>,
     /// How long chunks were in the end, where that may change.
     pub chunk_bytes: Option<u64>,
+    /// Jobs that were run again because their results did not fit, where buffers grow.
+    pub grown: Option<u64>,
 }
 
 /// Times of setting contexts up, by target, and of making buffers.
@@ -175,6 +177,9 @@ impl Figures {
         }
         let engine = self.target(self.lead()).engine_throughput();
         metrics.put("engine_throughput", engine.unwrap_or(f64::NAN));
+        if let Some(grown) = self.grown {
+            metrics.put("grown", grown as f64 / work.jobs as f64);
+        }
         let host_s = self.cpu.host_ns as f64 / 1e9;
         let utilisation = host_s / self.elapsed.as_secs_f64() * 100.0;
         metrics.put("cpu_utilisation", utilisation);
@@ -241,7 +246,10 @@ impl PlacementBench<'_> {
             sample.metrics.insert("file_throughput".into(), mean);
         }
         sample.stages = figures.stages();
-        if let (Some(profile), Target::Device(device)) = (&self.profile, lead) {
+        // The model is of jobs that have one try.
+        if let (Some(profile), Target::Device(device), None | Some(0)) =
+            (&self.profile, lead, figures.grown)
+        {
             let (source_bytes, destination_bytes) = figures.target(lead).mean_sizes();
             let patterns = self
                 .devices

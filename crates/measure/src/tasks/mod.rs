@@ -46,6 +46,8 @@ pub use dma::{DmaBuffers, DmaCompletion, DmaMeasure, DmaOperation, DmaTest};
 pub use hash::{HashCalls, HashTest};
 pub use memory::{MemoryPattern, MemoryTest};
 pub use network::{Hop, NetworkTest};
+pub(crate) use partition::PROGRAM;
+pub use partition::{END_WITH_PARENT, PartitionTest};
 pub(crate) use place::{Place, resolve_all};
 pub use spec::{
     Better, Charts, Choice, Kind, Labels, Metric, Parameter, Reference, Report, TaskSpec, Title,
@@ -95,7 +97,7 @@ const TASKS: &[Task] = &[
     Task::new(rdma::spec, None),
     Task::new(kv::spec, None),
     Task::new(pushdown::spec, None),
-    Task::new(partition::spec, None),
+    Task::new(partition::spec, Some(parse::<PartitionTest>)),
 ];
 
 impl Task {

@@ -92,6 +92,9 @@ pub struct NetworkTest {
     /// Seconds of one slice of the series; no series if absent.
     #[serde(default)]
     pub slice_s: Option<f64>,
+    /// Whether the processor's events are counted on the client's threads.
+    #[serde(default)]
+    pub events: bool,
     /// What runs in the middle third of the time: a test of jobs, or of kind `dma`, without its
     /// times.
     #[serde(default)]
@@ -159,6 +162,7 @@ impl NetworkTest {
             cores: self.cores.clone(),
             namespace: self.hop.as_ref().map(|hop| hop.client_namespace.clone()),
             slice: self.slice_s.map(Duration::from_secs_f64),
+            events: self.events,
         }
     }
 

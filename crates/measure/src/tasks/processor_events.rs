@@ -36,6 +36,12 @@ pub(super) fn metrics(each: &str) -> Vec<Metric> {
     counted.into_iter().chain([per_cycle]).collect()
 }
 
+/// The names of those figures.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let counted = Event::ALL.map(metric).into_iter();
+    counted.chain(["instructions_per_cycle"])
+}
+
 /// What was counted while so many of what is measured were done, and what was not with the reason.
 pub(crate) fn put(sample: &mut Sample, events: &Events, count: u64) {
     let mut add = |name: &str, value: f64| sample.metrics.insert(name.into(), value);

@@ -149,9 +149,9 @@ pub static PARAMETERS: &[Parameter] = &[
     // DMA. Times of short DMAs are counted in that of a polled one, where nobody printed it.
     table("dma.copy.latency.*", &[Bytes], TIME, "one copy of so many bytes, round trip: completion").measured(Step::Copies),
     table("dma.copy.rate.*", &[Bytes], RATE, "copies of so many bytes with a full queue: completion").measured(Step::Copies),
-    number("dma.host.peak", &[Rate], "the most that DMAs move, started by the host").between(1e6, 1e12).with(by::DMA_PEAK),
+    number("dma.host.peak", &[Rate], "the most that DMAs move, started by the host").between(1e6, 1e12).measured(Step::Copies),
     number("dma.dpu.peak", &[Rate], "the same, started by the card").between(1e6, 1e12).with(by::DMA_PEAK),
-    number("dma.polled.rate", &[Frequency], "short polled DMAs a second of one core").between(1e3, 1e9).with(by::DMA_PEAK),
+    number("dma.polled.rate", &[Frequency], "short polled DMAs a second of one core").between(1e3, 1e9).measured(Step::Copies),
     number("dma.knee", &[Size], "the length that takes as long to move as the rest of a polled DMA").between(1.0, 1e9).with(by::DMA_PERF),
     number("dma.host.read.packet", &[Size], "the length that a packet costs as much as: a read by the host").between(1.0, 1e5).with(by::DMA_PERF),
     number("dma.host.write.packet", &[Size], "the same, a write by the host").between(1.0, 1e5).with(by::DMA_PERF),

@@ -4,7 +4,9 @@ use overside_config::Error;
 
 use super::{Point, Row};
 use crate::Completion;
-use crate::dma::{self, Access, INLINE_BYTES, LONG_BYTES, Primitive, SHORT_BYTES, Transfer};
+use crate::dma::{
+    self, Access, INLINE_BYTES, LONG_BYTES, Measured, Primitive, SHORT_BYTES, Transfer,
+};
 use crate::fallback::FallbackEvidence;
 use crate::{EvidenceLevel, Initiator, Library};
 
@@ -41,8 +43,13 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     let fallback = FallbackEvidence::of(library, &[card]);
     let near = dma::closeness(&fallback, card, &transfer);
     let relative = fallback.predict(near, |values| dma::latency(values, card, &transfer));
-    let latency = fallback.predict(EvidenceLevel::Card, |values| {
-        dma::latency_ns(values, card, &transfer)
+    let measured = Measured::of(library, card, &transfer);
+    let near = match measured.latency {
+        true => EvidenceLevel::Same,
+        false => EvidenceLevel::Card,
+    };
+    let latency = fallback.predict(near, |values| {
+        dma::latency_ns(values, card, &transfer, measured)
     });
     // A core that polls is busy all the time: there is no doubt about that.
     let polls = transfer.completion == Completion::Poll;
@@ -88,16 +95,21 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
             row.more
                 .push(point.metric("DMAs by the host over those by the card", gap));
         }
-        let near = if transfer.bytes <= SHORT_BYTES && cores == 1.0 && depth.is_none() {
+        let is_short = transfer.bytes <= SHORT_BYTES && cores == 1.0 && depth.is_none();
+        let near = if is_short || measured.rate {
             EvidenceLevel::Same
         } else {
             EvidenceLevel::Card
         };
         let per_s = fallback.predict(near, |values| {
-            dma::per_s(values, card, &transfer, cores, depth)
+            dma::per_s(values, card, &transfer, (cores, depth), measured)
         });
-        let rate = fallback.predict(EvidenceLevel::Card, |values| {
-            let mut outcome = dma::per_s(values, card, &transfer, cores, depth)?;
+        let near = match measured.rate {
+            true => EvidenceLevel::Same,
+            false => EvidenceLevel::Card,
+        };
+        let rate = fallback.predict(near, |values| {
+            let mut outcome = dma::per_s(values, card, &transfer, (cores, depth), measured)?;
             outcome.value *= transfer.bytes;
             Ok(outcome)
         });

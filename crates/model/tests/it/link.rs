@@ -5,7 +5,9 @@ use overside_model::contention::{Demand, load_of, shares, stretch, traffic_loss}
 use overside_model::dma::{self, Access, Primitive, Transfer};
 use overside_model::network::{Submode, tcp_through};
 use overside_model::scenario::Report;
-use overside_model::{Axis, EvidenceLevel, Initiator, Library, Profile, Table, Unit, profile};
+use overside_model::{
+    Axis, EvidenceLevel, Initiator, Library, Profile, Quantity, Table, Unit, profile,
+};
 
 use crate::ask::{ask, ask_of, figure, latency_ns, metric, preset, rate, refused};
 
@@ -60,6 +62,57 @@ fn a_latency_that_was_measured_on_the_card_needs_no_formula() {
     // Neither longer transfers nor those of the card's own cores were measured.
     assert!(latency(1e6, Initiator::Host).is_err());
     assert!(latency(64.0, Initiator::Soc).is_err());
+}
+
+#[test]
+fn a_range_of_an_owners_gives_a_latency_with_its_interval() {
+    let mut card = profile("bf2-200g").unwrap();
+    let short = Quantity {
+        value: None,
+        low: Some(1000.0),
+        high: Some(3000.0),
+        unit: Unit::Ns,
+        facts: Vec::new(),
+        citation: Some("an owner's".into()),
+        note: None,
+        cites: None,
+        rests_on: Vec::new(),
+    };
+    card.values.insert("dma.copy.latency.poll".into(), short);
+    let library = Library::new(vec![card]);
+    let transfer = polled(Primitive::Dma, 64.0);
+    let answer = dma::engine(&library, "bf2-200g", &transfer, 1.0).latency_ns;
+    let interval = answer.unwrap().interval;
+    assert!(
+        interval.low <= 1010.0 && interval.high >= 3000.0,
+        "{interval:?}"
+    );
+    assert!((1000.0..3100.0).contains(&interval.typ), "{interval:?}");
+}
+
+#[test]
+fn a_rate_that_was_measured_on_the_card_is_that_of_its_engine() {
+    let mut calibrated = profile("bf2").unwrap();
+    let mut rates = Table {
+        unit: Unit::MBPerS,
+        ..(calibrated.tables.values().next()).unwrap().clone()
+    };
+    (rates.by, rates.at, rates.value) = (Axis::Bytes, vec![64.0, 65536.0], vec![320.0, 8000.0]);
+    (calibrated.tables).insert("dma.copy.rate.poll".into(), rates);
+    let library = Library::new(vec![calibrated]);
+    let busy_ns = |bytes, cores| {
+        let transfer = Transfer {
+            initiator: Initiator::Host,
+            ..polled(Primitive::Dma, bytes)
+        };
+        let answer = dma::engine(&library, "bf2", &transfer, cores).busy_ns;
+        answer.unwrap().interval.typ
+    };
+    assert!((busy_ns(64.0, 1.0) / 200.0 - 1.0).abs() < 1e-9);
+    assert!((busy_ns(65536.0, 1.0) / 8192.0 - 1.0).abs() < 1e-9);
+    // Two cores are as fast as the link at most.
+    assert!((busy_ns(64.0, 2.0) / 100.0 - 1.0).abs() < 1e-9);
+    assert!(busy_ns(65536.0, 2.0) > 4096.0);
 }
 
 #[test]

@@ -189,6 +189,27 @@ fn a_test_is_measured_on_a_node_as_it_is_here_and_its_data_are_sent_once() {
 }
 
 #[test]
+fn a_table_is_partitioned_by_the_command_of_the_node() {
+    let user = User::new();
+    let _agent = agent(&user, &[]);
+    let table = user.path("table.arrow");
+    let rows = ["--rows", "5000", table.to_str().unwrap()];
+    user.done(&[&["flow", "generate", "particles"][..], &rows].concat());
+    // Of the program that a host names an agent knows nothing.
+    let sample = Worker::start(&user).measure(&json!({
+        "kind": "partition", "node": "dpu0", "program": "/bin/false",
+        "data": {"name": "made", "files": [table]}, "algorithm": "one-pass", "method": "hash",
+        "partitions": 3, "key": "id", "compression": "zstd", "device": "cpu", "threads": "all",
+        "passes": 1, "warmup_s": 0.0, "sample_s": 0.1, "timeout_s": 30.0, "seed": 1,
+    }));
+    assert_eq!(sample.status, Status::Ok, "{sample:?}");
+    assert_eq!(sample.work.unwrap().bytes, 5000 * 80);
+    assert!(sample.threads.is_some() && sample.metrics["imbalance"] >= 1.0);
+    let cpu = sample.cpu.unwrap();
+    assert!(cpu.host_s == 0.0 && cpu.dpu_s > 0.0, "{cpu:?}");
+}
+
+#[test]
 fn all_threads_are_those_of_this_machine_where_nothing_else_is_said() {
     let user = User::new();
     let file = data(&user, "input", 1 << 20);

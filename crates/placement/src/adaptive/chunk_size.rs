@@ -9,6 +9,9 @@
 
 use std::time::Duration;
 
+use crate::report::DecisionRecord;
+use crate::{Policy, Setup, Target};
+
 /// The longest chunk, in bytes, that callers let adaptive lengths lead to.
 pub const MAX_ADAPTIVE_CHUNK_BYTES: usize = 8 << 20;
 /// The shortest chunks that are tried.
@@ -36,6 +39,20 @@ pub(crate) struct Resized {
     pub(crate) probe: bool,
     /// Why, as numbers.
     pub(crate) reason: String,
+}
+
+impl Resized {
+    /// As a report has it, of the moment at which so much of the stream went to the device.
+    pub(crate) fn record(self, at: Duration, fraction: f64) -> DecisionRecord {
+        DecisionRecord {
+            at_ns: at.as_nanos() as u64,
+            target: Target::Cpu,
+            fraction,
+            chunk_bytes: Some(self.bytes),
+            probe: self.probe,
+            reason: self.reason,
+        }
+    }
 }
 
 /// Chooses the length of chunks: a power of two, at most what was said.
@@ -90,6 +107,17 @@ pub fn chunk_lengths(first: usize, most: usize) -> impl Iterator<Item = usize> {
 }
 
 impl ChunkSizer {
+    /// One for executors of such a set-up, if the length of their chunks is the controller's.
+    pub(crate) fn of(setup: &Setup, window: usize) -> Option<Self> {
+        let is_adaptive = match setup.policy {
+            Policy::Adaptive => true,
+            Policy::Device => setup.devices.len() > 1,
+            Policy::Cpu | Policy::Split(_) => false,
+        };
+        let first = setup.first_chunk_bytes.filter(|_| is_adaptive)?;
+        Some(Self::new(first, setup.source_bytes, window))
+    }
+
     /// Begins with about `first` bytes, goes to `most`; `window` chunks are under way at the most.
     pub(crate) fn new(first: usize, most: usize, window: usize) -> Self {
         let (least, most) = bounds(first, most);

@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use overside_device::{JobError, SubmitError};
+use overside_device::{JobError, SubmitError, backoff};
 use overside_ops::Direction;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -14,11 +14,9 @@ use crate::policy::TARGETS_MAX;
 use crate::report::EventKind;
 use crate::{Error, Policy, Target};
 
-/// The pauses between two polls of a device that has no event: this part of the time since it last
-/// gave something back, within these bounds. So a job is found done at most so much later than it is.
-const PAUSE_PART: u32 = 8;
-const PAUSE_SHORTEST: Duration = Duration::from_micros(20);
-const PAUSE_LONGEST: Duration = Duration::from_millis(2);
+/// The pause between two polls of a device that has no event is this part of the time since it last
+/// gave something back.
+const PAUSE_PARTS: u32 = 8;
 /// The pause between two offers to a device that takes nothing and has nothing.
 const STUCK: Duration = Duration::from_millis(1);
 /// The longest sleep while the device has something, beside an eighth of a job's time limit: whether
@@ -406,7 +404,7 @@ impl Executor {
                 continue;
             }
             let silent = now.saturating_duration_since(lane.last_progress());
-            let pause = (silent / PAUSE_PART).clamp(PAUSE_SHORTEST, PAUSE_LONGEST);
+            let pause = backoff(silent, PAUSE_PARTS);
             let Some(context) = lane.context_mut() else {
                 continue;
             };

@@ -21,7 +21,7 @@ use crate::in_flight::InFlight;
 use crate::lane::Lane;
 use crate::lanes::Lanes;
 use crate::memory::Pool;
-use crate::report::{DecisionRecord, EventKind, Log};
+use crate::report::{EventKind, Log};
 use crate::scheduler::Scheduler;
 use crate::submitters::registered;
 use crate::verify::Verifier;
@@ -105,9 +105,7 @@ impl Executor {
         setup.check()?;
         let mut log = Log::default();
         let scheduler = Scheduler::new(setup.policy, setup.devices.len(), clock);
-        let sizer = (setup.first_chunk_bytes)
-            .filter(|_| scheduler.is_adaptive())
-            .map(|first| ChunkSizer::new(first, setup.source_bytes, setup.window()));
+        let sizer = ChunkSizer::of(&setup, setup.window());
         Ok(Self {
             lanes: Lanes::open(&setup, &mut log)?,
             scheduler,
@@ -242,6 +240,13 @@ impl Executor {
     /// # Errors
     /// As [`Executor::wait`].
     pub fn wait_for_input(&mut self, input: BorrowedFd<'_>) -> Result<bool, Error> {
+        let begun = thread_cpu_ns();
+        let waited = self.wait_until_readable(input);
+        self.wait_cpu_ns += thread_cpu_ns().saturating_sub(begun);
+        waited
+    }
+
+    fn wait_until_readable(&mut self, input: BorrowedFd<'_>) -> Result<bool, Error> {
         while !is_readable(input)? {
             if self.in_flight.len() == 0 {
                 // Whoever reads waits for it.
@@ -346,14 +351,7 @@ impl Executor {
             return;
         };
         let fraction = (self.scheduler.adaptive()).map_or(0.0, |adaptive| adaptive.fraction());
-        self.log.decision(DecisionRecord {
-            at_ns: since.as_nanos() as u64,
-            target: Target::Cpu,
-            fraction,
-            chunk_bytes: Some(resized.bytes),
-            probe: resized.probe,
-            reason: resized.reason,
-        });
+        self.log.decision(resized.record(since, fraction));
     }
 
     /// Notes what went wrong.

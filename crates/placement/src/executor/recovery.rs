@@ -47,13 +47,20 @@ impl Executor {
             return false;
         }
         let has_fallback = target.is_device() && self.lanes.has_fallback();
+        let grows = (self.lanes.get(target)).is_some_and(|lane| lane.grows(&completion.result));
         match &completion.result {
-            Err(error) if has_fallback && self.is_doubtful(error) => {
+            Err(error) if has_fallback && !grows && self.is_doubtful(error) => {
                 let error = error.clone();
                 self.run_again(target, completion, error);
             }
             _ if self.in_flight.remove_superseded(completion.tag, target) => {
                 self.discard(target, completion);
+            }
+            _ if grows => {
+                let grown = (self.lanes.get_mut(target)).map(|lane| lane.grow(completion));
+                if let Some(Err(error)) = grown {
+                    self.failure = Some(error.into());
+                }
             }
             _ => self.arrived(target, completion),
         }

@@ -3,13 +3,14 @@
 use crate::common;
 
 use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::foreign;
 use common::timed::Timed;
 use overside_device::{Clock, Slice};
-use overside_placement::{Chunk, DeviceSetup, Executor, Policy, Report, Setup};
+use overside_placement::{Chunk, DeviceSetup, Executor, Policy, Report, Setup, Submitters};
 use proptest::prelude::*;
 
 const KIB: usize = 1 << 10;
@@ -175,4 +176,52 @@ proptest! {
         let (lengths, _) = World { cpu, card, card_most, policy, first: Some(first), most }.run(total);
         prop_assert!(lengths.iter().all(|len| *len <= most));
     }
+}
+
+#[test]
+fn several_submitters_change_the_length_of_their_chunks_together() {
+    let mut submitters = Submitters::open(
+        Setup {
+            cpu: Some(common::cpu()),
+            devices: vec![DeviceSetup::new(common::cpu())],
+            source_bytes: 256 * KIB,
+            destination_bytes: 256 * KIB,
+            first_chunk_bytes: Some(16 * KIB),
+            ..common::copying(Policy::Adaptive)
+        },
+        NonZeroUsize::new(2).unwrap(),
+    )
+    .unwrap();
+    let bytes: Vec<u8> = (0..256 * KIB as u32).map(|at| (at % 251) as u8).collect();
+    let block = foreign(&bytes);
+    let (mut lengths, mut label) = (Vec::new(), 0);
+    let begun = Instant::now();
+    // Until another length has been tried; a span lasts a tenth of a second.
+    let mut goes_on = true;
+    while goes_on || submitters.in_flight() > 0 {
+        while goes_on && submitters.has_capacity() {
+            let len = submitters.chunk_bytes();
+            let chunk = Chunk::new(lengths.len() as u64, block.slice(0..len));
+            submitters.push(chunk).unwrap();
+            lengths.push(len);
+            goes_on = len == 16 * KIB && begun.elapsed() < Duration::from_secs(60);
+        }
+        while let Some(piece) = submitters.pull().unwrap() {
+            assert_eq!(piece.label, label);
+            let len = lengths[label as usize];
+            assert!(piece.output() == Some(&bytes[..len]), "chunk {label}");
+            label += 1;
+        }
+        submitters.wait(Duration::from_secs(1)).unwrap();
+    }
+    let total: usize = lengths.iter().sum();
+    assert_eq!((lengths[0], lengths.last()), (16 * KIB, Some(&(32 * KIB))));
+    let report = submitters.close();
+    let done: u64 = report.targets().map(|target| target.source_bytes).sum();
+    assert_eq!(done, total as u64);
+    let resized = report
+        .decisions
+        .iter()
+        .filter_map(|decided| decided.chunk_bytes);
+    assert_eq!(resized.collect::<Vec<_>>()[0], 32 * KIB);
 }

@@ -15,6 +15,7 @@ use super::plan::{Operation, Plan};
 use super::two_sided::TwoSided;
 use super::workers::{WorkerCommand, Workers};
 use crate::closed_loop::{LoopParams, Pass, Timeouts, Until};
+use crate::counters::Events;
 use crate::failure::{Failure, FailureKind};
 use crate::latency::Latencies;
 
@@ -158,10 +159,7 @@ impl Initiator {
             .map(|one| (one.pass, one.events))
             .unzip();
         let passes: Vec<Pass> = passes.into_iter().flatten().collect();
-        let events = events.into_iter().flatten().reduce(|mut all, one| {
-            all.add(one);
-            all
-        });
+        let events = Events::of_all(events.into_iter().flatten());
         let start = passes.iter().map(|one| one.start).min();
         let end = passes.iter().map(|one| one.end).max();
         let (Some(applied), Some((start, end))) = (applied, start.zip(end)) else {
@@ -241,9 +239,9 @@ impl TestSide for Initiator {
             Command::Poison => self.told(|_| WorkerCommand::Poison).map(|_| Answer::Done),
             Command::Run(until) => self.run(until).map(|ran| Answer::Ran(Box::new(ran))),
             Command::Compare(counts) => {
-                let depth = self.plan.depth as u64;
+                let places = self.plan.places() as u64;
                 let count =
-                    |index: usize| counts.get(index).copied().unwrap_or_default().min(depth);
+                    |index: usize| counts.get(index).copied().unwrap_or_default().min(places);
                 self.told(|index| WorkerCommand::Check(count(index) as usize))?;
                 let looked = (0..self.plan.threads).map(count);
                 Ok(Answer::Compared(looked.sum()))

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use overside_device::{Applied, Region, Slice};
 use overside_link::verbs::{
-    Completion, Endpoint, QueuePair, RemoteMemory, RemoteSlice, Token, Verb, Work,
+    Access, Completion, Endpoint, Exported, ExportedSlice, OutOfBounds, QueuePair, RemoteMemory,
+    RemoteSlice, Token, Verb, Work,
 };
 
 use super::lane::{self, FreeSlots, Lane};
@@ -15,12 +16,17 @@ use super::plan::{LINE, Operation, Plan};
 use crate::closed_loop::{self, Done, LoopParams, OperationQueue, Pass, Until};
 use crate::failure::{Failure, FailureKind};
 
+/// What a read says of itself that did not arrive.
+const MISSING: &str = "the payload is not at the initiator";
+
 /// This side's memory of a place.
 enum LocalMemory {
     /// Written from.
     From(Slice),
     /// Read into; `None` while it is the link's.
     Into(Option<Region>),
+    /// Read into by several at a time.
+    Shared(ExportedSlice),
 }
 
 /// One queue pair's reads or writes.
@@ -30,6 +36,8 @@ pub(super) struct OneSided {
     pattern: PayloadPattern,
     there: Vec<RemoteSlice>,
     here: Vec<LocalMemory>,
+    /// What is read into where there are fewer places than operations: memory that nobody owns.
+    shared: Option<Arc<Exported>>,
     filled: VecDeque<Work>,
     free: FreeSlots,
     completions: Vec<Completion>,
@@ -52,7 +60,15 @@ impl OneSided {
                 _ => place(&remote, &plan, plan.place(slot)),
             })
             .collect::<Result<_, _>>()?;
+        let shared = match plan.operation {
+            Operation::Read if plan.shares_places() => {
+                let exported = endpoint.export(plan.exported_bytes(), Access::Write)?;
+                Some(Arc::new(exported))
+            }
+            _ => None,
+        };
         Ok(Self {
+            shared,
             endpoint: Arc::clone(endpoint),
             pair,
             pattern,
@@ -69,6 +85,10 @@ impl OneSided {
             .alloc(self.pattern.plan.size, LINE)
             .map_err(|error| Failure::new(FailureKind::Job, error.to_string()))
     }
+}
+
+fn within<T>(reached: Result<T, OutOfBounds>) -> Result<T, Failure> {
+    reached.map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))
 }
 
 fn place(remote: &RemoteMemory, plan: &Plan, slot: usize) -> Result<RemoteSlice, Failure> {
@@ -91,6 +111,10 @@ impl OperationQueue for OneSided {
                 LocalMemory::From(from) => Verb::Write {
                     from: from.clone(),
                     to: there,
+                },
+                LocalMemory::Shared(into) => Verb::ReadShared {
+                    from: there,
+                    into: into.clone(),
                 },
                 LocalMemory::Into(into) => Verb::Read {
                     from: there,
@@ -131,7 +155,7 @@ impl OperationQueue for OneSided {
                 return Err(Failure::wrong(slot, &message));
             }
             match self.here.get_mut(slot) {
-                Some(LocalMemory::From(_)) => {}
+                Some(LocalMemory::From(_) | LocalMemory::Shared(_)) => {}
                 Some(LocalMemory::Into(into @ None)) => *into = completion.destination,
                 _ => return Err(Failure::wrong(slot, "it completed and was not in flight")),
             }
@@ -167,8 +191,16 @@ impl Lane for OneSided {
 
     fn refill(&mut self, epoch: u64) -> Result<(), Failure> {
         self.pattern.begin(epoch);
-        self.here = match self.pattern.plan.operation {
-            Operation::Read => (0..self.pattern.plan.depth)
+        let plan = self.pattern.plan;
+        self.here = match (plan.operation, &self.shared) {
+            (Operation::Read, Some(shared)) => (0..plan.depth)
+                .map(|slot| {
+                    let at = plan.place(slot) * plan.stride();
+                    let place = within(shared.slice(at..at + plan.size))?;
+                    Ok(LocalMemory::Shared(place))
+                })
+                .collect::<Result<_, Failure>>()?,
+            (Operation::Read, None) => (0..plan.depth)
                 .map(|_| Ok(LocalMemory::Into(Some(self.alloc()?))))
                 .collect::<Result<_, Failure>>()?,
             _ => {
@@ -180,9 +212,15 @@ impl Lane for OneSided {
     }
 
     fn poison(&mut self) -> Result<(), Failure> {
+        let places = self.pattern.plan.places();
         for (slot, here) in self.here.iter_mut().enumerate() {
-            if let LocalMemory::Into(into) = here {
-                self.pattern.poison(slot, into)?;
+            match here {
+                LocalMemory::Into(into) => self.pattern.poison(slot, into)?,
+                LocalMemory::Shared(into) if slot < places => {
+                    let poison = self.pattern.poisoned(slot);
+                    within(into.window().copy_in(0, &poison))?;
+                }
+                LocalMemory::Shared(_) | LocalMemory::From(_) => {}
             }
         }
         Ok(())
@@ -192,8 +230,12 @@ impl Lane for OneSided {
         match &self.here[slot] {
             LocalMemory::From(from) => self.pattern.check_source(slot, from),
             LocalMemory::Into(into) => {
-                let missing = "the payload is not at the initiator";
-                (self.pattern).check_destination(slot, into.as_deref(), missing)
+                (self.pattern).check_destination(slot, into.as_deref(), MISSING)
+            }
+            LocalMemory::Shared(into) => {
+                let mut there = vec![0; into.len()];
+                within(into.window().copy_out(0, &mut there))?;
+                (self.pattern).check_destination(slot, Some(&there), MISSING)
             }
         }
     }

@@ -114,12 +114,9 @@ impl Plan {
         }
     }
 
-    /// So many operations have to run for every byte to be moved once that is looked at.
-    pub(super) fn looked_at(&self) -> usize {
-        match self.operation {
-            Operation::Write => self.places(),
-            Operation::Read | Operation::Send => self.depth,
-        }
+    /// More operations are in flight than there are places: some of them have the same.
+    pub fn shares_places(&self) -> bool {
+        self.places() < self.depth
     }
 
     /// The place of an operation.
@@ -133,19 +130,17 @@ impl Plan {
     }
 
     /// No more than that many bytes are held for all threads over a link, on both sides together:
-    /// sources, destinations, and copies while they are looked at. What is read goes to memory of
-    /// its own.
+    /// sources, destinations, and copies while they are looked at.
     pub fn memory_bytes(&self) -> u64 {
         let buffers = match self.operation {
             Operation::Send => 4 * self.depth,
-            Operation::Write => 2 * self.places() + 2,
-            Operation::Read => self.places() + self.depth + 2,
+            Operation::Read | Operation::Write => 2 * self.places() + 2,
         };
         self.bytes_of(buffers)
     }
 
-    /// The same on a device that copies within this machine's memory: each copy has a destination of
-    /// its own.
+    /// The same on a device that copies within this machine's memory in real time: each copy has a
+    /// destination of its own.
     pub fn copying_bytes(&self) -> u64 {
         self.bytes_of(self.places() + self.depth + 2)
     }

@@ -68,7 +68,7 @@ impl Sides<'_> {
             None => Vec::new(),
         };
         self.initiator.execute(Command::Start(tokens))?;
-        let all = vec![plan.looked_at() as u64; plan.threads];
+        let all = vec![plan.places() as u64; plan.threads];
         self.both(Command::Fill(0))?;
         let mut checked = self.looked_at(plan, &all)?;
         self.both(Command::Fill(1))?;
@@ -97,7 +97,7 @@ impl Sides<'_> {
     /// Runs every place once, and looks at all of them.
     fn looked_at(&mut self, plan: &Plan, all: &[u64]) -> Result<u64, Failure> {
         self.peer(Command::Capture(true))?;
-        self.run(Until::Count(plan.looked_at() as u64))?;
+        self.run(Until::Count(plan.places() as u64))?;
         let checked = self.compare(all)?;
         self.peer(Command::Capture(false))?;
         Ok(checked)

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
+use crate::counters::{Counters, Events};
 use overside_device::threads::thread_cpu_ns;
 use overside_link::agent::CancellationToken;
 use overside_link::codec;
@@ -72,6 +73,9 @@ pub struct Pass {
     pub server_cpu: Duration,
     /// With a rate: messages that were sent more than a millisecond after their time.
     pub late: u64,
+    /// What the processor counted on the client's threads, if the plan asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<Events>,
     /// The pass in slices, if the plan asks for them.
     #[serde(deserialize_with = "codec::list::<_, _, SLICES_SENT_MAX>")]
     pub slices: Vec<Slice>,
@@ -255,6 +259,7 @@ pub(super) struct Done {
     pub writes: u64,
     pub late: u64,
     pub cpu_ns: u64,
+    pub events: Option<Events>,
     pub slices: Vec<Slice>,
     pub latencies: Latencies,
 }
@@ -400,6 +405,8 @@ impl Client {
                             deadline,
                             cancelled,
                         };
+                        let counters = plan.events.then(Counters::open);
+                        counters.iter().for_each(Counters::start);
                         let cpu = thread_cpu_ns();
                         let mut done = match plan.load.traffic {
                             Traffic::RoundTrips => round_trips::run(group, &task),
@@ -407,6 +414,8 @@ impl Client {
                             Traffic::Stream => streams::run(group, &task),
                         }?;
                         done.cpu_ns = thread_cpu_ns() - cpu;
+                        counters.iter().for_each(Counters::stop);
+                        done.events = counters.map(Counters::events);
                         Ok::<_, Error>(done)
                     })
                 })
@@ -454,6 +463,7 @@ impl Client {
             client_cpu: Duration::from_nanos(done.iter().map(|done| done.cpu_ns).sum()),
             server_cpu: Duration::from_nanos(after.cpu_ns.saturating_sub(before.cpu_ns)),
             late: done.iter().map(|done| done.late).sum(),
+            events: Events::of_all(done.iter().filter_map(|done| done.events.clone())),
             slices,
             latencies,
             one_way: None,

@@ -126,6 +126,11 @@ impl Message for NetworkReply {
         if let Self::Failed { message, .. } = self {
             *message = clean(message, TEXT_MAX);
         }
+        if let Self::Passed(pass) = self
+            && let Some(events) = &mut pass.events
+        {
+            events.tidy();
+        }
         Ok(())
     }
 }
@@ -170,6 +175,9 @@ impl Pass {
             && self.messages <= one_way.sent
             && (one_way.drift.is_finite() && one_way.drift_error.is_finite());
         let sent = self.messages > 0 && !self.elapsed.is_zero() && self.late <= one_way.sent;
+        let counted = (self.events.clone()).is_none_or(|mut events| events.tidy())
+            && self.events.is_some() == plan.events;
+        let sent = sent && counted;
         if !sent || !paced || self.elapsed > PASS_TIME_MAX || !slices_can_be(&self.slices) {
             return Err(Error::Wrong("its figures cannot be".into()));
         }

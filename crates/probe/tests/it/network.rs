@@ -68,6 +68,7 @@ fn plan(load: Load) -> Plan {
         cores: None,
         namespace: None,
         slice: None,
+        events: false,
     }
 }
 

@@ -54,6 +54,7 @@ fn receiving(load: Load, rate_per_s: f64) -> (Receiver, Plan) {
         cores: None,
         namespace: None,
         slice: Some(Duration::from_millis(10)),
+        events: false,
     };
     (receiver, plan)
 }

@@ -69,6 +69,7 @@ fn plan(destination: SocketAddr, secret: Secret) -> Plan {
         cores: None,
         namespace: None,
         slice: None,
+        events: false,
     }
 }
 

@@ -21,6 +21,7 @@ impl ShmQueuePair {
         let Work { tag, verb, inline } = work;
         let (local, remote) = match verb {
             Verb::Read { from, into } => (Local::Into(into), from),
+            Verb::ReadShared { from, into } => (Local::Shared(into), from),
             Verb::Write { from, to } if inline => {
                 let mut bytes = [0; MAX_INLINE_BYTES];
                 bytes[..from.len()].copy_from_slice(&from);

@@ -57,6 +57,10 @@ impl UcxEngine {
                 let result = self.result(done.status, region.len() as u64);
                 self.over(tag, result, None, Some(region));
             }
+            Use::ReadShared { tag, into, .. } => {
+                let result = self.result(done.status, into.len() as u64);
+                self.over(tag, result, None, None);
+            }
             Use::Send {
                 tag, from: slice, ..
             } => {

@@ -20,7 +20,9 @@ impl UcxEngine {
 
     pub(super) fn post_remote(&mut self, tag: u64, verb: Verb, inline: bool) {
         let remote = match &verb {
-            Verb::Read { from: remote, .. } | Verb::Write { to: remote, .. } => self.remote(remote),
+            Verb::Read { from: remote, .. }
+            | Verb::ReadShared { from: remote, .. }
+            | Verb::Write { to: remote, .. } => self.remote(remote),
             Verb::Send { .. } | Verb::Receive { .. } => return,
         };
         let (remote, key) = match remote {
@@ -53,6 +55,19 @@ impl UcxEngine {
                     },
                     operation,
                 );
+            }
+            Verb::ReadShared { into, from } => {
+                let operation = Operation {
+                    key,
+                    remote,
+                    ..to(into.window().as_ptr(), into.len())
+                };
+                let held = Use::ReadShared {
+                    tag,
+                    into,
+                    _from: from,
+                };
+                self.begin(What::Get, held, operation);
             }
             Verb::Write { from, to } => {
                 let (copy, local) = local(&from, inline);

@@ -12,6 +12,7 @@ use crate::evidence::Evidence;
 use crate::metrics::Metrics;
 use crate::node::LOCAL;
 use crate::sample::{Check, Done, Sample, Series, Warning, Work, nanoseconds};
+use crate::tasks::processor_events;
 
 /// Messages that may be sent late before it is said.
 const LATE_LIMIT: f64 = 0.01;
@@ -89,8 +90,11 @@ pub(super) fn sample(test: &NetworkTest, taken: &NetworkResult) -> Sample {
         phases::figures(test, timed, jobs, &mut metrics);
     }
     sample.metrics = metrics.0;
+    if let Some(events) = &timed.events {
+        processor_events::put(&mut sample, events, timed.messages);
+    }
     sample.series = series(test, taken);
-    sample.warnings = warnings(test, taken);
+    sample.warnings.extend(warnings(test, taken));
     sample
 }
 

@@ -14,6 +14,7 @@ use super::NetworkTest;
 use super::background::JobsReport;
 use crate::metrics::Metrics;
 use crate::sample::SeriesPhase;
+use crate::tasks::processor_events;
 
 /// What traffic does after the jobs, until it is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +95,11 @@ pub(super) fn figures(test: &NetworkTest, timed: &Pass, jobs: &JobsReport, metri
     ] {
         if let Some(&rate) = sample.metrics.get("throughput") {
             metrics.put(name, rate);
+        }
+    }
+    for name in processor_events::names() {
+        if let Some(&value) = jobs.sample.metrics.get(name) {
+            metrics.put(format!("job_{name}"), value);
         }
     }
     if let Some(share) = jobs.idle.machine_share {

@@ -4,6 +4,7 @@ use overside_probe::dma::Link;
 use overside_probe::network::CONNECTIONS_MAX;
 
 use crate::node::LOCAL;
+use crate::tasks::processor_events;
 use crate::tasks::spec::{
     Charts, Choice, Metric, Parameter, Reference, Report, TaskSpec, higher, latencies, lower,
 };
@@ -127,6 +128,7 @@ fn traffic() -> Vec<Parameter> {
             .default("event"),
         Parameter::cores("cores", "the cores that the client's threads are pinned to"),
         forwarding_cores(),
+        processor_events::parameter().default(false),
         Parameter::cores("server_cores", "the same of the server's"),
         Parameter::integer("socket_buffer", "asked of the sockets; without it the system decides",
             1, 1 << 30).unit("bytes"),
@@ -222,6 +224,11 @@ fn metrics() -> Vec<Metric> {
         lower("clock_drift", "ppm", "by how much the receiver's clock is faster"),
         lower("clock_drift_error", "ppm", "how far that may be off"),
     ];
+    let job_events = processor_events::metrics("an operation of dma-read, dma-write or dma-send beside");
+    let job_events = job_events.into_iter().map(|metric| Metric {
+        name: format!("job_{}", metric.name),
+        ..metric
+    });
     let delays = latencies("one-way delay of a message of a stream with a rate").into_iter();
     let delays = delays.map(|metric| Metric {
         name: metric.name.replace("latency", "delay"),
@@ -237,5 +244,7 @@ fn metrics() -> Vec<Metric> {
         .chain(phases.into_iter().flatten())
         .chain(recovery)
         .chain(jobs)
+        .chain(processor_events::metrics("a message, on the client's threads"))
+        .chain(job_events)
         .collect()
 }

@@ -87,6 +87,16 @@ fn varied(test: &Value, device: &str) -> Vec<(Value, Participants)> {
         ),
         (with(test.clone(), json!({"placement": "adaptive"})), both()),
     ];
+    // What is compressed has its lengths already.
+    if test["operation"] != "decompress-deflate" {
+        let changes = json!({"placement": "adaptive", "sizes": "adaptive", "buffer_size": 16384});
+        all.push((with(test.clone(), changes), both()));
+    }
+    // Chunks run again because their results do not fit.
+    if test["operation"] == "decompress-deflate" {
+        let changes = json!({"placement": "split:50", "output_size": 1000});
+        all.push((with(test.clone(), changes), both()));
+    }
     for sizes in ["mixed", "own"] {
         let changes = json!({"placement": "split:50", "input": "files", "sizes": sizes});
         all.push((with(test.clone(), changes), both()));
@@ -279,13 +289,20 @@ fn look_at_all(agents: &Agents) {
         let kind = match test["kind"].as_str().unwrap_or("jobs") {
             "jobs" if is_shared => "jobs of several devices",
             "jobs" if test["input"] == "files" => "jobs of files",
+            "jobs" if test["sizes"] == "adaptive" => "jobs of adaptive lengths",
+            "jobs" if test["output_size"].is_number() => "jobs whose buffers grow",
             kind => kind,
         };
         let kind = kind.to_owned();
         let emulated = sample.provenance == Some(Provenance::Emulated);
         *measured.entry((kind, emulated)).or_insert(0) += 1;
     }
-    let placed = ["jobs of several devices", "jobs of files"];
+    let placed = [
+        "jobs of several devices",
+        "jobs of files",
+        "jobs of adaptive lengths",
+        "jobs whose buffers grow",
+    ];
     for kind in ["jobs", "network", "dma"].into_iter().chain(placed) {
         for emulated in [false, true] {
             let count = measured.get(&(kind.to_owned(), emulated));

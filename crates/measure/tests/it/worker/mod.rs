@@ -9,6 +9,7 @@ mod inputs;
 mod network;
 mod network_nodes;
 mod output_size;
+mod partition;
 mod placements;
 mod samples;
 mod sizes;

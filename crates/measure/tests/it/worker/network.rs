@@ -19,6 +19,35 @@ fn network(changes: Value) -> Value {
 }
 
 #[test]
+fn the_processor_counts_messages_and_moves_or_there_is_a_reason() {
+    let dma = json!({
+        "kind": "dma", "device": "shm", "initiator": "host", "operation": "read",
+        "completion": "poll", "measure": "throughput", "buffer_size": 4096, "events": true,
+    });
+    let taken = |changes: Value| {
+        let sample = sample(&network(with(json!({"pattern": "stream"}), &changes)));
+        assert_eq!(sample.status, Status::Ok, "{:?}", sample.error);
+        sample
+    };
+    let sliced = json!({"events": true, "slice_s": 0.01, "sample_s": 0.1, "beside": dma});
+    let sample = taken(sliced);
+    for name in ["instructions", "job_instructions"] {
+        let counted = sample.metrics.get(name).is_some_and(|count| *count > 1.0);
+        let refused = (sample.warnings.iter())
+            .any(|one| one.kind == "events" && one.message.contains("instructions"));
+        assert!(
+            counted != refused,
+            "{name} {:?} {:?}",
+            sample.metrics,
+            sample.warnings
+        );
+    }
+    let sample = taken(json!({}));
+    assert!(!sample.metrics.contains_key("instructions"));
+    assert!(sample.warnings.iter().all(|one| one.kind != "events"));
+}
+
+#[test]
 fn round_trips_have_rates_latencies_and_both_ends_cpu_time() {
     let sample = sample(&network(
         json!({"connections": 3, "threads": 2, "depth": 4, "batch": 2}),

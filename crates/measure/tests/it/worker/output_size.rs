@@ -7,7 +7,7 @@ use overside_device::{
     Completion, Context, ContextConfig, Device, JobError, Lost, MemoryError, OpenError, Region,
 };
 use overside_layers::{ContextLayer, DeviceLayer, Layered, LayeredContext};
-use overside_measure::{CompletionMode, Setting, Status, Test, Worker};
+use overside_measure::{CompletionMode, Input, Setting, Status, Test, Worker};
 
 fn decompression(data: &DataSet, output_size: u64) -> Test {
     Test {
@@ -101,6 +101,44 @@ fn an_emulated_card_takes_its_time_for_every_try() {
     assert!(sample.model.is_none() && whole.model.is_some());
 }
 
+#[test]
+fn the_buffers_of_every_placement_grow_and_those_of_files_do() {
+    let data = DataSet::new(&text(1 << 19));
+    let mut worker = Worker::new();
+    for placement in ["cpu", "device", "split:50", "adaptive"] {
+        for setting in [Setting::Static, Setting::Reconfiguration] {
+            for input in [Input::Buffers, Input::Files] {
+                let mut each_ns = [0.0; 2];
+                for (each_ns, output_size) in each_ns.iter_mut().zip([None, Some(16384)]) {
+                    let test = Test {
+                        device: "emulated:bf2".into(),
+                        placement: Some(placement.parse().unwrap()),
+                        buffer_size: 65536,
+                        setting,
+                        input,
+                        output_size,
+                        sample_s: 0.03,
+                        ..data.test("decompress-deflate")
+                    };
+                    let sample = measured(&mut worker, &test);
+                    let grown = sample.metrics.get("grown").copied();
+                    assert_eq!(grown, output_size.map(|_| 2.0), "{placement} {setting:?}");
+                    assert_eq!(
+                        sample.model.is_some(),
+                        placement != "cpu" && grown.is_none()
+                    );
+                    let jobs = sample.work.unwrap().jobs as f64;
+                    *each_ns = sample.elapsed_ns.unwrap() as f64 / jobs;
+                }
+                // Trying three times takes longer, by whichever clock.
+                if (placement, setting) == ("device", Setting::Static) {
+                    assert!(each_ns[1] > 1.2 * each_ns[0], "{each_ns:?}");
+                }
+            }
+        }
+    }
+}
+
 /// A device for which no destination is long enough, and that remembers how long they were.
 struct Expanding {
     inner: Arc<dyn Device>,
@@ -148,7 +186,11 @@ impl ContextLayer for ExpandingContext {
 #[test]
 fn a_result_that_never_fits_has_no_more_memory_than_the_right_one() {
     let data = DataSet::new(&text(1 << 16));
-    for operation in ["compress-deflate", "decompress-deflate"] {
+    for (operation, placement) in [
+        ("compress-deflate", None),
+        ("decompress-deflate", None),
+        ("decompress-deflate", Some("device")),
+    ] {
         let destinations = Arc::new(Mutex::new(Vec::new()));
         let all = Arc::clone(&destinations);
         let mut worker = Worker::with_devices(Box::new(move |name, options| {
@@ -161,6 +203,7 @@ fn a_result_that_never_fits_has_no_more_memory_than_the_right_one() {
             depth: 1,
             batch: 1,
             output_size: Some(1000),
+            placement: placement.map(|placement: &str| placement.parse().unwrap()),
             ..data.test(operation)
         };
         let sample = worker.measure(&test);

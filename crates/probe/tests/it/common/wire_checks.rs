@@ -83,5 +83,6 @@ fn plan() -> Plan {
         cores: None,
         namespace: None,
         slice: None,
+        events: false,
     }
 }
