@@ -150,7 +150,7 @@ fn host_alone(keys: &[[u8; 8]], batch: usize, turns: usize) -> f64 {
         ..Settings::default()
     };
     let server = Server::bind(settings).unwrap();
-    let address = server.settings().tcp[0];
+    let address = server.settings().addresses.tcp[0];
     let stop = server.stop_handle();
     let mut store = filled(&hasher, keys);
     thread::scope(|scope| {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use overside_base::Random;
 use overside_kv::clock::Clock;
-use overside_kv::server::{DriverKind, Memory, Server, Settings};
+use overside_kv::server::{Addresses, DriverKind, Memory, Server, Settings};
 use overside_kv::store::{Semantics, StoreOptions};
 use overside_kv::{KeyHasher, Store};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -182,32 +182,24 @@ fn serve(mode: &str) -> ExitCode {
     });
     let clock = Clock::start();
     let mut backing = Memory::new(store.expect("memory"), clock.start_ms());
-    let address = vec![(Ipv4Addr::LOCALHOST, 0).into()];
-    let (tcp, memcached) = match mode {
-        "memcached" => (Vec::new(), address.clone()),
-        _ => (address.clone(), Vec::new()),
+    let mut addresses = Addresses::default();
+    let at = match mode {
+        "memcached" => &mut [&mut addresses.memcached][..],
+        "datagram" => &mut [&mut addresses.tcp, &mut addresses.datagram],
+        _ => &mut [&mut addresses.tcp],
     };
-    let datagram = match mode {
-        "datagram" => address,
-        _ => Vec::new(),
-    };
+    for listed in at {
+        listed.push((Ipv4Addr::LOCALHOST, 0).into());
+    }
     let server = Server::bind(Settings {
-        tcp,
-        memcached,
-        datagram,
+        addresses,
         driver,
         busy_poll: mode == "poll",
         cores: vec![SERVER_CORE],
         ..Settings::default()
     });
     let server = server.expect("a free port");
-    let settings = server.settings();
-    let addresses = settings
-        .addresses
-        .tcp
-        .iter()
-        .chain(&settings.addresses.memcached);
-    for address in addresses.chain(&settings.addresses.datagram) {
+    for address in server.settings().addresses.of_clients() {
         println!("{address}");
     }
     server.run(&mut backing, &hasher, clock).expect("it serves");
