@@ -34,7 +34,6 @@ class KvServer:
 DESIGNS = {
     "cpu-only": (),
     "2 cores": ("--cores", "2"),
-    "lat": ("--dpu", "dpu0", "--design", "lat"),
     "sav": ("--dpu", "dpu0", "--design", "sav", "--dpu-cores", "2"),
 }
 """Designs of a server that listens at one side, and the options that they are asked for by."""

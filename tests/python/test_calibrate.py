@@ -18,6 +18,20 @@ from overside.bench.statistics import load_run
 from overside.calibration import fit
 
 
+def with_profiles_of(directory: Path, *words: str) -> str:
+    """What the command prints there, with the profiles that are there."""
+    done = subprocess.run(
+        [sys.executable, "-m", "overside", *words],
+        cwd=directory,
+        env=environment() | {"OVERSIDE_PROFILES": str(directory)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    return done.stdout
+
+
 def test_a_quick_calibration_writes_a_profile_that_is_right_and_used(tmp_path: Path) -> None:
     done = overside("calibrate", "--quick", "--out", "mine.toml", "--json", cwd=tmp_path, code=0)
     answer = json.loads(done.stdout)
@@ -43,16 +57,8 @@ def test_a_quick_calibration_writes_a_profile_that_is_right_and_used(tmp_path: P
     # Neither host name nor address leaves the machine.
     assert os.uname().nodename not in (tmp_path / "mine.toml").read_text()
 
-    found = subprocess.run(
-        [sys.executable, "-m", "overside", "list", "profiles", "mine"],
-        cwd=tmp_path,
-        env=environment() | {"OVERSIDE_PROFILES": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
-    assert json.loads(found.stdout)[0]["name"] == "mine"
+    found = with_profiles_of(tmp_path, "list", "profiles", "mine")
+    assert json.loads(found)[0]["name"] == "mine"
 
 
 def test_an_emulated_device_is_calibrated_for_trying_only(tmp_path: Path) -> None:
@@ -98,19 +104,7 @@ def test_a_calibrated_engine_is_emulated_alone_as_it_is_simulated(tmp_path: Path
     }
     (tmp_path / "box.json").write_text(json.dumps(box))
 
-    def python(*words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "overside", *words],
-            cwd=tmp_path,
-            env=environment() | {"OVERSIDE_PROFILES": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=True,
-        )
-        return done.stdout
-
-    python("run", "box.json", "--name", "emulated")
+    with_profiles_of(tmp_path, "run", "box.json", "--name", "emulated")
     tests = load_run(tmp_path / "results/emulated").tests
     assert len(tests) == 2 * len(lengths) * 4
     axes = {
@@ -125,7 +119,7 @@ def test_a_calibrated_engine_is_emulated_alone_as_it_is_simulated(tmp_path: Path
     simulated = {}
     for length in lengths:
         words = ("simulate", "dma", *settings, "--set", f"bytes={length} B", "--json")
-        for row in json.loads(python(*words))["rows"]:
+        for row in json.loads(with_profiles_of(tmp_path, *words))["rows"]:
             labels = dict(row["labels"])
             rate, latency = row["throughput"]["typ"] * 1e6, row["latency"]["typ"]
             simulated[labels["access"], length, labels["depth"]] = rate, latency

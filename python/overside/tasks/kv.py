@@ -42,8 +42,6 @@ _PROTOCOLS = {"overside": "redis", "redis": "redis", "memcached": "memcached-met
 _SPOKEN = {"redis": ("redis",), "memcached": ("memcached", "memcached-meta")}
 #: Most clients that write requests into the server's memory.
 _HERD_CLIENTS_MAX = 256
-#: What comes by datagrams, or is answered by some.
-_BY_DATAGRAMS = ("datagram",)
 #: Designs without a communication engine on the DPU.
 _CLIENTS_HERE = ("cpu-only", "proc")
 #: Most endpoints that `overside kv bench` takes.
@@ -72,7 +70,7 @@ class KvTask(ExternalTask):
             full["workload"] = None
         if full["server"] != "overside":
             full |= {"design": "cpu-only", "cores": 1, "send": None, "driver": None}
-        if full["protocol"] not in _BY_DATAGRAMS:
+        if full["protocol"] != "datagram":
             full["rx_queue"] = None
         if full["design"] == "cpu-only":
             link = full["link"] if full["protocol"] == "herd" else None
@@ -105,7 +103,7 @@ class KvTask(ExternalTask):
         elif reason := _no_transport(parameters, machine):
             return reason
         direct = parameters["direct_connections"]
-        if direct is not None and protocol in _BY_DATAGRAMS:
+        if direct is not None and protocol == "datagram":
             return "direct_connections: datagrams go to one endpoint"
         if direct is not None and direct + parameters["connections"] > _ENDPOINTS_MAX:
             return f"direct_connections: both sides have {_ENDPOINTS_MAX} connections at most"
@@ -329,7 +327,7 @@ def _counts(parameters: Json, server: Server) -> dict[str, int]:
     clients connect to it. Or of the links over which clients write their requests; and of
     datagrams."""
     is_herd = parameters["protocol"] == "herd"
-    by_datagrams = parameters["protocol"] in _BY_DATAGRAMS
+    by_datagrams = parameters["protocol"] == "datagram"
     if parameters["design"] == "cpu-only" and not (is_herd or by_datagrams):
         return {}
     counted = "region_" if is_herd else "offload_"

@@ -8,8 +8,8 @@
 //! slower, the median of turns that go forwards and backwards. Every batch that comes out is compared, byte for byte,
 //! with what the stages make of it when they are called one after the other; all that went in have to come out. With
 //! `REPORT=1` in the environment each turn says what it did.
-//! FILE is a log, repeated as often as it takes; without it that of dpkg, or if there is none, lines are made. The figures say how placements compare on
-//! one machine, not how fast a DPU is.
+//! FILE is a log, repeated as often as it takes; without it that of dpkg, or if there is none, lines are made. The
+//! figures say how placements compare on one machine, not how fast a DPU is.
 
 use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroUsize;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::definition::Definition;
 use super::placement::StagePlacement;
-use super::report::{HostReport, StageCounts, StageReport, devices};
+use super::report::{StageCounts, StageReport};
 use super::runner::in_stage;
 use crate::Error;
 
@@ -161,32 +161,12 @@ impl PackingStage {
 
     /// What it did so far. Bytes of the packed side are those of messages and files.
     pub fn report(&self) -> StageReport {
-        let devices = devices(&self.pool.reports());
-        let by_executors: u64 = devices.iter().map(|device| device.cpu_time.host_ns).sum();
         let counts = lock(&self.counts);
-        let mut report = StageReport {
-            name: self.kind.to_owned(),
-            kind: self.kind,
-            placement: self.placement.to_string(),
-            batches: counts.batches,
-            rows_in: counts.rows_in,
-            bytes_in: counts.bytes_in,
-            rows_out: counts.rows_out,
-            bytes_out: counts.bytes_out,
-            busy_ns: counts.busy_ns(),
-            throughput_bytes_per_s: 0.0,
-            queue_batches: 0,
-            queue_bytes: 0,
-            host: HostReport {
-                batches: counts.batches,
-                bytes: counts.bytes_in,
-                cpu_ns: counts.host.cpu_ns + by_executors,
-                ..HostReport::default()
-            },
-            node: None,
-            devices,
-        };
-        report.compute_throughput();
+        let executed = self.pool.reports();
+        let mut report = counts.report((self.kind, self.kind), &self.placement, &executed);
+        // All of it is the host's.
+        report.host.batches = counts.batches;
+        report.host.bytes = counts.bytes_in;
         report
     }
 }

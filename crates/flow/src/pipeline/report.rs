@@ -7,6 +7,7 @@ use overside_placement::{Report as ExecutorReport, TargetReport};
 use serde::Serialize;
 
 use super::packing::Packing;
+use super::placement::StagePlacement;
 use super::stage::Piece;
 
 /// What `schema` of [`PipelineReport`] says.
@@ -385,6 +386,39 @@ impl StageCounts {
             .map_or(0, |since| since.elapsed().as_nanos() as u64);
         self.busy_ns + now
     }
+
+    /// All of it as a stage of this name and kind, whose executors did `executed`.
+    pub(super) fn report(
+        &self,
+        (name, kind): (&str, &'static str),
+        placement: &StagePlacement,
+        executed: &[(Operation, ExecutorReport)],
+    ) -> StageReport {
+        let devices = devices(executed);
+        let by_executors: u64 = devices.iter().map(|device| device.cpu_time.host_ns).sum();
+        let mut report = StageReport {
+            name: name.to_owned(),
+            kind,
+            placement: placement.to_string(),
+            batches: self.batches,
+            rows_in: self.rows_in,
+            bytes_in: self.bytes_in,
+            rows_out: self.rows_out,
+            bytes_out: self.bytes_out,
+            busy_ns: self.busy_ns(),
+            throughput_bytes_per_s: 0.0,
+            queue_batches: 0,
+            queue_bytes: 0,
+            host: HostReport {
+                cpu_ns: self.host.cpu_ns + by_executors,
+                ..self.host
+            },
+            node: None,
+            devices,
+        };
+        report.compute_throughput();
+        report
+    }
 }
 
 pub(super) fn rows(pieces: &[Piece]) -> u64 {
@@ -395,7 +429,7 @@ pub(super) fn rows(pieces: &[Piece]) -> u64 {
 }
 
 /// What executors did, target by target; those of several threads are added up.
-pub(super) fn devices(reports: &[(Operation, ExecutorReport)]) -> Vec<DeviceReport> {
+fn devices(reports: &[(Operation, ExecutorReport)]) -> Vec<DeviceReport> {
     let mut all: Vec<DeviceReport> = Vec::new();
     for (operation, report) in reports {
         for target in report.targets() {

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use super::adaptive::Move;
 use super::node::{NodeError, NodeResult, SessionId};
 use super::node_link::Session;
-use super::report::{
-    Events, HostReport, NodeReport, PipelineEvent, StageReport, Totals, devices, rows,
-};
+use super::report::{Events, NodeReport, PipelineEvent, StageReport, Totals, rows};
 use super::stage::{Piece, bytes_of};
 use super::stage_state::StageState;
 use super::stream::Done;
@@ -461,36 +459,19 @@ fn stage_report(stage: &StageState) -> StageReport {
         .iter()
         .flat_map(|function| function.reports())
         .collect();
-    let devices = devices(&reports);
-    let by_executors: u64 = devices.iter().map(|device| device.cpu_time.host_ns).sum();
+    let names = (definition.name(), definition.kind());
     let (queue_batches, queue_bytes) = stage.queue();
-    let mut report = StageReport {
-        name: definition.name().to_owned(),
-        kind: definition.kind(),
-        placement: definition.placement().to_string(),
-        batches: counts.batches,
-        rows_in: counts.rows_in,
-        bytes_in: counts.bytes_in,
-        rows_out: counts.rows_out,
-        bytes_out: counts.bytes_out,
-        busy_ns: counts.busy_ns(),
-        throughput_bytes_per_s: 0.0,
+    StageReport {
         queue_batches,
         queue_bytes,
-        host: HostReport {
-            cpu_ns: counts.host.cpu_ns + by_executors,
-            ..counts.host
-        },
         node: stage.link.as_ref().map(|link| NodeReport {
             name: link.name.clone(),
             state: link.state(),
             is_real: link.node.is_real(),
             ..counts.node.clone()
         }),
-        devices,
-    };
-    report.compute_throughput();
-    report
+        ..counts.report(names, definition.placement(), &reports)
+    }
 }
 
 /// A batch on its way to a node.
