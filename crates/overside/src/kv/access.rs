@@ -208,7 +208,7 @@ impl Access {
 
 /// What is exposed, and what to do.
 fn with_remedy(exposed: &Exposed) -> String {
-    const CREATE: &str = "create one with `(umask 077; openssl rand -base64 24 > FILE)`";
+    const CREATE: &str = "create FILE with `(umask 077; openssl rand -base64 24 > FILE)`";
     match exposed {
         Exposed::Memcached(_) => format!(
             "{exposed}: give --memcached an address of this machine only, such as 127.0.0.1"
