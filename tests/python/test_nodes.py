@@ -128,23 +128,47 @@ def test_nodes_that_there_are_not_are_refused_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("dpu0")
-def test_what_names_its_ends_itself_stays_here_and_takes_no_node(tmp_path: Path) -> None:
-    entries = [{"task": task} for task in ("rdma", "kv", "pushdown")]
-    tests = planned(short_box(tmp_path, *entries), "--node", "dpu0")
-    reasons = {test["task"]: test["reason"] for test in tests}
-    said = {
-        "rdma": "source and destination",
-        "kv": "load_from",
-        "pushdown": "DuckDB and Python",
-    }
-    for task, words in said.items():
-        assert words in reasons[task]
-        box = tmp_path / f"{task}.json"
-        entry = {"task": task, "parameters": {"node": "dpu0"}}
-        box.write_text(json.dumps({"schema": "box/1", "name": task, "tasks": [entry]}))
-        done = overside("run", box, cwd=tmp_path, code=2)
-        assert f"{task} takes no node" in done.stderr
-        assert words in " ".join(done.stderr.split())
+def test_what_needs_python_stays_here_and_takes_no_node(tmp_path: Path) -> None:
+    (test,) = planned(short_box(tmp_path, {"task": "pushdown"}), "--node", "dpu0")
+    assert "DuckDB and Python" in test["reason"]
+    box = short_box(tmp_path, {"task": "pushdown", "parameters": {"node": "dpu0"}})
+    done = overside("run", box, cwd=tmp_path, code=2)
+    assert "pushdown takes no node" in done.stderr
+    assert "DuckDB and Python" in " ".join(done.stderr.split())
+
+
+@pytest.mark.usefixtures("dpu0")
+def test_a_store_is_measured_where_it_serves(tmp_path: Path) -> None:
+    small = {"records": 100, "connections": 2, "seconds": 0.1}
+    entry = {"task": "kv", "parameters": small | {"node": ["local", "dpu0"]}}
+    run = ran(short_box(tmp_path, entry))
+    ((here,), (there,)) = (by_node(run)[node] for node in ("local", "dpu0"))
+    assert here["status"] == there["status"] == "ok"
+    assert here["applied"]["variant"] == "overside, cpu-only"
+    assert "dpu0" in there["applied"]["device"]
+    assert there["applied"]["variant"] == "overside, dpu-only"
+    assert statistics.load_run(run).nodes.keys() == {"dpu0"}
+    text = overside("report", run, "--format", "md", "--out", "-", code=0).stdout
+    assert "| Test | Figure | local | dpu0 |" in text
+
+
+@pytest.mark.usefixtures("dpu0")
+@pytest.mark.parametrize(
+    ("task", "parameters", "reason"),
+    [
+        ("kv", {"server": "redis"}, "starts no redis"),
+        ("kv", {"design": "sav"}, "leave design or node away"),
+        ("kv", {"case": "CH-SH"}, "leave case or node away"),
+        ("rdma", {"operation": "read", "transport": "ud"}, "UD"),
+    ],
+)
+def test_what_a_node_cannot_take_is_the_reason(
+    tmp_path: Path, task: str, parameters: Json, reason: str
+) -> None:
+    entry = {"task": task, "parameters": parameters | {"node": "dpu0"}}
+    (test,) = planned(short_box(tmp_path, entry))
+    assert test["status"] == "skipped"
+    assert reason in test["reason"]
 
 
 @pytest.mark.usefixtures("dpu0")

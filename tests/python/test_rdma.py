@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import planned, ran, short_box
+from command import agents, planned, ran, short_box
 from overside.bench import perftest
 from overside.tasks import rdma
 
@@ -216,6 +216,21 @@ def test_the_link_by_ucx_takes_rdma(tmp_path: Path) -> None:
         assert sample["status"] == "ok", sample
         assert "rc" in json.dumps(sample["applied"])
         assert sample["check"]["buffers"] > 0
+
+
+def test_both_ends_are_on_a_node(tmp_path: Path) -> None:
+    # Whether there is a device is for the agent to say.
+    small = {"message_size": 64, "iterations": 50, "node": "dpu0"}
+    box = short_box(tmp_path, {"task": "rdma", "parameters": small})
+    with agents(tmp_path, dpu0=["--insecure"]):
+        assert [test["status"] for test in planned(box)] == ["planned"]
+        (sample,) = measured(box, code=None)
+    assert sample["node"] == "dpu0"
+    if sample["status"] == "ok":
+        assert sample["applied"]["device"].startswith("dpu0/")
+        assert {warning["kind"] for warning in sample["warnings"]} >= {"one-machine"}
+    else:
+        assert sample["reason"].startswith("dpu0: ")
 
 
 def measured(box: Path, code: int | None = 0) -> list[dict[str, Any]]:

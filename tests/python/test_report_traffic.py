@@ -89,8 +89,8 @@ def test_a_line_has_a_colour_of_its_own_where_not_all_is_done_in_all_ways() -> N
     loads = [("cpu-only", "client"), ("cpu-only", "dpu"), ("dpu-only", "client")]
     tests = [kv(p, design=d, load_from=load) for d, load in loads for p in (1, 16)]
     assert series(tests) == [
-        ("everything on the host, load from client", ""),
-        ("everything on the host, load from dpu", ""),
+        ("everything on one machine, load from client", ""),
+        ("everything on one machine, load from dpu", ""),
         ("everything on the DPU, load from client", ""),
     ]
 

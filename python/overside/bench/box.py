@@ -26,7 +26,7 @@ from typing import Any
 from overside import _core, amounts, strict_json, tasks
 from overside.bench import check
 from overside.errors import Exit, UserError
-from overside.tasks.common import LOCAL, Json, Machine, MeasuredTask, Task
+from overside.tasks.common import LOCAL, Json, Machine, Task
 
 MAX_BYTES = 4 << 20
 
@@ -385,14 +385,14 @@ def build(form: Json, path: Path, digest: str, here: Machine) -> Box:
 
 def _on_nodes(axes: Json, task: Task, nodes: Sequence[str]) -> Json:
     """An entry's axes, with the box's nodes as one where the entry has none of its own."""
-    if not isinstance(task, MeasuredTask) or nodes == [LOCAL]:
+    if not task.takes_node or nodes == [LOCAL]:
         return axes
     return {"node": nodes} | axes
 
 
 def _not_here(task: Task, nodes: Sequence[str]) -> str | None:
     """Why a task that runs programs is skipped: it does so on this machine alone."""
-    if isinstance(task, MeasuredTask) or LOCAL in nodes:
+    if task.takes_node or LOCAL in nodes:
         return None
     why = f": {task.no_nodes}" if task.no_nodes else ""
     return (

@@ -142,18 +142,18 @@ def _tests(entry: BoxTask, machine: Machine, measure: Measure) -> Iterator[Test]
         if any(_excluded(point, rule) for rule in entry.exclude):
             continue
         parameters = {name: point[name] for name in entry.axes}
-        node = LOCAL
-        if isinstance(entry.task, MeasuredTask):
+        takes_node, node = entry.task.takes_node, LOCAL
+        if takes_node:
             node = parameters.pop("node", LOCAL)
         parameters = entry.task.normal(parameters)
-        if isinstance(entry.task, MeasuredTask):
+        if takes_node:
             # A test here is the same with and without.
             parameters.pop("node", None)
         reason = entry.skip
         if isinstance(entry.task, MeasuredTask):
             times = {"warmup_s": measure.warmup_s, "sample_s": measure.sample_s}
             reason = reason or entry.task.out_of_bounds(parameters, times)
-        if isinstance(entry.task, MeasuredTask) and node != LOCAL:
+        if node != LOCAL:
             reason, doubt = reason or entry.task.no_node(parameters, node, machine), None
             parameters = {"node": node} | parameters
         else:
@@ -190,7 +190,7 @@ def text(value: object) -> str:
 def _matches(test: Test, task: Task, key: str, glob: str) -> bool:
     if key in ("task", "id"):
         return any(fnmatchcase(getattr(test, key), one) for one in glob.split(","))
-    if key == "node" and isinstance(task, MeasuredTask):
+    if key == "node" and task.takes_node:
         return any(fnmatchcase(test.node, one) for one in glob.split(","))
     if key not in test.parameters:
         return False

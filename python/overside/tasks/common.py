@@ -153,7 +153,7 @@ class Task(ABC):
     metrics: Mapping[str, Metric]
     #: Its results are checked. Without that they enter no advice and no verdict.
     verified: bool = True
-    #: Why it takes no `node`, and what to name in its place; empty: it takes one, or is a plug-in.
+    #: Why it takes no `node`; empty: it takes one, or is a plug-in.
     no_nodes: str = ""
     #: Parameters and metrics that are not listed are allowed too, with any value.
     is_open: bool = False
@@ -174,6 +174,18 @@ class Task(ABC):
         test: two points that come out equal are one test."""
         defaults = {name: parameter.default for name, parameter in self.parameters.items()}
         return defaults | parameters
+
+    @property
+    def takes_node(self) -> bool:
+        """Whether a test may be for another node than this machine."""
+        parameter = self.parameters.get("node")
+        return parameter is not None and parameter.refers_to == "node"
+
+    def no_node(self, parameters: Json, node: str, machine: Machine) -> str | None:
+        """Why a test cannot be for the agent of that name, as far as is known here, or `None`.
+        Takes what `normal` gave."""
+        del parameters
+        return machine.no_node(node)
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
         """Why a test cannot run on this machine, or `None`. Takes what `normal` gave."""
@@ -226,12 +238,6 @@ class MeasuredTask(Task):
         from overside import data  # noqa: PLC0415 (a box of plug-ins needs none)
 
         return data.resolve(parameters["data"], seed=seed)
-
-    def no_node(self, parameters: Json, node: str, machine: Machine) -> str | None:
-        """Why the agent of that name cannot measure a test, as far as is known here, or `None`.
-        Takes what `normal` gave."""
-        del parameters
-        return machine.no_node(node)
 
     def worker_prefix(self, parameters: Json) -> Sequence[str]:
         """The command that the worker of a test is started by; empty: as it is."""

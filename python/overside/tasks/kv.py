@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from overside.bench import network_path
 from overside.tasks import kv_cases, kv_hop, kv_servers
 from overside.tasks.agents import HERE, Agents, native
-from overside.tasks.common import ExternalTask, Json, Machine
+from overside.tasks.common import LOCAL, ExternalTask, Json, Machine
 from overside.tasks.kv_hop import Hop
 from overside.tasks.kv_servers import (
     BOTH_SIDES,
-    LOCAL,
     OFFLOADED,
     READY_S,
     Server,
@@ -52,11 +51,6 @@ _ONE_DPU_CORE = ("lat", "proc")
 
 class KvTask(ExternalTask):
     """A server of its own for each sample. Every value that comes back is verified."""
-
-    no_nodes = (
-        "server, DPU and load may be three machines: load_from and dpu name the agents, case all "
-        "of them by the studies' names"
-    )
 
     def __init__(self) -> None:
         self.declare("kv")
@@ -117,6 +111,20 @@ class KvTask(ExternalTask):
         missing = (machine.no_node(name) for name in agents_of(parameters) if name != HERE)
         return next(filter(None, missing), None)
 
+    def no_node(self, parameters: Json, node: str, machine: Machine) -> str | None:
+        """See `Task`. What agents start is this server; which engines of it are where is said by
+        `design` and `dpu`."""
+        if parameters["server"] != "overside":
+            return f"an agent starts no {parameters['server']}: leave server or node away"
+        if parameters["case"] is not None:
+            return "case says where the server is: leave case or node away"
+        if parameters["design"] != "cpu-only":
+            return (
+                f"design={parameters['design']} has a side on this machine, and dpu names the "
+                "other's: leave design or node away"
+            )
+        return self.unavailable(_at(parameters, node), machine)
+
     def sample_s(self, parameters: Json) -> float:
         """Its programs start, and write the records."""
         return float(parameters["seconds"]) * (1 + _WARM_UP) + _START_S
@@ -130,13 +138,14 @@ class KvTask(ExternalTask):
     def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
         """Starts agent and server, loads the records, and measures."""
         name = f"kv-{test.id.rpartition('/')[2]}-round{round_number}"
+        parameters = _at(test.parameters, test.node)
         begin = time.monotonic_ns()
         try:
             with Programs(self._logs, name, timeout_s) as programs:
-                if test.parameters["mode"] is None:
-                    measured = measure(programs, test.parameters)
+                if parameters["mode"] is None:
+                    measured = measure(programs, parameters)
                 else:
-                    measured = kv_hop.measure(programs, test.parameters, timeout_s)
+                    measured = kv_hop.measure(programs, parameters, timeout_s)
         except ProgramError as failure:
             return failure.sample()
         return {
@@ -150,6 +159,14 @@ class KvTask(ExternalTask):
 
     def clean(self) -> None:
         """Programs end with their samples."""
+
+
+def _at(parameters: Json, node: str) -> Json:
+    """The parameters with everything that serves on that node: an agent is then all of the DPU."""
+    if node == LOCAL:
+        return parameters
+    there = {"design": "dpu-only", "dpu": node, "dpu_cores": parameters["cores"], "cores": 1}
+    return parameters | there
 
 
 #: Of other servers, the program and the Debian package that has it.

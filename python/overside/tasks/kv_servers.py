@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overside.tasks.agents import Agents, is_loopback, native, place
-from overside.tasks.common import Json, declarations
+from overside.tasks.common import LOCAL, Json, declarations
 from overside.tasks.programs import Program, ProgramError, Programs, free_port
 
 #: How long a server may take until it listens.
 READY_S = 20.0
 #: Memory of a record beside key and value, generously.
 _RECORD_BYTES = 128
-#: Where the load is made by the command itself.
-LOCAL = "local"
 #: Parameters of an offloaded server.
 OFFLOADED = ("dpu", "dpu_cores", "link", "link_batch", "link_message", "overlap")
 #: Addresses of server and load at the port that DPDK drives, which nobody else sees.

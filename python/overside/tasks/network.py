@@ -122,7 +122,7 @@ class NetworkTask(MeasuredTask):
         return problem
 
     def no_node(self, parameters: Json, node: str, machine: Machine) -> str | None:
-        """See `MeasuredTask`."""
+        """See `Task`."""
         if parameters["mode"] is not None:
             return f"a mode is built on this machine, not on {node}: leave node or mode away"
         if parameters["job_node"] not in (None, LOCAL):

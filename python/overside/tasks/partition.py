@@ -57,7 +57,7 @@ class PartitionTask(MeasuredTask):
         return None
 
     def no_node(self, parameters: Json, node: str, machine: Machine) -> str | None:
-        """See `MeasuredTask`."""
+        """See `Task`."""
         return _unfit(parameters) or super().no_node(parameters, node, machine)
 
     def timed_s(self, parameters: Json, sample_s: float) -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from overside import _core
 from overside.bench import perftest
 from overside.tasks.agents import HERE, Agents, is_loopback
-from overside.tasks.common import ExternalTask, Json, Machine
+from overside.tasks.common import LOCAL, ExternalTask, Json, Machine
 from overside.tasks.programs import ProgramError, Programs, free_port
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ _GRACE_S = 0.5
 
 class RdmaTask(ExternalTask):
     """One of perftest's programs at both ends. Nobody looks at the bytes that arrive."""
-
-    no_nodes = "an RDMA test has two ends, and source and destination name the agents at them"
 
     def __init__(self) -> None:
         self.declare("rdma")
@@ -73,6 +71,10 @@ class RdmaTask(ExternalTask):
             return f"no {program}: apt-get install perftest"
         return None
 
+    def no_node(self, parameters: Json, node: str, machine: Machine) -> str | None:
+        """See `Task`."""
+        return self.unavailable(_at(parameters, node), machine)
+
     def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
         """See `ExternalTask`."""
         del tests
@@ -82,7 +84,7 @@ class RdmaTask(ExternalTask):
     def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
         """Starts the server, then the client, and reads what that says."""
         name = f"rdma-{test.id.rpartition('/')[2]}-round{round_number}"
-        parameters = test.parameters
+        parameters = _at(test.parameters, test.node)
         begin = time.monotonic_ns()
         try:
             with Programs(self._logs, name, timeout_s) as programs:
@@ -148,11 +150,19 @@ class _Printed:
             found.append(
                 {
                     "kind": "one-machine",
-                    "message": "both ends share this machine's cores, with no network between them",
+                    "message": "both ends share one machine's cores, with no network between them",
                     "remedy": "give source or destination the name of an agent elsewhere",
                 }
             )
         return found
+
+
+def _at(parameters: Json, node: str) -> Json:
+    """The parameters with that node as what they call host."""
+    if node == LOCAL:
+        return parameters
+    ends = {end: parameters[end] for end in ("source", "destination")}
+    return parameters | {end: node if name == HOST else name for end, name in ends.items()}
 
 
 def _ends(parameters: Json) -> Sequence[tuple[str, str]]:
@@ -282,7 +292,9 @@ def _measure(programs: Programs, parameters: Json, deadline: float) -> _Printed:
         for probe in reversed(probes):
             probe.close()
     nodes = [end for end in (source, destination) if end != HOST]
-    one_machine = far is not None and all(is_loopback(agents.ip(node)) for node in nodes)
+    one_machine = far is not None and (
+        source == destination or all(is_loopback(agents.ip(node)) for node in nodes)
+    )
     return _Printed(text, [one for one in (near, far) if one is not None], one_machine)
 
 

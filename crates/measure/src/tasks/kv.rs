@@ -2,6 +2,7 @@
 //! `overside kv bench` measures.
 
 use super::network::{MODES, forwarding_cores};
+use super::place::node;
 use super::spec::{
     Charts, Labels, Metric, Parameter, Report, TaskSpec, axis, higher, latencies, lower,
 };
@@ -26,7 +27,7 @@ const DRIVERS: [(&str, &str); 3] = [
 ];
 /// Where the two engines of a store run; `overside kv serve --design`.
 const DESIGNS: [(&str, &str); 7] = [
-    ("cpu-only", "everything on the host"),
+    ("cpu-only", "everything on one machine"),
     ("lat", "communication on the DPU"),
     ("sav", "communication on several cores of the DPU"),
     (
@@ -138,6 +139,7 @@ fn server() -> Vec<Parameter> {
         Parameter::integer("server_core", "the core that the server is pinned to", 0, 4095),
         Parameter::boolean("busy_poll", "server and load never sleep; not redis and memcached")
             .default(false),
+        node("serves, overside alone and all of it"),
     ]
 }
 

@@ -109,7 +109,7 @@ impl Task {
     fn declared(&self) -> TaskSpec {
         let mut spec = (self.spec)();
         if self.parse.is_some() || spec.operation.is_some() {
-            spec.parameters.push(place::node());
+            spec.parameters.push(place::node("measures"));
         }
         spec
     }

@@ -9,10 +9,11 @@ use super::spec::{Parameter, Reference};
 use crate::node::LOCAL;
 use crate::test::TestError;
 
-/// The parameter that says where.
-pub(super) fn node() -> Parameter {
-    let doc = "the machine that measures: this one (local), or an agent (`overside agents list`)";
-    Parameter::text("node", doc)
+/// The parameter that says where; `does` is what that machine does.
+pub(super) fn node(does: &str) -> Parameter {
+    let doc =
+        format!("the machine that {does}: this one (local), or an agent (`overside agents list`)");
+    Parameter::text("node", &doc)
         .default(LOCAL)
         .names(Reference::Node)
 }

@@ -2,6 +2,7 @@
 
 use overside_probe::perftest::MESSAGE_BYTES_MAX;
 
+use super::place::node;
 use super::spec::{Parameter, Report, TaskSpec, higher, lower};
 
 #[rustfmt::skip]
@@ -29,6 +30,7 @@ pub(super) fn spec() -> TaskSpec {
             .default("poll"),
         Parameter::boolean("inline", "writes and sends: copy the payload into the queue when it is \
             posted").default(false),
+        node("is called host here, and measures"),
     ];
     let times = [
         ("p50", "median"),
