@@ -139,7 +139,7 @@ def test_what_needs_python_stays_here_and_takes_no_node(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("dpu0")
 def test_a_store_is_measured_where_it_serves(tmp_path: Path) -> None:
-    small = {"records": 100, "connections": 2, "seconds": 0.1}
+    small = {"records": 100, "connections": 2, "seconds": 0.5}
     entry = {"task": "kv", "parameters": small | {"node": ["local", "dpu0"]}}
     run = ran(short_box(tmp_path, entry))
     ((here,), (there,)) = (by_node(run)[node] for node in ("local", "dpu0"))
