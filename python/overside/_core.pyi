@@ -447,7 +447,7 @@ def test_problem(test_json: str) -> str | None:
     together; `None` if it can."""
 
 def node_environment(node: str) -> str:
-    """What the machine of an agent is, as `nodes/NAME.json` of a run has it (docs/results.md), as
+    """What a machine is, this one (`local`) or an agent's, as a run has it (docs/results.md), as
     JSON. Raises `ValueError` if the agent cannot be asked. Other threads run meanwhile."""
 
 def tasks() -> str:

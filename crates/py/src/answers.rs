@@ -95,7 +95,7 @@ pub(crate) fn tasks() -> PyResult<String> {
     guarded(|| text(&overside_measure::tasks::tasks()))
 }
 
-/// What the machine of an agent is, as a run records it. Raises `ValueError` if it cannot be asked.
+/// What a machine is, this one or an agent's, as a run records it. Raises `ValueError` if it cannot be asked.
 #[pyfunction]
 pub(crate) fn node_environment(py: Python<'_>, node: &str) -> PyResult<String> {
     guarded(|| {

@@ -1,7 +1,8 @@
-//! The machine as a run records it, read without Python: everything that may explain a figure.
+//! The machine as a run records it: everything that may explain a figure.
 //!
-//! What cannot be read is null, and a key with the suffix `_reason` beside it says why. Nothing
-//! identifies the machine or its user. The keys are those of `overside.bench.environment`.
+//! What cannot be read is null, and a key with the suffix `_reason` beside it says why. Nothing here
+//! changes anything, and nothing identifies the machine or its user: no host name, no addresses, no
+//! serial numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,6 +12,7 @@ use overside_ops::{Operation, variants};
 use serde_json::{Map, Value, json};
 
 const CPU: &str = "/sys/devices/system/cpu";
+const HYPERVISOR: &str = "/sys/hypervisor/type";
 /// Instruction sets that the libraries choose their code by.
 const FLAGS: &[&str] = &[
     "sse4_2",
@@ -150,13 +152,8 @@ fn cpu() -> Value {
             "isolated",
             text(cpu.join("isolated")).map(|text| list(&text).into()),
         ),
-        (
-            "virtualised",
-            Ok(info
-                .get("flags")
-                .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"))
-                .into()),
-        ),
+        ("virtualised", Ok(is_virtual(&info).into())),
+        ("hypervisor", text(HYPERVISOR).map(Into::into)),
         (
             "numa_nodes",
             text("/sys/devices/system/node/online").map(|text| list(&text).len().into()),
@@ -231,7 +228,17 @@ fn limits() -> Value {
             least("memory", memory_limit)
                 .map(|limit| limit.map_or("none".into(), |bytes| (bytes as u64).into())),
         ),
+        ("container", Ok(container().into())),
     ])
+}
+
+fn container() -> String {
+    let known = [("/.dockerenv", "docker"), ("/run/.containerenv", "podman")];
+    match known.iter().find(|(path, _)| Path::new(path).exists()) {
+        Some((_, name)) => (*name).to_owned(),
+        // By systemd's convention.
+        None => std::env::var("container").unwrap_or_else(|_| "none".into()),
+    }
 }
 
 fn cpu_quota(group: &Path) -> Option<f64> {
@@ -364,6 +371,13 @@ fn flags(info: &BTreeMap<String, String>) -> Found {
     let there: BTreeSet<_> = all.ok_or_else(unsaid)?.split(' ').collect();
     let known = FLAGS.iter().filter(|flag| there.contains(**flag));
     Ok(known.copied().collect::<Vec<_>>().into())
+}
+
+fn is_virtual(info: &BTreeMap<String, String>) -> bool {
+    let flags = info.get("flags").map_or("", String::as_str);
+    flags.split(' ').any(|flag| flag == "hypervisor")
+        || Path::new(HYPERVISOR).exists()
+        || Path::new("/proc/xen").exists()
 }
 
 fn usable() -> Found {

@@ -42,7 +42,7 @@ use serde_json::{Map, Value};
 pub use agent::{CoreOwner, MeasureProbe};
 pub use data_cache::DataCache;
 pub use digest::Digest;
-pub use environment::environment;
+use environment::environment;
 pub(crate) use relay::Relay;
 pub use relay::node_environment;
 pub use worker_process::{WORKER_VERB, WorkerCommand, serve_tests};

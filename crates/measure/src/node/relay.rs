@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 
 use super::digest::Digest;
 use super::{
-    FileContent, KIND, NodeQuestion, NodeReply, PART, PART_BYTES_MAX, SENT_FILES_MAX, data_of,
+    FileContent, KIND, LOCAL, NodeQuestion, NodeReply, PART, PART_BYTES_MAX, SENT_FILES_MAX,
+    data_of, environment,
 };
 use crate::remote_end::no_sample;
 use crate::sample::Sample;
@@ -268,11 +269,14 @@ impl Node {
     }
 }
 
-/// What the machine of an agent is, as `nodes/NAME.json` of a run has it.
+/// What a machine is, this one (`local`) or an agent's, as a run has it.
 ///
 /// # Errors
 /// [`Failure`]: there is no such agent, or it does not say.
 pub fn node_environment(name: &str) -> Result<Map<String, Value>, Failure> {
+    if name == LOCAL {
+        return Ok(environment());
+    }
     let mut node = Node {
         agent: probe_same_release(name, KIND).map_err(no_sample)?,
         deadline: Instant::now() + DESCRIBING,
