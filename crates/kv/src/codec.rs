@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Lengths, counts and times are LEB128 varints (DWARF 5, section 7.6), signed numbers zigzag ones,
-//! scores IEEE 754 doubles in little endian. A string is its length and its bytes. Hashes of keys are
+//! versions 8 bytes in little endian, scores IEEE 754 doubles in little endian. A string is its length and its bytes. Hashes of keys are
 //! not part of it: who decodes computes them with its own seed. Nothing that is read is believed: every
 //! length lies within what is there and within its limit.
 
@@ -14,7 +14,7 @@ mod bytes;
 mod request;
 
 pub use answer::{decode_answer, encode_answer};
-pub(crate) use request::decode_within;
+pub(crate) use request::decode_into;
 pub use request::{decode, encode};
 
 /// Appends a number.

@@ -47,18 +47,19 @@ _EPOCH_S = 20.0
 _HELLO_TRIES = 10
 
 _GET, _SET, _INCREMENT, _DELETE = 0, 5, 8, 11
-#: Numbers of answers with their operands: strings, varints, signed varints, bytes, times, doubles.
+#: Numbers of answers with their operands: strings, varints, signed varints, bytes, times, doubles,
+#: versions.
 _OPERANDS = {
-    0: "svvt",
+    0: "svVt",
     1: "",
     2: "",
-    3: "v",
+    3: "V",
     4: "",
     5: "",
     6: "i",
-    7: "vv",
+    7: "vV",
     8: "d",
-    9: "bvvtvv",
+    9: "bvVtvv",
     10: "vs",
     11: "b",
     253: "",
@@ -450,6 +451,8 @@ def _reply(datagram: bytes, at: int) -> tuple[Reply, int]:
 def _operand(datagram: bytes, at: int, kind: str) -> tuple[bytes | int | float | None, int]:
     if kind == "d":
         return struct.unpack_from("<d", datagram, at)[0], at + 8
+    if kind == "V":
+        return struct.unpack_from("<Q", datagram, at)[0], at + 8
     if kind == "b":
         return datagram[at], at + 1
     if kind == "t":

@@ -40,14 +40,14 @@ pub fn encode_answer(answer: &Answer<'_>, out: &mut Vec<u8>) {
             out.0.push(VALUE);
             out.string(value.data);
             out.varint(u64::from(value.flags));
-            out.varint(value.version);
+            out.version(value.version);
             out.time(value.expires_at_ms);
         }
         Answer::Missing => out.0.push(MISSING),
         Answer::Done => out.0.push(DONE),
         Answer::Stored { version } => {
             out.0.push(STORED);
-            out.varint(*version);
+            out.version(*version);
         }
         Answer::NotStored => out.0.push(NOT_STORED),
         Answer::VersionDiffers => out.0.push(VERSION_DIFFERS),
@@ -58,7 +58,7 @@ pub fn encode_answer(answer: &Answer<'_>, out: &mut Vec<u8>) {
         Answer::Counter { value, version } => {
             out.0.push(COUNTER);
             out.varint(*value);
-            out.varint(*version);
+            out.version(*version);
         }
         Answer::Score(score) => {
             out.0.push(SCORE);
@@ -68,7 +68,7 @@ pub fn encode_answer(answer: &Answer<'_>, out: &mut Vec<u8>) {
             out.0.push(METADATA);
             out.0.push(found.kind as u8);
             out.varint(u64::from(found.flags));
-            out.varint(found.version);
+            out.version(found.version);
             out.time(found.expires_at_ms);
             out.varint(found.len);
             out.varint(found.memory_bytes);
@@ -112,26 +112,26 @@ impl<'a> Reader<'a> {
             VALUE => Answer::Value(Value {
                 data: self.string(VALUE_MAX_BYTES)?,
                 flags: self.flags()?,
-                version: self.varint()?,
+                version: self.version()?,
                 expires_at_ms: self.time()?,
             }),
             MISSING => Answer::Missing,
             DONE => Answer::Done,
             STORED => Answer::Stored {
-                version: self.varint()?,
+                version: self.version()?,
             },
             NOT_STORED => Answer::NotStored,
             VERSION_DIFFERS => Answer::VersionDiffers,
             NUMBER => Answer::Number(self.signed()?),
             COUNTER => Answer::Counter {
                 value: self.varint()?,
-                version: self.varint()?,
+                version: self.version()?,
             },
             SCORE => Answer::Score(self.score()?),
             METADATA => Answer::Metadata(Metadata {
                 kind: self.one_of(&KINDS)?,
                 flags: self.flags()?,
-                version: self.varint()?,
+                version: self.version()?,
                 expires_at_ms: self.time()?,
                 len: self.varint()?,
                 memory_bytes: self.varint()?,

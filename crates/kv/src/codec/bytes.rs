@@ -29,6 +29,12 @@ impl Writer<'_> {
         self.0.truncate(end);
     }
 
+    /// They count from the time on, so all of them are long.
+    #[inline]
+    pub fn version(&mut self, version: u64) {
+        self.0.extend_from_slice(&version.to_le_bytes());
+    }
+
     pub fn signed(&mut self, value: i64) {
         self.varint((value.wrapping_shl(1) ^ (value >> 63)) as u64);
     }
@@ -124,13 +130,19 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| self.string(VALUE_MAX_BYTES)).collect()
     }
 
-    pub fn score(&mut self) -> Result<f64, DecodeError> {
-        let (bytes, rest) = self
-            .rest
-            .split_first_chunk()
-            .ok_or(DecodeError::Truncated)?;
+    fn eight(&mut self) -> Result<[u8; 8], DecodeError> {
+        let split = self.rest.split_first_chunk();
+        let (bytes, rest) = split.ok_or(DecodeError::Truncated)?;
         self.rest = rest;
-        let score = f64::from_le_bytes(*bytes);
+        Ok(*bytes)
+    }
+
+    pub fn version(&mut self) -> Result<u64, DecodeError> {
+        self.eight().map(u64::from_le_bytes)
+    }
+
+    pub fn score(&mut self) -> Result<f64, DecodeError> {
+        let score = f64::from_le_bytes(self.eight()?);
         match score.is_nan() {
             true => Err(DecodeError::InvalidOperand),
             false => Ok(score),

@@ -32,6 +32,19 @@ const SORTED_RANGE: u8 = 20;
 const SORTED_LENGTH: u8 = 21;
 const WATCH: u8 = 22;
 
+/// A `Set` without conditions, flags and expiry.
+const PLAIN_SET: Request<'static> = Request {
+    key: &[],
+    hash: 0,
+    operation: Operation::Set {
+        value: &[],
+        flags: 0,
+        expiry: Expiry::Never,
+        condition: Condition::Always,
+        return_old: false,
+    },
+};
+
 /// No expiry, and no condition.
 const NEVER: u8 = 1;
 const ALWAYS: u8 = 0;
@@ -72,7 +85,7 @@ pub fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
                 Condition::IfPresent => out.0.push(2),
                 Condition::IfVersion(version) => {
                     out.0.push(3);
-                    out.varint(*version);
+                    out.version(*version);
                 }
             }
         }
@@ -107,7 +120,7 @@ pub fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
         Operation::Delete { version } => {
             out.bools(&[version.is_some()]);
             if let Some(version) = version {
-                out.varint(*version);
+                out.version(*version);
             }
         }
         Operation::Expire { expiry, condition } => {
@@ -173,39 +186,51 @@ fn number(operation: &Operation<'_>) -> u8 {
 /// If there is none; `bytes` are then where they were.
 pub fn decode<'a>(bytes: &mut &'a [u8], hasher: &KeyHasher) -> Result<Request<'a>, DecodeError> {
     let mut elements_max = usize::MAX;
-    decode_within(bytes, hasher, &mut elements_max)
+    decode_any(bytes, hasher, &mut elements_max)
 }
 
-/// Takes off what is asked most: a `Get`, or a `Set` without conditions, flags and expiry, of a key and a value
-/// shorter than 128 bytes. `None`: it is something else, or malformed.
-#[inline]
-fn decode_short<'a>(bytes: &mut &'a [u8], hasher: &KeyHasher) -> Option<Request<'a>> {
+/// Takes off what is asked most, and adds it: a `Get`, or a `Set` without conditions, flags and expiry, of a key
+/// and a value shorter than 128 bytes. `false`: it is something else, or malformed.
+///
+/// Each is written to where it stays: a request that is moved on is read in wider parts than it was written in,
+/// for which processors wait.
+#[inline(always)]
+fn take_short<'a>(
+    bytes: &mut &'a [u8],
+    hasher: &KeyHasher,
+    requests: &mut Vec<Request<'a>>,
+) -> bool {
     let [number @ (GET | SET), rest @ ..] = *bytes else {
-        return None;
+        return false;
     };
-    let (key, rest) = split_short_string(rest)?;
-    let (operation, rest) = match *number {
-        GET => (Operation::Get, rest),
-        _ => {
-            let (value, rest) = split_short_string(rest)?;
-            // Flags, expiry, whether the old value is wanted, and the condition.
-            let rest = rest.strip_prefix(&[0, NEVER, 0, ALWAYS])?;
-            let operation = Operation::Set {
-                value,
-                flags: 0,
-                expiry: Expiry::Never,
-                condition: Condition::Always,
-                return_old: false,
-            };
-            (operation, rest)
-        }
+    let Some((key, rest)) = split_short_string(rest) else {
+        return false;
     };
+    let hash = hasher.hash(key);
+    if *number == GET {
+        requests.push(Request {
+            key,
+            hash,
+            operation: Operation::Get,
+        });
+        *bytes = rest;
+        return true;
+    }
+    let Some((value, rest)) = split_short_string(rest) else {
+        return false;
+    };
+    // Flags, expiry, whether the old value is wanted, and the condition.
+    let Some(rest) = rest.strip_prefix(&[0, NEVER, 0, ALWAYS]) else {
+        return false;
+    };
+    requests.push(PLAIN_SET);
+    if let Some(request) = requests.last_mut()
+        && let Operation::Set { value: to, .. } = &mut request.operation
+    {
+        (request.key, request.hash, *to) = (key, hash, value);
+    }
     *bytes = rest;
-    Some(Request {
-        key,
-        hash: hasher.hash(key),
-        operation,
-    })
+    true
 }
 
 /// A string whose length takes one byte, and what follows.
@@ -217,19 +242,22 @@ fn split_short_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(*len))
 }
 
-/// As [`decode`]; the lists of the request have at most `elements_max` elements, which are counted off.
-#[inline]
-pub(crate) fn decode_within<'a>(
+/// As [`decode`], and adds the request to others; its lists have at most `elements_max` elements, which are counted
+/// off.
+#[inline(always)]
+pub(crate) fn decode_into<'a>(
     bytes: &mut &'a [u8],
     hasher: &KeyHasher,
     elements_max: &mut usize,
-) -> Result<Request<'a>, DecodeError> {
-    match decode_short(bytes, hasher) {
-        Some(request) => Ok(request),
-        None => decode_any(bytes, hasher, elements_max),
+    requests: &mut Vec<Request<'a>>,
+) -> Result<(), DecodeError> {
+    if !take_short(bytes, hasher, requests) {
+        requests.push(decode_any(bytes, hasher, elements_max)?);
     }
+    Ok(())
 }
 
+#[cold]
 fn decode_any<'a>(
     bytes: &mut &'a [u8],
     hasher: &KeyHasher,
@@ -351,7 +379,7 @@ impl<'a> Reader<'a> {
             }
             DELETE => {
                 let [has_version] = self.bools()?;
-                let version = has_version.then(|| self.varint()).transpose()?;
+                let version = has_version.then(|| self.version()).transpose()?;
                 Operation::Delete { version }
             }
             INSPECT => Operation::Inspect,
@@ -423,7 +451,7 @@ impl<'a> Reader<'a> {
             ALWAYS => Condition::Always,
             1 => Condition::IfAbsent,
             2 => Condition::IfPresent,
-            3 => Condition::IfVersion(self.varint()?),
+            3 => Condition::IfVersion(self.version()?),
             _ => return Err(DecodeError::InvalidOperand),
         })
     }

@@ -9,7 +9,7 @@ use super::channel::{Body, Channel, KEPT_BYTES, Traffic};
 use super::message::Topic;
 use super::statistics::put_told;
 use super::work::{self, ServingWork};
-use crate::codec::{decode_within, encode_answer, put_varint, take_string, take_varint};
+use crate::codec::{decode_into, encode_answer, put_varint, take_string, take_varint};
 use crate::protocol::ARGUMENTS_MAX;
 use crate::server::Backing;
 use crate::stages::Stage;
@@ -266,7 +266,7 @@ impl Responder {
             let mut elements_max = ELEMENTS_MAX;
             let mut part = Vec::with_capacity(most);
             for _ in 0..most {
-                part.push(decode_within(&mut rest, &self.hasher, &mut elements_max)?);
+                decode_into(&mut rest, &self.hasher, &mut elements_max, &mut part)?;
             }
             work::end(work, Stage::Parse);
             let begin = self.body.len();
@@ -332,8 +332,8 @@ impl Responder {
         while !rest.is_empty() {
             elements_max = (elements_max.checked_sub(1))
                 .ok_or(OffloadError::Violation("too long a transaction"))?;
-            let request = decode_within(&mut rest, &self.hasher, &mut elements_max)?;
-            transaction.requests.push(request);
+            let requests = &mut transaction.requests;
+            decode_into(&mut rest, &self.hasher, &mut elements_max, requests)?;
         }
         self.requests += transaction.requests.len() as u64;
         self.body.push(1);

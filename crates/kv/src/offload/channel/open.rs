@@ -13,7 +13,7 @@ use super::sleeping::AWAITED_BYTES;
 use super::{BODY_MAX_BYTES, Body, Channel, ChannelOptions, OffloadError, Traffic};
 
 /// Version of the messages.
-const VERSION: u16 = 5;
+const VERSION: u16 = 6;
 /// First bytes of the introduction.
 const MAGIC: [u8; 4] = *b"OvKv";
 /// Of an introduction, beside the token.

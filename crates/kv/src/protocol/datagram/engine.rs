@@ -3,7 +3,7 @@
 use super::answers::Open;
 use super::history::{History, Novelty};
 use super::{ANSWER, AnswerDatagrams, BUSY, Header, HeaderError, REPEATED, REQUESTS_MAX, repeated};
-use crate::codec::{decode_within, encode_answer};
+use crate::codec::{decode_into, encode_answer};
 use crate::protocol::batch::{Batch, Pending, recycle};
 use crate::protocol::{OUTPUT_PAUSE_BYTES, PacketCounts, PacketEngine, ServerContext, timing};
 use crate::stages::Stage;
@@ -126,10 +126,9 @@ fn read<'p>(packet: &'p [u8], batch: &mut Batch<'p, Header>) -> Result<Header, M
     // Each takes a byte at least, so that lists are as short as the packet.
     let mut elements_max = packet.len();
     for _ in 0..count {
-        let request = decode_within(&mut rest, batch.hasher, &mut elements_max);
-        batch
-            .requests
-            .push(request.map_err(|_| Malformed::Records)?);
+        let requests = &mut batch.requests;
+        decode_into(&mut rest, batch.hasher, &mut elements_max, requests)
+            .map_err(|_| Malformed::Records)?;
     }
     Ok(header)
 }
