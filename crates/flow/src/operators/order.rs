@@ -76,7 +76,7 @@ impl Order {
         }
     }
 
-    pub(super) fn segments(&self) -> impl Iterator<Item = Segment<'_>> {
+    pub(super) fn segments(&self) -> impl ExactSizeIterator<Item = Segment<'_>> {
         let mut begin = 0;
         self.segments.iter().map(move |&(partition, end)| {
             let capacity = self.capacities.get(partition);

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
-use arrow_buffer::{OffsetBuffer, ScalarBuffer, ToByteSlice};
+use arrow_buffer::{ArrowNativeType, OffsetBuffer, ScalarBuffer, ToByteSlice};
 use overside_tables::memory::{BufferPool, Growing};
 
 use super::bits::Validity;
 use super::copy::{PIECE, copy_values};
 use super::unchecked;
-use super::{Column, ROOM_BYTES_MAX};
+use super::{Column, ROOM_BYTES_MAX, fetch};
 use crate::Error;
 use crate::operators::order::{Order, Segment};
 
@@ -86,9 +86,14 @@ impl Part {
 impl<T: ByteArrayType> Column for Bytes<T> {
     fn append(&mut self, block: &dyn Array, order: &Order) -> Result<(), Error> {
         let block = block.as_bytes::<T>();
+        let (offsets, values) = (block.value_offsets(), block.value_data());
+        fetch(offsets.to_byte_slice(), order);
+        if let [first, .., last] = offsets {
+            fetch(&values[first.as_usize()..last.as_usize()], order);
+        }
         for segment in order.segments() {
             let part = &mut self.parts[segment.partition];
-            part.append(block.value_offsets(), block.value_data(), &segment)?;
+            part.append(offsets, values, &segment)?;
         }
         self.validity.append(block.nulls(), order);
         Ok(())

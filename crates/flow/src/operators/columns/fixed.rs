@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use overside_tables::memory::{BufferPool, Growing};
 
 use super::bits::Validity;
-use super::{Column, ROOM_BYTES_MAX};
+use super::{Column, ROOM_BYTES_MAX, fetch};
 use crate::Error;
 use crate::operators::order::{MAX_BLOCK_ROWS, Order};
 
@@ -48,7 +48,9 @@ impl<const WIDTH: usize> Column for Fixed<WIDTH> {
     fn append(&mut self, block: &dyn Array, order: &Order) -> Result<(), Error> {
         let data = block.to_data();
         let (begin, len) = (data.offset() * WIDTH, data.len() * WIDTH);
-        let (values, _) = data.buffers()[0][begin..begin + len].as_chunks::<WIDTH>();
+        let bytes = &data.buffers()[0][begin..begin + len];
+        fetch(bytes, order);
+        let (values, _) = bytes.as_chunks::<WIDTH>();
         for segment in order.segments() {
             let (part, rows) = (&mut self.parts[segment.partition], segment.rows.len());
             part.reserve(WIDTH * segment.room(part.len()))?;
@@ -94,6 +96,7 @@ impl Column for FixedBytes {
     fn append(&mut self, block: &dyn Array, order: &Order) -> Result<(), Error> {
         let (block, width) = (block.as_fixed_size_binary(), self.width);
         let values = &block.value_data()[..block.len() * width];
+        fetch(values, order);
         for segment in order.segments() {
             let part = &mut self.parts[segment.partition];
             let bytes = width * segment.rows.len();

@@ -28,6 +28,21 @@ use crate::Error;
 /// that follow.
 const ROOM_BYTES_MAX: usize = 4 << 20;
 
+/// Brings a block's values near, which each partition then reads a part of: in one go memory gives them
+/// faster. As many at most as the second cache has room for beside what they are copied to. Of a few
+/// partitions the first reads nearly all.
+fn fetch(bytes: &[u8], order: &Order) {
+    const LINE_BYTES: usize = 64;
+    const FETCHED_BYTES_MAX: usize = 512 << 10;
+    const FEW: usize = 4;
+    if order.segments().len() <= FEW {
+        return;
+    }
+    let bytes = &bytes[..bytes.len().min(FETCHED_BYTES_MAX)];
+    let lines = bytes.chunks(LINE_BYTES);
+    std::hint::black_box(lines.fold(0, |all, line| all ^ line[0]));
+}
+
 /// One column of all partitions.
 pub(super) trait Column: Send {
     /// Whether such a block can be appended to what there is; if not, everything has to be flushed.

@@ -11,9 +11,9 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_data::{ByteView, MAX_INLINE_VIEW_LEN};
 use overside_tables::memory::{BufferPool, Growing};
 
-use super::Column;
 use super::bits::Validity;
 use super::unchecked;
+use super::{Column, fetch};
 use crate::Error;
 use crate::operators::order::Order;
 
@@ -83,6 +83,7 @@ impl<T: ByteViewType> Column for Views<T> {
             return Err(Error::BatchBytes { bytes });
         }
         let views = block.views();
+        fetch(views.inner(), order);
         for segment in order.segments() {
             let part = &mut self.parts[segment.partition];
             let room = segment.room(part.views.len());
