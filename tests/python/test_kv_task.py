@@ -12,6 +12,7 @@ from command import overside, planned, ran, short_box
 from overside.bench import network_path
 from overside.bench.statistics import load_run
 from overside.commands import simulate
+from overside.errors import Exit
 from overside.report.groups import groups
 from overside.tasks import kv, kv_cases, kv_servers
 from overside.tasks.agents import HERE, Agents
@@ -221,6 +222,18 @@ def test_protocols_are_measured_side_by_side(tmp_path: Path) -> None:
     assert herd["metrics"]["link_bytes"] > 16
     others = [sample for sample in found if sample is not herd]
     assert all("link_bytes" not in sample["metrics"] for sample in others)
+
+
+def test_lengths_of_keys_are_an_axis_where_nothing_else_differs(tmp_path: Path) -> None:
+    run, found = taken(tmp_path, "hash_time", key_size=[8, 1024])
+    short, long = sorted(sample["metrics"]["hash_time"] for sample in found)
+    assert 0 < short < long
+    (group,) = groups(load_run(run))
+    assert "key_size" not in group.parameters
+    done = overside("simulate", "kv", "--from", run, cwd=tmp_path, code=Exit.NOTHING_SELECTED)
+    assert "overside run kv-stages" in done.stderr
+    page = (run / "report.html").read_text()
+    assert "against length of keys" in page
 
 
 @pytest.mark.parametrize("design", ["cpu-only", "lat"])

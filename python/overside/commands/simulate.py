@@ -65,7 +65,14 @@ def _report(args: argparse.Namespace) -> Json:
     if args.from_file is not None:
         path, is_store = args.from_file, what in ("kv", MEASURED)
         run = load_run(path) if path.is_dir() and is_store else None
-        if run is not None and (tests := _with_stages(run)):
+        tests = _with_stages(run) if run is not None else []
+        if run is not None and not tests and any(test.task == "kv" for test in run.tests):
+            raise UserError(
+                f"{path} did not measure where the store's time goes",
+                "`overside run kv-stages` does, and any run of kv with --set kv.stages=true",
+                Exit.NOTHING_SELECTED,
+            )
+        if run is not None and tests:
             what, settings = MEASURED, _measured(_profile_of(tests, run, settings), settings)
         elif path.is_dir() or path.suffix == ".toml":
             machine = profile_of(path)

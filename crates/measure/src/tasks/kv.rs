@@ -91,7 +91,7 @@ pub(super) fn spec() -> TaskSpec {
                 axis("threads", "Threads that make the load"),
                 axis("connections", "Connections"),
                 axis("value_size", "Value"),
-                axis("key_size", "Key"),
+                axis("key_size", "Length of keys"),
                 axis("rate", "Offered requests per second"),
                 axis("rx_queue", "Receive descriptors"),
                 axis("cores", "Cores that serve"),
