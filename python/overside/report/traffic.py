@@ -263,9 +263,9 @@ def _breakdown(tests: Sequence[TestSummary], provenance: str) -> Iterator[Chart]
     unit = _metric(told[0], next(iter(stages))).unit
     unit_s = _UNITS_S[unit]
     points, rows = [], []
-    for test in told:
+    labels = [", ".join(filter(None, name)) for name in _names(told, None)]
+    for test, label in zip(told, labels, strict=True):
         estimates = {name: test.metrics[name] for name in stages if name in test.metrics}
-        label = _label(test, told)
         rows.append((label, *(cells(estimates.get(name))[0] for name in stages)))
         if len(rows) <= BARS_MAX:
             times_s = {stages[name]: one.median * unit_s for name, one in estimates.items()}
