@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import planned, ran, short_box
+from command import overside, planned, ran, short_box
 from overside.bench import network_path
 from overside.bench.statistics import load_run
+from overside.commands import simulate
+from overside.errors import Exit
 from overside.report.groups import groups
 from overside.tasks import kv, kv_cases, kv_servers
 from overside.tasks.agents import HERE, Agents
@@ -222,13 +224,47 @@ def test_protocols_are_measured_side_by_side(tmp_path: Path) -> None:
     assert all("link_bytes" not in sample["metrics"] for sample in others)
 
 
-def test_the_server_of_one_sided_writes_by_ucx_has_a_password(tmp_path: Path) -> None:
-    _, (sample,) = taken(tmp_path, "link_bytes", protocol="herd", link="ucx", pipeline=16)
+def test_lengths_of_keys_are_an_axis_where_nothing_else_differs(tmp_path: Path) -> None:
+    run, found = taken(tmp_path, "hash_time", key_size=[8, 1024])
+    short, long = sorted(sample["metrics"]["hash_time"] for sample in found)
+    assert 0 < short < long
+    (group,) = groups(load_run(run))
+    assert "key_size" not in group.parameters
+    done = overside("simulate", "kv", "--from", run, cwd=tmp_path, code=Exit.NOTHING_SELECTED)
+    assert "overside run kv-stages" in done.stderr
+    page = (run / "report.html").read_text()
+    assert "against length of keys" in page
+
+
+@pytest.mark.parametrize("design", ["cpu-only", "lat"])
+def test_the_server_of_one_sided_writes_by_ucx_has_a_password(tmp_path: Path, design: str) -> None:
+    written = {"protocol": "herd", "link": "ucx", "design": design, "pipeline": 16}
+    _, (sample,) = taken(tmp_path, "link_bytes", **written)
     if sample["status"] != "ok" and "UCX" in sample["error"]["message"]:
         pytest.skip(sample["error"]["message"])
     assert sample["status"] == "ok", sample
     assert sample["applied"]["driver"] == "link ucx"
     assert sample["metrics"]["link_bytes"] > 16
+    assert ("dpu_cpu" in sample["metrics"]) == (design == "lat")
+
+
+def test_stages_are_measured_and_answer_for_other_designs(tmp_path: Path) -> None:
+    run, found = taken(tmp_path, "parse_time", stages=True, pipeline=[1, 16], connections=4)
+    for sample in found:
+        assert sample["status"] == "ok", sample
+        assert {f"{name}_time" for name in simulate.STAGES} <= set(sample["metrics"])
+        assert sample["metrics"]["hash_time"] > 0
+    assert "Where the time goes" in (run / "report.html").read_text()
+    words = ("simulate", "kv", "--from", run, "--set", "design=cpu-only,sav", "--json")
+    report = json.loads(overside(*words, cwd=tmp_path, code=0).stdout)
+    assert report["common"]["in_flight"] == "64"
+    tests = {test.parameters["pipeline"]: test for test in load_run(run).tests}
+    assert report["common"]["parse"] == f"{tests[16].metrics['parse_time'].median:.6g} ns"
+    assert report["common"]["doubt"] == "10 %"
+    other = overside(*words, "--set", "in_flight=4", cwd=tmp_path, code=0)
+    assert json.loads(other.stdout)["common"]["in_flight"] == "4"
+    none = overside(*words, "--set", "in_flight=5", cwd=tmp_path, code=2)
+    assert "there are 4, 64" in none.stderr
 
 
 @pytest.mark.parametrize(
@@ -364,7 +400,10 @@ def test_where_clients_connect_to_both_sides_both_are_loaded(tmp_path: Path, des
         ({"server": "memcached", "busy_poll": True}, "memcached cannot poll"),
         ({"protocol": "datagram", "workload": "e"}, "which need protocol=redis"),
         ({"protocol": "herd", "load_from": "here"}, "link=ucx, or leave load_from away"),
-        ({"protocol": "herd", "design": "proc"}, "leave design away"),
+        ({"protocol": "herd", "design": "sav"}, "link=ucx, or leave design away"),
+        ({"protocol": "herd", "design": "dual"}, "goes to one endpoint"),
+        ({"stages": True, "design": "sav"}, "leave stages away"),
+        ({"stages": True, "rate": 1000}, "leave load_from and rate away"),
         ({"protocol": "herd", "connections": 300}, "256 connections at most"),
         ({"protocol": "herd", "mode": "direct"}, "leave mode away"),
         ({"driver": "dpdk"}, "serves protocol=datagram only"),

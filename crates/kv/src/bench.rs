@@ -7,7 +7,7 @@
 //! 3. Every answer is verified: a value carries its record's number. What is wrong is an error of the
 //!    run, never a fast answer.
 //! 4. The run is cut into windows; the headline is their median with the range of the windows.
-//! 5. Beside it stands how long a cache line takes from core to core and back ([`core_round_trip_ns`]),
+//! 5. Beside it stands how long a cache line takes from core to core and back ([`CoreRoundTrip`]),
 //!    because on shared machines that differs from day to day.
 //!
 //! Workloads are those of YCSB (Cooper et al., SoCC 2010), on strings. Each connection has a seed of
@@ -29,7 +29,7 @@ mod stream;
 mod transport;
 mod workload;
 
-pub use calibration::{core_round_trip_ns, hash_ns};
+pub use calibration::{CoreRoundTrip, hash_ns};
 pub use error::BenchError;
 pub use port::LoadPort;
 pub use protocol::ProtocolKind;

@@ -7,6 +7,9 @@ use rustix::rand::{GetRandomFlags, getrandom};
 #[derive(Clone, Debug)]
 pub struct KeyHasher {
     state: RandomState,
+    /// Bits that hashes keep: tests have keys collide.
+    #[cfg(test)]
+    kept: u64,
 }
 
 impl KeyHasher {
@@ -29,13 +32,26 @@ impl KeyHasher {
     #[must_use]
     pub fn with_seeds([a, b, c, d]: [u64; 4]) -> Self {
         let state = RandomState::with_seeds(a, b, c, d);
-        Self { state }
+        Self {
+            state,
+            #[cfg(test)]
+            kept: u64::MAX,
+        }
+    }
+
+    /// Keys whose hashes differ in no bit of `kept` have the same hash.
+    #[cfg(test)]
+    pub(crate) fn keeping(self, kept: u64) -> Self {
+        Self { kept, ..self }
     }
 
     /// The hash of a key.
     #[inline]
     #[must_use]
     pub fn hash(&self, key: &[u8]) -> u64 {
-        self.state.hash_one(key)
+        let hash = self.state.hash_one(key);
+        #[cfg(test)]
+        let hash = hash & self.kept;
+        hash
     }
 }

@@ -15,6 +15,8 @@
 mod bucket;
 mod collection;
 mod collections;
+#[cfg(test)]
+mod collisions;
 mod decimal;
 mod execute;
 mod index;

@@ -431,8 +431,8 @@ def _simulate(parser: Parser) -> None:
     _several(parser, "--set", "KEY=VALUE[,...]", "set a key; several values are a sweep")
     _word(parser, "--profile", "P", "a profile's name, or a profile file")
     text = (
-        "this machine's costs as a run measured them, or a profile file; for kv also what "
-        "`overside kv profile --json` printed"
+        "this machine's costs as a run measured them, or a profile file; for kv also a run of box "
+        "kv-stages, or what `overside kv profile --json` printed"
     )
     _existing_run(parser, "--from", "RUN", text, dest="from_file")
     _flag(parser, "--list", "list scenarios and presets, or with NAME a scenario's keys")

@@ -7,10 +7,12 @@ import json
 import signal
 import sys
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from overside import _core, screen, strict_json
 from overside.advise import File
+from overside.bench.statistics import RunView, TestSummary, load_run
 from overside.commands import output, table
 from overside.errors import Exit, UserError, unknown
 from overside.measured import profile_of
@@ -20,6 +22,9 @@ from overside.verdict import scenario
 
 #: The scenario whose costs were measured.
 MEASURED = "kv-stages"
+#: What a store's time is measured by, and what a link would add on each side.
+STAGES = ("receive", "parse", "process", "persist", "respond", "other")
+LINK = ("link_communication", "link_processing")
 #: What stands above the table.
 TYPICAL = "each figure is typical (from lowest to highest)"
 METHODS = {"closed-form": "formulas", "simulated": "simulation"}
@@ -27,6 +32,8 @@ METHODS = {"closed-form": "formulas", "simulated": "simulation"}
 FIGURES_MAX, FIGURES_MIN = 5, 3
 #: The most figures without a prediction that are named; `--explain` names all.
 MISSING_MAX = 3
+#: Rounds of a run that say how far one is from the median.
+_ROUNDS_MIN = 3
 #: Parameters that change a figure by less than this are not named.
 _NAMED_FROM = 1.02
 
@@ -56,10 +63,21 @@ def _report(args: argparse.Namespace) -> Json:
     settings = [_setting(words) for words in args.set]
     machine = None
     if args.from_file is not None:
-        if args.from_file.is_dir() or args.from_file.suffix == ".toml":
-            machine = profile_of(args.from_file)
+        path, is_store = args.from_file, what in ("kv", MEASURED)
+        run = load_run(path) if path.is_dir() and is_store else None
+        tests = _with_stages(run) if run is not None else []
+        if run is not None and not tests and any(test.task == "kv" for test in run.tests):
+            raise UserError(
+                f"{path} did not measure where the store's time goes",
+                "`overside run kv-stages` does, and any run of kv with --set kv.stages=true",
+                Exit.NOTHING_SELECTED,
+            )
+        if run is not None and tests:
+            what, settings = MEASURED, _measured(_profile_of(tests, run, settings), settings)
+        elif path.is_dir() or path.suffix == ".toml":
+            machine = profile_of(path)
         else:
-            what, settings = _from_profile(what, args.from_file, settings)
+            what, settings = _from_profile(what, path, settings)
     # A long simulation is native code, which would not notice an interrupt before its end.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
@@ -90,8 +108,64 @@ def _from_profile(
             f"{path} is not what `overside kv profile --json` prints: {error!r}",
             "overside kv profile --json > profile.json",
         ) from None
+    return MEASURED, _measured(measured, settings)
+
+
+def _measured(
+    measured: Mapping[str, str], settings: Sequence[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """What was measured, and what was set, which stays."""
     given = {key for key, _ in settings}
-    return MEASURED, [*(pair for pair in measured.items() if pair[0] not in given), *settings]
+    return [*(pair for pair in measured.items() if pair[0] not in given), *settings]
+
+
+def _with_stages(run: RunView) -> list[TestSummary]:
+    """The tests of a run that measured all stages of a store, in closed loop on this machine."""
+    needed = {f"{name}_time" for name in (*STAGES, *LINK, "client")} | {"rate"}
+    return [test for test in run.here().tests if test.task == "kv" and needed <= set(test.metrics)]
+
+
+def _profile_of(
+    tests: Sequence[TestSummary], run: RunView, settings: Sequence[tuple[str, str]]
+) -> dict[str, str]:
+    """The keys that a run sets: of the test with so many requests in flight as is said, or with
+    the most."""
+
+    def in_flight(test: TestSummary) -> str:
+        return str(test.parameters["connections"] * test.parameters["pipeline"])
+
+    wanted = dict(settings).get("in_flight") or max(map(in_flight, tests), key=int)
+    taken = [test for test in tests if in_flight(test) == wanted]
+    if len(taken) != 1:
+        there = ", ".join(sorted({in_flight(test) for test in tests}, key=int))
+        raise UserError(
+            f"{run.path} has {formatting.plural(len(taken), 'test')} of stages with {wanted} "
+            f"requests in flight (there are {there})",
+            "--set in_flight=N names one; tests of `overside run kv-stages` differ in it",
+        )
+    (test,) = taken
+
+    def ns(name: str) -> Json:
+        return {"ns_per_command": test.metrics[f"{name}_time"].median}
+
+    rate = test.metrics["rate"]
+    found = costs(
+        {
+            "stages": {name: ns(name) for name in STAGES},
+            "link": {
+                f"{side}_ns_per_command": test.metrics[f"link_{side}_time"].median
+                for side in ("communication", "processing")
+            },
+            "client_ns_per_command": test.metrics["client_time"].median,
+            "requests_per_s": {"min": rate.minimum, "median": rate.median, "max": rate.maximum},
+            **{name: test.parameters[name] for name in ("connections", "pipeline", "records")},
+            "threads": test.parameters["threads"],
+        }
+    )
+    if rate.n < _ROUNDS_MIN:
+        # The scenario's own is more than so few tell.
+        del found["doubt"]
+    return found
 
 
 def costs(profile: Json) -> dict[str, str]:
@@ -100,7 +174,7 @@ def costs(profile: Json) -> dict[str, str]:
     The doubt is how far the throughput of a window was from that of the median one. Raises
     `LookupError` and the like where something is missing or of another kind.
     """
-    stages = {name: stage["ns_per_command"] for name, stage in profile["stages"].items()}
+    stages = {name: profile["stages"][name]["ns_per_command"] for name in STAGES}
     link = profile["link"]
     keys = {
         **stages,

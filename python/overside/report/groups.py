@@ -91,19 +91,50 @@ def groups(view: RunView) -> list[Group]:
     found: dict[str, list[TestSummary]] = {}
     for test in view.tests:
         found.setdefault(_key(test), []).append(test)
+    found = _along_axes(found)
     same_title: dict[str, list[dict[str, Any]]] = {}
     for tests in found.values():
         title = formatting.operation(tests[0].task, tests[0].parameters)
-        same_title.setdefault(title, []).append(work_parameters(tests[0]))
+        same_title.setdefault(title, []).append(_common(tests))
     data = {str(test.parameters["data"]) for test in view.tests if test.parameters.get("data")}
     out = []
     for key, tests in found.items():
         title = formatting.operation(tests[0].task, tests[0].parameters)
-        parameters = work_parameters(tests[0])
+        parameters = _common(tests)
         detail = _detail(parameters, same_title[title], len(data) > 1)
         task = tests[0].task
         out.append(Group(key, title, detail, task, parameters, tuple(tests)))
     return out
+
+
+def _along_axes(found: dict[str, list[TestSummary]]) -> dict[str, list[TestSummary]]:
+    """Puts groups together whose tests differ in nothing but one parameter that is an axis."""
+    joined: dict[str, list[TestSummary]] = {}
+    for key, tests in found.items():
+        axes = {axis["name"] for axis in presentation(tests[0].task)["axes"]}
+        for name in axes & set(work_parameters(tests[0])):
+            others = [_without(test.parameters, name) for test in tests]
+            key = f"along {name}: {tests[0].task} {sorted(others)}"  # noqa: PLW2901
+        joined.setdefault(key, []).extend(tests)
+    out: dict[str, list[TestSummary]] = {}
+    for tests in joined.values():
+        out.setdefault(_key(tests[0], _common(tests)), []).extend(tests)
+    return out
+
+
+def _without(parameters: dict[str, Any], name: str) -> str:
+    rest = {other: value for other, value in parameters.items() if other != name}
+    return json.dumps(rest, sort_keys=True, default=str)
+
+
+def _common(tests: Sequence[TestSummary]) -> dict[str, Any]:
+    """The work that all of them do."""
+    first, *others = map(work_parameters, tests)
+    return {
+        name: value
+        for name, value in first.items()
+        if all(other.get(name) == value for other in others)
+    }
 
 
 def work_parameters(test: TestSummary) -> dict[str, Any]:
@@ -120,8 +151,9 @@ def _labelled(test: TestSummary) -> tuple[str, ...]:
     return tuple(labels["parameters"]) if holds else ()
 
 
-def _key(test: TestSummary) -> str:
-    return json.dumps([test.task, work_parameters(test)], sort_keys=True, default=str)
+def _key(test: TestSummary, work: dict[str, Any] | None = None) -> str:
+    work = work_parameters(test) if work is None else work
+    return json.dumps([test.task, work], sort_keys=True, default=str)
 
 
 def _detail(parameters: dict[str, Any], alike: Sequence[dict[str, Any]], many_data: bool) -> str:

@@ -73,6 +73,8 @@ _TITLES = {
 }
 #: Metrics of one sweep that are drawn, of those that the box asks for.
 _METRICS_MAX = 4
+#: Units of stages in seconds of a chart's thousandths.
+_UNITS_S = {"ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
 
 
 def _metric(test: TestSummary, name: str) -> Metric:
@@ -256,16 +258,18 @@ def _breakdown(tests: Sequence[TestSummary], provenance: str) -> Iterator[Chart]
     """The parts of a time, one after the other, of tasks that declare such."""
     stages = {one["name"]: one["title"] for one in presentation(tests[0].task)["stages"]}
     told = [test for test in tests if any(name in test.metrics for name in stages)]
+    if not told:
+        return
+    unit = _metric(told[0], next(iter(stages))).unit
+    unit_s = _UNITS_S[unit]
     points, rows = [], []
-    for test in told:
+    labels = [", ".join(filter(None, name)) for name in _names(told, None)]
+    for test, label in zip(told, labels, strict=True):
         estimates = {name: test.metrics[name] for name in stages if name in test.metrics}
-        label = _label(test, told)
         rows.append((label, *(cells(estimates.get(name))[0] for name in stages)))
         if len(rows) <= BARS_MAX:
-            times_s = {stages[name]: one.median / 1e3 for name, one in estimates.items()}
+            times_s = {stages[name]: one.median * unit_s for name, one in estimates.items()}
             points += vega.stage_points(label, times_s)
-    if not points:
-        return
     hidden = len(told) - BARS_MAX
     note = f" {formatting.plural(hidden, 'other')} in the table." if hidden > 0 else ""
     yield Chart(
@@ -274,7 +278,7 @@ def _breakdown(tests: Sequence[TestSummary], provenance: str) -> Iterator[Chart]
         caption=f"Medians of the stages; the number after each name is their sum.{note}",
         provenance=provenance,
         spec=vega.times(points, list(stages.values())),
-        columns=("What", *(f"{title}, ms" for title in stages.values())),
+        columns=("What", *(f"{title}, {unit}" for title in stages.values())),
         rows=tuple(rows),
     )
 

@@ -39,6 +39,8 @@ _WRONG_VALUE = 101
 #: What is spoken where a box does not say.
 _PROTOCOLS = {"overside": "redis", "redis": "redis", "memcached": "memcached-meta"}
 _SPOKEN = {"redis": ("redis",), "memcached": ("memcached", "memcached-meta")}
+#: Metrics of this machine's cores, by what `overside kv bench` calls them.
+_CALIBRATION = {"core_round_trip": "core_round_trip_ns", "hash_time": "hash_ns_per_key"}
 #: Most clients that write requests into the server's memory.
 _HERD_CLIENTS_MAX = 256
 #: Designs without a communication engine on the DPU.
@@ -64,6 +66,7 @@ class KvTask(ExternalTask):
             full["workload"] = None
         if full["server"] != "overside":
             full |= {"design": "cpu-only", "cores": 1, "send": None, "driver": None}
+            full["stages"] = False
         if full["protocol"] != "datagram":
             full["rx_queue"] = None
         if full["design"] == "cpu-only":
@@ -96,6 +99,8 @@ class KvTask(ExternalTask):
                 return f"{server} cannot poll: leave busy_poll away"
         elif reason := _no_transport(parameters, machine):
             return reason
+        if parameters["stages"] and (reason := _no_stages(parameters)):
+            return reason
         direct = parameters["direct_connections"]
         if direct is not None and protocol == "datagram":
             return "direct_connections: datagrams go to one endpoint"
@@ -127,7 +132,8 @@ class KvTask(ExternalTask):
 
     def sample_s(self, parameters: Json) -> float:
         """Its programs start, and write the records."""
-        return float(parameters["seconds"]) * (1 + _WARM_UP) + _START_S
+        loads = 2 if parameters["stages"] else 1
+        return loads * float(parameters["seconds"]) * (1 + _WARM_UP) + _START_S
 
     def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
         """See `ExternalTask`."""
@@ -180,8 +186,10 @@ def _no_transport(parameters: Json, machine: Machine) -> str | None:
     if protocol != "redis" and parameters["workload"] == "e":
         return "workload e has scans, which need protocol=redis"
     if protocol == "herd":
-        if design != "cpu-only":
-            return "protocol=herd has a link of its own: leave design away"
+        if design in BOTH_SIDES:
+            return f"protocol=herd goes to one endpoint, and design={design} has two"
+        if design not in _CLIENTS_HERE and parameters["link"] == "shm":
+            return "a DPU shares no memory with the load: link=ucx, or leave design away"
         if parameters["mode"] is not None:
             return "one-sided writes pass no hop between namespaces: leave mode away"
         if is_elsewhere and parameters["link"] == "shm":
@@ -197,6 +205,15 @@ def _no_transport(parameters: Json, machine: Machine) -> str | None:
             return "driver=dpdk shares memory with the load: leave load_from and mode away"
         found = machine.device("dpdk:net_memif")
         return found["unavailable"] if found is not None else None
+    return None
+
+
+def _no_stages(parameters: Json) -> str | None:
+    """Why the server's stages cannot be measured by `overside kv profile`."""
+    if parameters["design"] != "cpu-only" or parameters["protocol"] != "redis":
+        return "stages=true is for design=cpu-only and protocol=redis: leave stages away"
+    if parameters["load_from"] != LOCAL or parameters["rate"] is not None:
+        return "stages=true is for a closed loop on this machine: leave load_from and rate away"
     return None
 
 
@@ -227,7 +244,8 @@ def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Jso
     bench = [native(), "kv", "bench", *places, *server.load_options, "--json", *_load(parameters)]
     if server.password is not None:
         bench += ["--password-file", str(server.password)]
-    _loaded(programs, agents, [*bench, "--seconds", "0.01", "--warm-up", "0"])
+    loading = ["--seconds", "0.01", "--warm-up", "0", "--no-calibration"]
+    _loaded(programs, agents, [*bench, *loading])
     # Both sides may poll: what they burn while nothing is asked is no part of a request.
     counts = [_counts(parameters, server)]
     cpu = [(server.program.cpu_s(), dpu.cpu_s() if dpu else 0.0)]
@@ -237,7 +255,12 @@ def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Jso
     report = _loaded(programs, agents, [*bench, *timed])
     cpu.append((server.program.cpu_s(), dpu.cpu_s() if dpu else 0.0))
     counts.append(_counts(parameters, server))
-    metrics = {}
+    metrics: dict[str, float] = {}
+    if parameters["stages"]:
+        profile = [native(), "kv", "profile", places[0], "--json", *_closed_loop(parameters)]
+        if server.password is not None:
+            profile += ["--password-file", str(server.password)]
+        metrics |= stages(_loaded(programs, agents, [*profile, *timed]))
     if hop is not None and hop.has_program and report["points"][0]["answered"] > 0:
         metrics["hop_cpu"] = (hop.cpu_s() - hop_s) * 1e6 / report["points"][0]["answered"]
     before, after = ((*times, counted) for times, counted in zip(cpu, counts, strict=True))
@@ -262,24 +285,42 @@ def _loaded(programs: Programs, agents: Agents, command: Sequence[str]) -> Json:
     return report
 
 
-def _load(parameters: Json) -> list[str]:
-    """The options of `overside kv bench`."""
+def _closed_loop(parameters: Json) -> list[str]:
+    """The options of `overside kv bench` and `overside kv profile`."""
     records = ("workload", "reads", "distribution", "records", "key_size", "value_size")
     words = ["--windows", str(_WINDOWS)]
     connections = parameters["connections"] + (parameters["direct_connections"] or 0)
     words += ["--connections", str(connections)]
-    for name in (*records, "pipeline", "threads", "rate"):
+    for name in (*records, "pipeline", "threads"):
         if parameters[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(parameters[name])]
-    nodes = load_nodes(parameters)
-    if nodes != [LOCAL]:
-        words += ["--from", ",".join(nodes)]
     if parameters["client_core"] is not None:
         words += ["--core", str(parameters["client_core"])]
-        # Between cores of one machine only.
-        if parameters["server_core"] is not None and nodes == [LOCAL]:
-            words += ["--server-core", str(parameters["server_core"])]
     return words + (["--busy-poll"] if parameters["busy_poll"] else [])
+
+
+def _load(parameters: Json) -> list[str]:
+    """The options of `overside kv bench`."""
+    words = _closed_loop(parameters)
+    if parameters["rate"] is not None:
+        words += ["--rate", str(parameters["rate"])]
+    nodes = load_nodes(parameters)
+    if nodes != [LOCAL]:
+        return [*words, "--from", ",".join(nodes)]
+    # Between cores of one machine only.
+    if parameters["client_core"] is not None and parameters["server_core"] is not None:
+        words += ["--server-core", str(parameters["server_core"])]
+    return words
+
+
+def stages(profile: Json) -> dict[str, float]:
+    """The metrics of what `overside kv profile` reported; nothing where nothing was executed."""
+    link = profile["link"] or {}
+    found = {name: stage["ns_per_command"] for name, stage in profile["stages"].items()}
+    found["client"] = profile["client_ns_per_command"]
+    found["link_communication"] = link.get("communication_ns_per_command")
+    found["link_processing"] = link.get("processing_ns_per_command")
+    return {f"{name}_time": float(ns) for name, ns in found.items() if ns is not None}
 
 
 def figures(
@@ -309,8 +350,9 @@ def figures(
         "client_busy": 100.0 * point["client_busy"],
     }
     metrics |= {f"latency_{name}": latency[key]["median"] / 1e3 for key, name in names.items()}
-    if report.get("core_round_trip_ns"):
-        metrics["core_round_trip"] = report["core_round_trip_ns"]
+    for name, figure in _CALIBRATION.items():
+        if report.get(figure) is not None:
+            metrics[name] = report[figure]
     by_endpoint = point["requests_by_endpoint"]
     if len(by_endpoint) > 1 and sum(by_endpoint) > 0:
         host = sum(by_endpoint[:direct]) / sum(by_endpoint)

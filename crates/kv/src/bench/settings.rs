@@ -179,6 +179,9 @@ impl Settings {
             within("threads", self.threads, THREADS_MAX)?;
             within("pipeline", self.pipeline, PIPELINE_MAX)?;
             within("windows", self.windows, WINDOWS_MAX)?;
+            if self.duration.is_zero() {
+                return Err("the time that counts must be longer than 0".into());
+            }
             within("load generators", self.generator.count, GENERATORS_MAX)?;
             if self.generator.index >= self.generator.count {
                 return Err("there are not so many load generators".into());

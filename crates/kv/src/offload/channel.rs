@@ -385,6 +385,9 @@ impl Channel {
     /// # Errors
     /// [`OffloadError`]; also if a write has failed.
     pub fn check(&mut self) -> Result<(), OffloadError> {
+        // A link whose other end is gone is not lost before its messages are taken, which the other side may have
+        // sent without a reason.
+        self.take_wakes()?;
         self.complete().map(drop)
     }
 

@@ -1,5 +1,9 @@
 //! The two engines with a link of shared memory between them.
 
+mod agent_checks;
+mod checks;
+
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -334,4 +338,63 @@ fn an_engine_that_has_given_up_lets_the_host_know() {
     lying.join().unwrap();
     assert!(remote.failure().is_some());
     assert_eq!(remote.traffic().writes, 1, "what was counted stays");
+}
+
+/// The files of a fuzz target's corpus that are right.
+fn right_of(target: &str, is_right: impl Fn(&[u8]) -> bool) -> Vec<String> {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus");
+    let mut right = Vec::new();
+    for file in std::fs::read_dir(Path::new(corpus).join(target)).unwrap() {
+        let path = file.unwrap().path();
+        if is_right(&std::fs::read(&path).unwrap()) {
+            right.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    right.sort();
+    right
+}
+
+#[test]
+fn the_corpus_of_messages_is_answered_or_refused() {
+    // What begins from a refusal finds little.
+    let answered = [
+        "answers",
+        "answers-all",
+        "answers-fetched",
+        "answers-left-over",
+        "answers-parts",
+        "answers-scan",
+        "answers-statistics",
+        "answers-statistics-lie",
+        "answers-transaction-not",
+        "anywhere",
+        "questions",
+        "requests",
+        "requests-fetched",
+        "rest-not-asked-for",
+        "rest-of-answers",
+        "transaction",
+    ];
+    assert_eq!(
+        right_of("kv_link", |data| checks::session(data) > 0),
+        answered
+    );
+}
+
+#[test]
+fn the_corpus_of_what_is_said_about_a_server_is_read_or_refused() {
+    let read = [
+        "card",
+        "card-found",
+        "card-none",
+        "failed",
+        "listening",
+        "open",
+        "open-small",
+        "status",
+        "status-by-client",
+        "status-failed",
+        "status-none",
+    ];
+    assert_eq!(right_of("kv_agent", agent_checks::agent_message), read);
 }

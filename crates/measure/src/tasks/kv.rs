@@ -4,7 +4,7 @@
 use super::network::{MODES, forwarding_cores};
 use super::place::node;
 use super::spec::{
-    Charts, Labels, Metric, Parameter, Report, TaskSpec, axis, higher, latencies, lower,
+    Charts, Choice, Labels, Metric, Parameter, Report, TaskSpec, axis, higher, latencies, lower,
 };
 
 const SERVERS: [(&str, &str); 3] = [
@@ -48,6 +48,15 @@ const CASES: [(&str, &str); 6] = [
     ("CH-SD", "clients on another host, server on the DPU"),
     ("CD-SD", "clients on another host's DPU, server on the DPU"),
 ];
+/// The stages of a server's time: their metrics, and what charts call them.
+const STAGES: [(&str, &str); 6] = [
+    ("receive_time", "Receive"),
+    ("parse_time", "Parse"),
+    ("process_time", "Process"),
+    ("persist_time", "Persist"),
+    ("respond_time", "Respond"),
+    ("other_time", "Other"),
+];
 /// YCSB's (Cooper et al., SoCC 2010).
 const WORKLOADS: [(&str, &str); 6] = [
     ("a", "half updates"),
@@ -83,6 +92,7 @@ pub(super) fn spec() -> TaskSpec {
                 axis("threads", "Threads that make the load"),
                 axis("connections", "Connections"),
                 axis("value_size", "Value"),
+                axis("key_size", "Length of keys"),
                 axis("rate", "Offered requests per second"),
                 axis("rx_queue", "Receive descriptors"),
                 axis("cores", "Cores that serve"),
@@ -90,13 +100,14 @@ pub(super) fn spec() -> TaskSpec {
                 axis("link_message", "Longest message over the link"),
                 axis("direct_connections", "Connections to the host"),
             ],
+            stages: STAGES.map(|(name, title)| Choice { name, title }).into(),
             ..Report::new("Key-value store", &WAYS)
         },
     }
 }
 
 /// All that says how, not what.
-const WAYS: [&str; 26] = [
+const WAYS: [&str; 27] = [
     "case",
     "server",
     "protocol",
@@ -121,6 +132,7 @@ const WAYS: [&str; 26] = [
     "threads",
     "rate",
     "busy_poll",
+    "stages",
     "server_core",
     "client_core",
 ];
@@ -196,6 +208,8 @@ fn load() -> Vec<Parameter> {
             intended times", 1.0, 1e9).unit("requests/s"),
         Parameter::number("seconds", "how long the load is measured", 0.05, 600.0).default(1.0)
             .unit("s"),
+        Parameter::boolean("stages", "measure where the server's time goes as well, by `overside kv profile` \
+            after the load, for as long again").default(false),
         Parameter::integer("client_core", "the core of the first thread, others on the next ones",
             0, 4095),
     ]
@@ -279,11 +293,44 @@ fn metrics() -> Vec<Metric> {
         lower(
             "core_round_trip",
             "ns",
-            "how long a cache line takes from the server's core to the load's and back",
+            "how long a cache line takes from the server's core to the load's and back; of this machine, if the \
+             cores are not named: between two of its cores",
+        ),
+        lower(
+            "hash_time",
+            "ns",
+            "how long the store takes to hash a key, measured before the sample on this machine: what the host \
+             would save for a request if it took the DPU's hashes",
+        ),
+    ];
+    let stages = STAGES.map(|(name, stage)| {
+        let stage = stage.to_lowercase();
+        let text = format!("server's time for one request in stage `{stage}`, with stages=true");
+        lower(name, "ns", text)
+    });
+    let costs = [
+        lower(
+            "client_time",
+            "ns",
+            "CPU time of the load for one request, with stages=true",
+        ),
+        lower(
+            "link_communication_time",
+            "ns",
+            "what a link of shared memory would add for one request where requests are parsed, with stages=true",
+        ),
+        lower(
+            "link_processing_time",
+            "ns",
+            "what a link of shared memory would add for one request where requests are executed, with \
+             stages=true",
         ),
     ];
     let latencies = latencies("time of a request")
         .into_iter()
         .filter(|metric| !["latency_mean", "latency_min"].contains(&metric.name.as_str()));
-    first.into_iter().chain(latencies).chain(last).collect()
+    (first.into_iter().chain(latencies).chain(last))
+        .chain(stages)
+        .chain(costs)
+        .collect()
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use clap::value_parser;
 use overside_kv::bench::{
-    self, Address, BenchError, Distribution, Generator, LoadMode, Point, ProtocolKind, Records,
-    Settings, Workload, core_round_trip_ns,
+    self, Address, BenchError, CoreRoundTrip, Distribution, Generator, LoadMode, Point,
+    ProtocolKind, Records, Settings, Workload, hash_ns,
 };
 use overside_kv::client::ServerTls;
 use overside_kv::server::Password;
@@ -199,9 +199,13 @@ impl TlsArguments {
 
 #[derive(clap::Args)]
 struct CoreArguments {
-    /// Core of the server: how long a cache line takes from there to --core and back is measured too
+    /// Core of the server: beside the results stands how long a cache line takes from there to --core and back
+    /// [default: another core]
     #[arg(long, value_name = "N", requires = "core")]
     server_core: Option<usize>,
+    /// Do not measure how far two cores are apart and what hashing a key takes, which adds some 40 ms
+    #[arg(long)]
+    no_calibration: bool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -276,7 +280,9 @@ struct Report {
     settings: Settings,
     /// Records written a second.
     loaded: Option<f64>,
-    core_round_trip_ns: Option<f64>,
+    core_round_trip: Option<CoreRoundTrip>,
+    /// What the store takes to hash a key, on this machine.
+    hash_ns: Option<f64>,
     from: Vec<String>,
     points: Vec<Point>,
 }
@@ -389,16 +395,42 @@ pub(super) fn settings(
     })
 }
 
+impl Arguments {
+    /// Whether the load is made here alone, so that figures of this machine's cores belong beside the results.
+    fn is_here(&self) -> bool {
+        self.from.from == ["local"]
+    }
+
+    /// How far the two cores are apart; of cores that nobody has named, only if that can be measured.
+    fn core_round_trip(&self) -> Result<Option<CoreRoundTrip>, BenchError> {
+        let (core, server_core) = (self.run.core, self.cores.server_core);
+        if self.cores.no_calibration || !(self.is_here() || server_core.is_some()) {
+            return Ok(None);
+        }
+        let measured = CoreRoundTrip::between([core, server_core]).map(CoreRoundTrip::measure);
+        match measured.transpose() {
+            Err(source) if server_core.is_some() => Err(BenchError::System {
+                what: "the round trip between the cores",
+                source,
+            }),
+            other => Ok(other.unwrap_or(None)),
+        }
+    }
+}
+
 fn measure(arguments: &Arguments, settings: Settings) -> Result<Report, BenchError> {
     settings.check()?;
+    let at = |mode| Settings {
+        mode,
+        ..settings.clone()
+    };
+    // None is found to be impossible after others were measured.
+    (arguments.rates.rate.iter()).try_for_each(|&rate| at(LoadMode::Open { rate }).check())?;
     let mut generators = Generators::open(&arguments.from.from, &settings)?;
-    let cores = arguments.run.core.zip(arguments.cores.server_core);
-    let round_trip = cores.map(core_round_trip_ns).transpose();
     let mut report = Report {
-        core_round_trip_ns: round_trip.map_err(|source| BenchError::System {
-            what: "the round trip between the cores",
-            source,
-        })?,
+        core_round_trip: arguments.core_round_trip()?,
+        hash_ns: (arguments.is_here() && !arguments.cores.no_calibration)
+            .then(|| hash_ns(&settings.records)),
         loaded: match arguments.run.no_load {
             true => None,
             false => Some(generators.load(&settings)?),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::value_parser;
+use overside_device::threads::pin;
 use overside_kv::design::Layout;
 use overside_kv::server::{DriverKind, Settings, Steering};
 use overside_kv::udp::RX_QUEUE_DEFAULT;
@@ -101,6 +102,17 @@ impl OperationArguments {
             Cores::Count(_) => self.core.into_iter().collect(),
             Cores::List(cores) => cores.clone(),
         }
+    }
+
+    /// Refuses cores that threads could not stay on.
+    pub fn check_cores(&self) -> Result<(), String> {
+        self.pinned().into_iter().try_for_each(|core| {
+            // A thread that ends at once: this one stays where it is.
+            let tried = std::thread::spawn(move || pin(core)).join();
+            tried.unwrap_or(Ok(())).map_err(|error| {
+                format!("{error}; --core and --cores take those that nproc counts")
+            })
+        })
     }
 
     /// Settings of a server with these threads and this driver; what is not said here is as in `others`.

@@ -80,6 +80,7 @@ impl Arguments {
     /// Refuses what contradicts itself. Which threads there are otherwise.
     fn check(&self) -> Result<Layout, String> {
         self.driver()?;
+        self.operation.check_cores()?;
         self.directory.check(&self.access)?;
         let layout = self.design.check(&self.access, self.host_cores())?;
         self.durability.check(self.store.is_cache())?;
@@ -190,9 +191,6 @@ fn remedy(error: &ServerError) -> String {
             format!("{error}; another server is there, or give another address")
         }
         ServerError::Driver(_) => format!("{error}; or leave --driver away"),
-        ServerError::Core { .. } => {
-            format!("{error}; --core and --cores take those that nproc counts")
-        }
         _ => error.to_string(),
     }
 }

@@ -214,6 +214,17 @@ fn an_address_that_is_taken_is_named_with_a_remedy() {
 }
 
 #[test]
+fn cores_that_are_not_there_are_refused_before_it_says_that_it_listens() {
+    let user = User::new();
+    for cores in [["--core", "1000"], ["--cores", "0,1000"]] {
+        let output = run(&user, &[&["--listen", "127.0.0.1:0"], &cores[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+        assert!(output.stdout.is_empty());
+        assert!(err(&output).contains("take those that nproc counts"));
+    }
+}
+
+#[test]
 fn a_dry_run_says_what_it_would_take() {
     let user = User::new();
     let common = ["--dry-run", "--memory", "1GiB", "--metrics", "127.0.0.1:9"];

@@ -37,6 +37,27 @@ fn bench(user: &User, server: &str, arguments: &[&str]) -> Value {
 }
 
 #[test]
+fn figures_of_this_machine_stand_beside_results_that_it_made() {
+    let user = User::new();
+    let _agent = known_agent(&user, "one");
+    let serving = Serving::start(&user, &["--listen", "127.0.0.1:0"]);
+    let server = format!("redis://127.0.0.1:{}", serving.port("listen"));
+    let found = bench(&user, &server, &[]);
+    assert!(found["hash_ns_per_key"].as_f64().unwrap() > 0.0);
+    if thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
+        let cores = found["core_round_trip_cores"].as_array().unwrap();
+        assert!(cores.len() == 2 && cores[0] != cores[1], "{cores:?}");
+        assert!(found["core_round_trip_ns"].as_f64().unwrap() > 0.0);
+    }
+    for without in [["--no-calibration"].as_slice(), &["--from", "one"]] {
+        let found = bench(&user, &server, without);
+        for name in ["hash_ns_per_key", "core_round_trip_ns"] {
+            assert!(found[name].is_null(), "{without:?}: {name}");
+        }
+    }
+}
+
+#[test]
 fn several_machines_load_one_server_with_requests_of_their_own() {
     let user = User::new();
     let _agents = [known_agent(&user, "one"), known_agent(&user, "two")];
@@ -129,6 +150,25 @@ fn a_client_of_request_regions_that_is_killed_harms_no_other() {
         user.fails(2, &open),
         "a password is required: --password-file",
     );
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_is() {
+    let user = User::new();
+    for (words, reason) in [
+        (
+            ["--rate", "1000,0"],
+            "the rate must be 1 request a second or more",
+        ),
+        (
+            ["--seconds", "0"],
+            "the time that counts must be longer than 0",
+        ),
+    ] {
+        // Nobody listens there.
+        let asked = [&["kv", "bench", "redis://127.0.0.1:1"], &words[..]].concat();
+        assert_contains(user.fails(2, &asked), reason);
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl Channel {
     }
 
     /// Takes what has woken this side.
-    fn take_wakes(&mut self) -> Result<(), OffloadError> {
+    pub(super) fn take_wakes(&mut self) -> Result<(), OffloadError> {
         self.wakes.clear();
         self.queue_pair.receive(&mut self.wakes, WAKES)?;
         Ok(())

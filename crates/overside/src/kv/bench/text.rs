@@ -1,7 +1,7 @@
 //! What `overside kv bench` prints.
 
 use overside_config::units::{count, number, size};
-use overside_kv::bench::{Distribution, Point, ProtocolKind, Settings};
+use overside_kv::bench::{CoreRoundTrip, Distribution, Point, ProtocolKind, Settings};
 use serde_json::{Value, json};
 
 use super::Report;
@@ -26,11 +26,13 @@ impl Report {
         if let Some(rate) = self.loaded {
             line!(text, "loaded at {} records/s", number(rate, 3));
         }
-        if let Some(ns) = self.core_round_trip_ns {
+        if let Some(CoreRoundTrip { cores, ns }) = self.core_round_trip {
             line!(
                 text,
-                "a cache line takes {} ns from core to core and back",
-                number(ns, 3)
+                "a cache line takes {} ns from core {} to core {} and back",
+                number(ns, 3),
+                cores[0],
+                cores[1]
             );
         }
         let busiest = self.points.iter().map(Point::client_busy);
@@ -125,7 +127,9 @@ impl Report {
         let mut value = conditions_json(settings);
         value["loaded_per_s"] = json!(self.loaded);
         value["from"] = json!(self.from);
-        value["core_round_trip_ns"] = json!(self.core_round_trip_ns);
+        value["core_round_trip_ns"] = json!(self.core_round_trip.map(|measured| measured.ns));
+        value["core_round_trip_cores"] = json!(self.core_round_trip.map(|measured| measured.cores));
+        value["hash_ns_per_key"] = json!(self.hash_ns);
         value["points"] = json!(points);
         format!("{value:#}")
     }

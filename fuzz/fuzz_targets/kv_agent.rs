@@ -1,0 +1,10 @@
+//! What a host and an agent say to each other about a server of the key-value store.
+
+#![no_main]
+
+#[path = "../../crates/kv/tests/it/offload/agent_checks.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    checks::agent_message(data);
+});

@@ -1,0 +1,10 @@
+//! Either engine of the key-value store, with a peer on the other side of the link that does as it likes.
+
+#![no_main]
+
+#[path = "../../crates/kv/tests/it/offload/checks.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    checks::session(data);
+});
