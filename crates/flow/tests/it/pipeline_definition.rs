@@ -9,6 +9,7 @@ use overside_flow::pipeline::{Definition, Destination, StageDefinition, StagePla
 use crate::pipeline_checks;
 
 const HEAD: &str = "schema = \"flow-pipeline/1\"\nname = \"logs\"\n";
+const DPU0: &str = "[nodes.dpu0]\naddress = \"grpc://10.0.0.2:31337\"\n";
 const OUT: &str = "[outputs.all]\nto = \"out\"\n";
 
 fn parse(text: &str) -> Result<Definition, String> {
@@ -275,7 +276,23 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
         ),
         (
             format!("{HEAD}{OUT}[repack]\nplacement = \"dpu0\""),
-            ["repack.placement", "\"dpu0\"", "NODE/DEVICE"],
+            ["repack.placement", "\"dpu0\"", "adaptive"],
+        ),
+        (
+            format!("{HEAD}{OUT}[unpack]\nplacement = \"split:50\"\nnode = \"dpu1\"\n{DPU0}"),
+            ["unpack.node", "\"dpu1\"", "\"dpu0\""],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}[repack]\nplacement = \"dpu0\"\ndevice = \"dpu0/emulated:bf2\"\n{DPU0}"
+            ),
+            ["repack.node", "machine in its name", "leave out"],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}[repack]\nplacement = \"here\"\n[nodes.here]\naddress = \"in-process\""
+            ),
+            ["repack.node", "no agent", "without a node"],
         ),
         (
             format!("{HEAD}{OUT}format = \"csv\"\ncodec = \"lz4\""),
