@@ -67,7 +67,7 @@ pub enum Error {
     },
     /// Fewer or more partitions than there may be.
     #[error(
-        "{partitions} partitions: between 2 and {} are possible",
+        "between 2 and {} partitions are possible, not {partitions}",
         crate::operators::MAX_PARTITIONS
     )]
     Partitions {

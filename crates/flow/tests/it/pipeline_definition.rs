@@ -207,7 +207,7 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
         ),
         (
             stage("partition = { key = \"a\", by = \"hash:1\" }"),
-            ["partition.by", "1 partitions", "2"],
+            ["partition.by", "not 1", "2"],
         ),
         (
             stage("decompress = { column = \"a\", codec = \"brotli\" }"),
