@@ -186,6 +186,57 @@ def test_a_tree_over_several_services_has_each_row_once_whatever_dies(
         assert len(list((tmp_path / name).glob("*.parquet"))) > 1
 
 
+def test_what_a_killed_root_had_begun_to_pass_on_is_found(tmp_path: Path) -> None:
+    """At once if it is of a node that is there. Who asks for others hears which one is missing."""
+    below = TREE.replace("bits = 1", "bits = 1, above = 1")
+    names = ("left", "right")
+    for name in names:
+        definition(tmp_path, below.replace('to = "tracks"', f'to = "{name}"'), name)
+
+    def node(name: str, address: str = "127.0.0.1:0") -> AbstractContextManager[Service]:
+        return flow_service(tmp_path / f"{name}.toml", "--listen", address)
+
+    def ids_of(name: str) -> list[int]:
+        return ids(tracks(tmp_path / name))
+
+    with node("left") as left, node("right") as right:
+        next_nodes = json.dumps([f"{left.uri}/left", f"{right.uri}/right"])
+        root = definition(tmp_path, TREE.replace("bits = 1, levels = 2", f"next = {next_nodes}"))
+        with flow_service(root) as service:
+            address = f"{service.uri}/tracks"
+            put(service, *(batch(100 * n) for n in range(40)))
+            assert ids(tracks(address)) == list(range(4000))
+            before = ids_of("right")
+            left.kill()
+            # Nobody is needed who is away.
+            assert tracks(address, object_id=f"row {before[0]}")["id"].to_pylist() == before[:1]
+            told = refusal(address)
+            assert f"next node {left.uri}/left does not answer" in told
+            assert "start it again" in told
+            producer = Producer(service, "sensor")
+            for sequence in range(40, 80):
+                producer.send(sequence)
+            wait_for(lambda: len(ids_of("right")) > len(before))
+            wait_for(lambda: service.statistics()["outputs"][0]["last_error"] is not None)
+            service.kill()
+        with flow_service(root) as service:
+            # Nobody sends anything to it.
+            address = f"{service.uri}/tracks"
+            there = set(ids_of("right"))
+            for n in (before[0], max(there)):
+                assert tracks(address, object_id=f"row {n}")["id"].to_pylist() == [n]
+            told = refusal(address, "--id", f"row {ids_of('left')[0]}")
+            assert "rows are on their way" in told
+            assert f"{left.uri}/left does not answer" in told
+            assert right.uri not in told
+            with node("left", left.address):
+                wait_for(lambda: levels(tmp_path / "tracks")[0] == 0)
+                found = ids(tracks(address))
+                assert found == list(range(len(found)))
+                assert set(found) > there
+                assert sorted(ids_of("left") + ids_of("right")) == found
+
+
 def test_a_tree_without_its_columns_is_refused_at_once(tmp_path: Path) -> None:
     wrong = definition(tmp_path, TREE.replace('"name"', '"nobody"'))
     told = pytest.raises(pa.ArrowException, match='output "tracks": there is no column "nobody"')

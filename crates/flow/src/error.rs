@@ -30,6 +30,14 @@ pub enum Error {
     /// What is asked for is not possible, and why.
     #[error("{0}")]
     Refused(String),
+    /// Another service, which is needed, does not answer.
+    #[error("{address} does not answer: {reason}")]
+    Away {
+        /// Where it should be.
+        address: String,
+        /// What is known.
+        reason: String,
+    },
     /// A partition method that cannot be read.
     #[error(
         "{text:?} is no partition method: {reason}; methods: {}",
@@ -59,7 +67,7 @@ pub enum Error {
     },
     /// Fewer or more partitions than there may be.
     #[error(
-        "{partitions} partitions: between 2 and {} are possible",
+        "between 2 and {} partitions are possible, not {partitions}",
         crate::operators::MAX_PARTITIONS
     )]
     Partitions {

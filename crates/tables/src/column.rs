@@ -29,6 +29,7 @@ pub fn position<'a>(
         (Some(index), 1) => Ok(index),
         (None, _) => Err(Error::NoColumn {
             name: column.into(),
+            meant: overside_config::suggest(column, &names.clone().collect::<Vec<_>>()),
             known: listed(names),
         }),
         (_, count) => Err(Error::SameColumns {

@@ -117,6 +117,11 @@ impl<R: Read> Iterator for CsvBatches<R> {
 }
 
 fn infer(head: &[u8], delimiter: u8, is_whole: bool) -> Result<SchemaRef, Error> {
+    // What is cut off at the end of the sample is no mistake.
+    if std::str::from_utf8(head).is_err_and(|error| error.error_len().is_some()) {
+        let reason = "neither Arrow IPC nor Parquet, nor CSV, which is text in UTF-8";
+        return Err(Error::Format(reason.into()));
+    }
     let mut rows = RowReaderBuilder::new()
         .delimiter(delimiter)
         .has_headers(false)
@@ -131,6 +136,7 @@ fn infer(head: &[u8], delimiter: u8, is_whole: bool) -> Result<SchemaRef, Error>
     let whole = count - usize::from(!is_whole && count > 0);
     if whole == 0 {
         return Err(Error::Format(match is_whole {
+            true if head.is_empty() => "the file is empty".into(),
             true => "no header; the first row has the names of the columns".into(),
             false => format!("the first row is longer than {SAMPLE_BYTES} bytes"),
         }));

@@ -46,12 +46,10 @@ pub enum Error {
     #[error("{0}")]
     Options(String),
     /// A batch of another schema in the middle of a stream.
-    #[error("the schema changed in the middle of the stream, from {expected} to {found}")]
+    #[error("the schema changed in the middle of the stream: {difference}")]
     SchemaChange {
-        /// The schema that the stream began with.
-        expected: String,
-        /// The schema of the batch.
-        found: String,
+        /// In what it differs from the schema that the stream began with.
+        difference: String,
     },
     /// A file would need two dictionaries for one column.
     #[error(
@@ -75,10 +73,12 @@ pub enum Error {
     #[error(transparent)]
     Memory(#[from] overside_device::MemoryError),
     /// No column of that name.
-    #[error("there is no column {name:?}; there are: {known}")]
+    #[error("there is no column {name:?}{}; there are: {known}", hint(.meant))]
     NoColumn {
         /// What was asked for.
         name: String,
+        /// The column that is called almost so.
+        meant: Option<String>,
         /// The columns, separated by commas.
         known: String,
     },
@@ -108,6 +108,11 @@ impl Error {
             .collect();
         Self::Format(words.join(" "))
     }
+}
+
+fn hint(meant: &Option<String>) -> String {
+    let meant = meant.as_ref();
+    meant.map_or_else(String::new, |name| format!(", did you mean {name:?}?"))
 }
 
 /// Runs a file format's decoder. What a hostile file makes it stumble over is the file's mistake.

@@ -19,17 +19,47 @@ pub fn check_schema(expected: &SchemaRef, found: &SchemaRef) -> Result<(), Error
     if is_same {
         return Ok(());
     }
-    Err(Error::SchemaChange {
-        expected: schema_text(expected),
-        found: schema_text(found),
-    })
+    Err(schema_change(expected, found))
 }
 
-/// `name: type` of each column.
-fn schema_text(schema: &Schema) -> String {
-    let fields = schema.fields().iter();
-    let columns: Vec<String> = fields
-        .map(|field| format!("{}: {}", field.name(), field.data_type()))
-        .collect();
-    format!("({})", columns.join(", "))
+/// Differences that are named; of more, only the number is.
+const NAMED_MAX: usize = 3;
+
+/// That a schema is another one.
+pub(crate) fn schema_change(expected: &Schema, found: &Schema) -> Error {
+    let mut all = Vec::new();
+    for field in expected.fields() {
+        let name = field.name();
+        match found.field_with_name(name) {
+            Err(_) => all.push(format!("there is no column {name:?}")),
+            Ok(other) if other.data_type() != field.data_type() => {
+                let (kind, before) = (other.data_type(), field.data_type());
+                all.push(format!("column {name:?} holds {kind} in place of {before}"));
+            }
+            Ok(_) => {}
+        }
+    }
+    for field in found.fields() {
+        if expected.field_with_name(field.name()).is_err() {
+            all.push(format!("column {:?} is new", field.name()));
+        }
+    }
+    if all.is_empty() {
+        let names = |schema: &Schema| -> Vec<String> {
+            let fields = schema.fields().iter();
+            fields.map(|field| field.name().clone()).collect()
+        };
+        all.push(match names(expected) == names(found) {
+            true => "nulls or metadata of the columns are others".into(),
+            false => "the columns are in another order".into(),
+        });
+    }
+    let more = all.len().saturating_sub(NAMED_MAX);
+    all.truncate(NAMED_MAX);
+    if more > 0 {
+        all.push(format!("and {more} more"));
+    }
+    Error::SchemaChange {
+        difference: all.join(", "),
+    }
 }

@@ -1,5 +1,6 @@
 //! Connections to other services: nodes, and endpoints behind this one.
 
+use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use arrow_flight::flight_service_client::FlightServiceClient;
 use hyper_util::rt::TokioIo;
+use overside_flow::Error as FlowError;
 use overside_link::Password;
 use overside_link::agent::keys::{self, AGENT};
 use rustls::ClientConfig;
@@ -144,6 +146,18 @@ impl Target {
         })
     }
 
+    /// Why it does not do what it was asked for, or that it does not answer at all.
+    pub fn error(&self, status: &Status) -> FlowError {
+        // What it says itself has no other cause here.
+        match status.source().is_some() {
+            true => FlowError::Away {
+                address: self.to_string(),
+                reason: status.message().into(),
+            },
+            false => FlowError::Refused(format!("{self}: {}", status.message())),
+        }
+    }
+
     /// Connects. What the connection takes is counted.
     ///
     /// # Errors
@@ -164,7 +178,11 @@ impl Target {
             tls: self.tls.clone(),
         };
         let channel = endpoint.connect_with_connector(connector).await;
-        let channel = channel.map_err(|error| Status::unavailable(chain(&error)))?;
+        let channel = channel.map_err(|error| {
+            let mut status = Status::unavailable(chain(&error));
+            status.set_source(Arc::new(error));
+            status
+        })?;
         let client = FlightServiceClient::with_interceptor(channel, self.token.clone());
         Ok(client
             .max_decoding_message_size(usize::MAX)
@@ -173,11 +191,15 @@ impl Target {
 }
 
 /// An error and what it came of.
-fn chain(error: &dyn std::error::Error) -> String {
+fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {
-        text += &format!(": {inner}");
+        let reason = inner.to_string();
+        // Some say what they came of themselves.
+        if !text.ends_with(&reason) {
+            text += &format!(": {reason}");
+        }
         source = inner.source();
     }
     text

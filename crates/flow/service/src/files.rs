@@ -49,21 +49,20 @@ pub async fn run(service: Arc<Service>, output: Arc<Output>) {
     let Some(hosted) = &service.hosted else {
         return;
     };
+    // What a process before this one has begun to pass on: queries wait for it, whether somebody sends or not.
+    let pass = || pass::pass_on(&output, &service.packing, &Handle::current());
+    while let Err(error) = tokio::task::block_in_place(pass) {
+        failed(&output, &error);
+        tokio::time::sleep(RETRY).await;
+    }
+    *lock(&output.link.last_error) = None;
     let schema = hosted.schemas.output().await;
     let mut writer = match output.definition.tree {
-        Some(_) => {
-            // What a process before this one has begun to pass on.
-            let pass = || pass::pass_on(&output, &schema, &service.packing, &Handle::current());
-            while let Err(error) = tokio::task::block_in_place(pass) {
-                failed(&output, &error);
-                tokio::time::sleep(RETRY).await;
-            }
-            Writer::Tree {
-                output: Arc::clone(&output),
-                schema,
-                packing: Arc::clone(&service.packing),
-            }
-        }
+        Some(_) => Writer::Tree {
+            output: Arc::clone(&output),
+            schema,
+            packing: Arc::clone(&service.packing),
+        },
         None => Writer::Files(Files {
             output: Arc::clone(&output),
             partitions: hosted.pipeline.definition().partitions(),
@@ -176,7 +175,7 @@ impl Writer {
             tree.write_numbered(&batch.producer, batch.sequence, &batch.data)?;
         }
         tree.finish(&output.definition)?;
-        pass::pass_on(output, schema, packing, &Handle::current())
+        pass::pass_on(output, packing, &Handle::current())
     }
 }
 

@@ -80,6 +80,12 @@ impl Output {
         self.definition.to == Destination::Subscribers
     }
 
+    /// Which of the next nodes has the rows of a child of the tree's root.
+    pub fn next_of(&self, child: usize) -> usize {
+        // Rows without an id are the first node's.
+        if child < self.next.len() { child } else { 0 }
+    }
+
     fn count(&self, piece: &Piece) {
         let mut partitions = lock(&self.partitions);
         let counts = partitions.entry(piece.partition).or_default();

@@ -35,31 +35,25 @@ const SILENCE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// [`FlowError`]: the tree cannot be read, or a next node does not take its part.
-pub fn pass_on(
-    output: &Output,
-    schema: &SchemaRef,
-    packing: &Arc<Packing>,
-    runtime: &Handle,
-) -> Result<(), FlowError> {
+pub fn pass_on(output: &Output, packing: &Arc<Packing>, runtime: &Handle) -> Result<(), FlowError> {
     if output.next.is_empty() {
         return Ok(());
     }
-    let mut tree = TreeOutput::new(&output.definition, schema, packing)?;
-    if !tree.has_to_pass() {
+    let tree = TreeOutput::of_existing(&output.definition, packing)?;
+    let Some(mut tree) = tree.filter(TreeOutput::has_to_pass) else {
         return Ok(());
-    }
+    };
+    let schema = Arc::clone(tree.schema());
     let _alone = runtime.block_on(output.passing.write());
     tree.pass(&mut |passed| {
-        // Rows without an id are the first node's.
-        let target = output.next.get(passed.child).or(output.next.first());
-        let Some(target) = target else {
+        let Some(target) = output.next.get(output.next_of(passed.child)) else {
             return Ok(());
         };
         let batches = batches(passed);
-        let sending = send(output, target, schema, batches, packing);
-        runtime.block_on(sending).map_err(|status| {
-            FlowError::Refused(format!("{target} does not take rows: {}", status.message()))
-        })
+        let sending = send(output, target, &schema, batches, packing);
+        runtime
+            .block_on(sending)
+            .map_err(|status| target.error(&status))
     })
 }
 

@@ -6,19 +6,25 @@
 //! - GetFlightInfo with the ticket as command has the columns, and in `app_metadata` which of them are the id and
 //!   the time: `{"id": "icao24", "time": "timestamp"}`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_flight::flight_descriptor::DescriptorType;
 use arrow_flight::{FlightDescriptor, Ticket};
 use arrow_schema::SchemaRef;
+use overside_base::lock;
 use overside_flow::Error as FlowError;
 use overside_flow::pack::{PackOptions, UnpackOptions};
 use overside_flow::pipeline::{Destination, Packing};
-use overside_flow::tree::{TrackQuery, TrackSource, TreeReader, TreeUnion, TreeWriter};
+use overside_flow::tree::{
+    Gathered, TREES_AT_ONCE, TrackQuery, TrackSource, TreeReader, TreeUnion, TreeWriter, at_once,
+};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit};
+use tokio::time::{Instant, timeout_at};
 use tonic::{Code, Status};
 
 use crate::client::{Client, Target};
@@ -33,6 +39,9 @@ use crate::service::Service;
 const TICKET_BYTES_MAX: usize = 64 << 10;
 /// What is said of a tree before anything has come.
 const NOT_MADE: &str = "the tree is made with the first batch that comes";
+/// How long a query waits for rows that are on their way to next nodes, and how often it looks.
+const PASSING: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(50);
 /// Rows of a message.
 const BATCH_ROWS: usize = 64 << 10;
 
@@ -150,13 +159,14 @@ async fn answer(
     query.bytes_max = query.bytes_max.min(memory);
     // What they gather is bounded for each.
     let turn = Arc::clone(&service.queries).acquire_owned().await;
-    let still = Arc::clone(&output.passing).read_owned().await;
+    let (root, still) = settled(service, &output, &query).await?;
     let (asked, runtime) = (Arc::clone(service), Handle::current());
     let found = tokio::task::spawn_blocking(move || {
         let _held = (turn, still);
-        let mut tree = whole(&asked, &output, &query, &runtime)?;
+        let tree = whole(root, &asked, &output, &query, &runtime);
+        let mut tree = tree.map_err(of_next)?;
         let threads = asked.packing.unpack.pool().threads();
-        let rows = tree.query(&query, threads).map_err(status_of)?;
+        let rows = tree.query(&query, threads).map_err(of_next)?;
         Ok::<_, Status>((Arc::clone(tree.schema()), rows))
     });
     let (schema, rows) = found
@@ -177,32 +187,90 @@ async fn answer(
     Ok(())
 }
 
+/// The tree of an output once each row that is wanted is either in it or with a next node, as it stays for as long
+/// as the lock is held.
+async fn settled(
+    service: &Service,
+    output: &Output,
+    query: &TrackQuery,
+) -> Result<(TreeReader, OwnedRwLockReadGuard<()>), Status> {
+    let deadline = Instant::now() + PASSING;
+    loop {
+        let still = Arc::clone(&output.passing).read_owned();
+        let Ok(still) = timeout_at(deadline, still).await else {
+            return Err(on_their_way(&output.next, None));
+        };
+        let root = tokio::task::block_in_place(|| open(service, output))?;
+        let Some(passed) = root.passed() else {
+            return Ok((root, still));
+        };
+        let wanted = root.leaves_of(query).map_err(status_of)?;
+        // With those of rows without an id.
+        let all = || (0..=output.next.len() as u32).collect();
+        let mut missing = wanted.unwrap_or_else(all);
+        missing.retain(|child| !passed.contains(child));
+        if missing.is_empty() {
+            // The next nodes have all that is here of these objects.
+            return Ok((root.without_rows(), still));
+        }
+        let missing: BTreeSet<usize> = missing
+            .into_iter()
+            .map(|child| output.next_of(child as usize))
+            .collect();
+        let missing = missing.iter().filter_map(|index| output.next.get(*index));
+        let reason = lock(&output.link.last_error).clone();
+        if reason.is_some() || Instant::now() >= deadline {
+            return Err(on_their_way(missing, reason));
+        }
+        drop(still);
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Why rows cannot be found yet.
+fn on_their_way<'t>(to: impl IntoIterator<Item = &'t Target>, reason: Option<String>) -> Status {
+    let to: Vec<String> = to.into_iter().map(ToString::to_string).collect();
+    let why = match reason {
+        Some(reason) => format!("{reason}; once it takes them, ask again"),
+        None => format!(
+            "and not there after {} s; ask again later",
+            PASSING.as_secs()
+        ),
+    };
+    Status::unavailable(format!("rows are on their way to {}: {why}", to.join(", ")))
+}
+
+/// What the one who asks hears of an error, that of a next node included.
+fn of_next(error: FlowError) -> Status {
+    match error {
+        FlowError::Away { .. } => Status::unavailable(format!(
+            "next node {error}; the query needs it: start it again, or ask for objects of other nodes"
+        )),
+        other => status_of(other),
+    }
+}
+
 /// The tree of an output with what its next nodes on other machines may have of a query.
 fn whole(
+    root: TreeReader,
     service: &Service,
     output: &Output,
     query: &TrackQuery,
     runtime: &Handle,
-) -> Result<TreeUnion, Status> {
-    let root = open(service, output)?;
-    if root.is_passing() {
-        return Err(Status::unavailable(
-            "rows were on their way to the next nodes when the service ended, and are still: ask again later",
-        ));
-    }
-    let wanted = root.leaves_of(query).map_err(status_of)?;
+) -> Result<TreeUnion, FlowError> {
+    let wanted = root.leaves_of(query)?;
     let is_wanted = |index: usize| {
         let is_it = |leaves: &Vec<u32>| leaves.contains(&(index as u32));
         wanted.as_ref().is_none_or(is_it)
     };
+    let next = (output.next.iter().enumerate()).filter(|(index, _)| is_wanted(*index));
+    let next: Vec<Target> = next.map(|(_, target)| target.clone()).collect();
+    let find = |target| RemoteTree::find(target, &service.packing, runtime);
     let mut trees: Vec<Box<dyn TrackSource>> = vec![Box::new(root)];
-    for (_, target) in (output.next.iter().enumerate()).filter(|(index, _)| is_wanted(*index)) {
-        let tree = RemoteTree::find(target.clone(), &service.packing, runtime);
-        if let Some(tree) = tree.map_err(|error| Status::unavailable(error.to_string()))? {
-            trees.push(Box::new(tree));
-        }
+    for tree in at_once(next, TREES_AT_ONCE, find)?.into_iter().flatten() {
+        trees.push(Box::new(tree));
     }
-    TreeUnion::of(trees).map_err(status_of)
+    TreeUnion::of(trees)
 }
 
 /// A tree that another process serves.
@@ -252,7 +320,7 @@ impl RemoteTree {
         let (schema, roles): (_, Roles) = match runtime.block_on(asking) {
             Ok(said) => said,
             Err(status) if status.code() == Code::FailedPrecondition => return Ok(None),
-            Err(status) => return Err(refused(&target, &status)),
+            Err(status) => return Err(target.error(&status)),
         };
         Ok(Some(Self {
             target,
@@ -263,14 +331,18 @@ impl RemoteTree {
         }))
     }
 
-    async fn ask(&self, query: &TrackQuery) -> Result<Vec<RecordBatch>, Status> {
+    async fn ask(
+        &self,
+        query: &TrackQuery,
+        gathered: &Gathered,
+    ) -> Result<Vec<RecordBatch>, Status> {
         let mut client = connect(&self.target).await?;
         let ticket = Ticket {
             ticket: ticket(&self.target, query).into(),
         };
         let mut messages = client.do_get(ticket).await?.into_inner();
         let mut decoder: Option<FlightDecoder> = None;
-        let (mut found, mut bytes) = (Vec::new(), 0);
+        let mut found = Vec::new();
         while let Some(message) = messages.message().await? {
             let Some(decoder) = &mut decoder else {
                 let options = UnpackOptions::default();
@@ -279,12 +351,7 @@ impl RemoteTree {
                 continue;
             };
             if let Some(batch) = decoder.unpack(message)? {
-                bytes += overside_flow::operators::values_bytes(&batch) as u64;
-                if bytes > query.bytes_max {
-                    let most = query.bytes_max;
-                    let reason = format!("it sends more than {most} bytes");
-                    return Err(Status::resource_exhausted(reason));
-                }
+                gathered.add(&batch).map_err(status_of)?;
                 found.push(batch);
             }
         }
@@ -308,10 +375,11 @@ impl TrackSource for RemoteTree {
     fn query(
         &mut self,
         query: &TrackQuery,
+        gathered: &Gathered,
         _threads: usize,
     ) -> Result<Vec<RecordBatch>, FlowError> {
-        let found = self.runtime.block_on(self.ask(query));
-        found.map_err(|status| refused(&self.target, &status))
+        let found = self.runtime.block_on(self.ask(query, gathered));
+        found.map_err(|status| self.target.error(&status))
     }
 }
 
@@ -325,8 +393,4 @@ fn ticket(target: &Target, query: &TrackQuery) -> Vec<u8> {
         tracks: query.clone(),
     };
     ticket.to_bytes()
-}
-
-fn refused(target: &Target, status: &Status) -> FlowError {
-    FlowError::Refused(format!("{target}: {}", status.message()))
 }

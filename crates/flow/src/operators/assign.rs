@@ -129,6 +129,12 @@ impl Rule {
             reason: reason.to_owned(),
             remedy: remedy.to_owned(),
         };
+        if kind.is_null() {
+            return Err(refused(
+                "it has no values that would say which type it is",
+                "choose another column, or leave out tables without rows",
+            ));
+        }
         if !is_key(kind) {
             return Err(refused(
                 "keys are numbers, booleans, text, binary, dates, times, decimals or dictionaries of them",

@@ -28,7 +28,14 @@ pub(super) fn cast_bounds(bounds: &[String], kind: &DataType) -> Result<ArrayRef
         }
         other => other,
     };
-    let cast = cast_with_options(&text, kind, &options).map_err(|error| error.to_string())?;
+    let cast = cast_with_options(&text, kind, &options).map_err(|error| {
+        let is_wrong =
+            |index: &usize| cast_with_options(&text.slice(*index, 1), kind, &options).is_err();
+        match (0..bounds.len()).find(is_wrong) {
+            Some(index) => format!("bound {:?} is no {kind}", bounds[index]),
+            None => error.to_string(),
+        }
+    })?;
     let compare =
         make_comparator(&cast, &cast, SortOptions::default()).map_err(|error| error.to_string())?;
     for next in 1..cast.len() {

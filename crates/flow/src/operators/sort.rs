@@ -12,7 +12,7 @@ use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, downcast_primitive_array};
 use arrow_buffer::ArrowNativeType;
 use arrow_ord::ord::{DynComparator, make_comparator};
-use arrow_schema::{DataType, SortOptions};
+use arrow_schema::{DataType, Schema, SortOptions};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 
@@ -39,6 +39,24 @@ impl SortColumn {
             is_nulls_first: false,
         }
     }
+
+    /// Where the column is.
+    ///
+    /// # Errors
+    /// There is none of that name, or several.
+    pub fn position(&self, schema: &Schema) -> Result<usize, Error> {
+        crate::column(schema, &self.name).map_err(|error| {
+            // Names may have spaces.
+            let (name, word) = self.name.rsplit_once(' ').unwrap_or_default();
+            match crate::column(schema, name.trim_end()) {
+                Ok(_) => Error::Options(format!(
+                    "{word:?} is no order of column {:?}; write asc or desc, and nulls first or nulls last",
+                    name.trim_end()
+                )),
+                Err(_) => error,
+            }
+        })
+    }
 }
 
 impl FromStr for SortColumn {
@@ -60,6 +78,9 @@ impl FromStr for SortColumn {
         let is_descending = strip(" desc").is_some();
         if !is_descending {
             strip(" asc");
+        }
+        if rest.is_empty() {
+            return Err(Error::Options("the name of a column is missing".into()));
         }
         Ok(Self {
             name: rest.to_owned(),
@@ -100,11 +121,7 @@ fn sorted_rows(table: &RecordBatch, columns: &[SortColumn]) -> Result<UInt32Arra
     let rows = u32::try_from(table.num_rows());
     let rows = rows.map_err(|_| Error::Options("too many rows to sort at once".to_owned()))?;
     let arrays: Result<Vec<ArrayRef>, Error> = (columns.iter())
-        .map(|column| {
-            Ok(table
-                .column(crate::column(table.schema_ref(), &column.name)?)
-                .clone())
-        })
+        .map(|column| Ok(table.column(column.position(table.schema_ref())?).clone()))
         .collect();
     let arrays = arrays?;
     let keys = || -> Option<Vec<Vec<u64>>> {

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-use overside_config::{ByteSize, Document, Error, Limits, Source, quoted, read_text};
+use overside_config::{ByteSize, Document, Error, Limits, Source, read_text};
 use serde::{Deserialize, Serialize};
 
 use super::node_definition::NodeDefinition;
@@ -247,13 +247,18 @@ impl Definition {
                 .map_err(|error| below(&format!("nodes.{name}"), error))?;
         }
         for (key, packing) in [("unpack", &self.unpack), ("repack", &self.repack)] {
-            packing.check().map_err(|error| below(key, error))?;
+            packing
+                .check(&self.nodes)
+                .map_err(|error| below(key, error))?;
         }
         let mut has_partitions = false;
         for (index, stage) in self.stages.iter_mut().enumerate() {
             let key = format!("stages.{index}");
             stage.check(directory).map_err(|error| below(&key, error))?;
-            check_node(stage, &self.nodes).map_err(|error| below(&key, error))?;
+            let node = stage
+                .placement()
+                .node_of(stage.node.as_deref(), &self.nodes);
+            node.map_err(|error| below(&key, error))?;
             if stage.partitions().is_some() && std::mem::replace(&mut has_partitions, true) {
                 let problem = "another stage has partitioned already";
                 let remedy = "partition once, by more bits or a larger hash";
@@ -303,28 +308,6 @@ impl Definition {
             format!("{name} goes nowhere"),
             remedy,
         ))
-    }
-}
-
-fn check_node(
-    stage: &StageDefinition,
-    nodes: &BTreeMap<String, NodeDefinition>,
-) -> Result<(), Error> {
-    match stage.node() {
-        Some(name) if !nodes.contains_key(name) => {
-            let key = if stage.node.is_some() {
-                "node"
-            } else {
-                "placement"
-            };
-            let mut known: Vec<&str> = nodes.keys().map(String::as_str).collect();
-            if key == "placement" {
-                known.extend(["host", "device", "split:P", "adaptive"]);
-            }
-            let problem = format!("no node is called {}", quoted(name));
-            Err(Error::of_key(key, problem, "").meant(name, &known))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -1,15 +1,17 @@
 //! What is done around the stages: messages and files become batches (*unpack*), and batches become messages and
 //! files (*repack*). Both have a placement and perhaps a device, as stages have, and are counted as stages are.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use overside_base::lock;
 use overside_config::Error as ConfigError;
-use overside_placement::Verify;
+use overside_placement::{Policy, Verify};
 use overside_tables::pack::{CodecPool, Placement, StageTime};
 use serde::{Deserialize, Serialize};
 
 use super::definition::Definition;
+use super::node_definition::NodeDefinition;
 use super::placement::StagePlacement;
 use super::report::{StageCounts, StageReport};
 use super::runner::in_stage;
@@ -20,44 +22,66 @@ use crate::Error;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PackingDefinition {
-    /// `host`, `device`, `split:P` or `adaptive`.
+    /// `host`, `device`, `split:P`, `adaptive`, or the name of a node.
     #[serde(default)]
     placement: StagePlacement,
-    /// The device that takes part.
+    /// The node that takes part: the codecs' jobs go to the agent of its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    /// The device that takes part, of the node if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<String>,
 }
 
 impl PackingDefinition {
     /// Whether the placement has what it needs, and nothing that it does not.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let wrong =
-            |key: &str, problem: &str, remedy: &str| Err(ConfigError::of_key(key, problem, remedy));
-        match (&self.placement, &self.device) {
-            (StagePlacement::Node(name), _) => {
-                let problem = format!("{name:?} is none of the placements that it has");
-                let remedy = "host, device, split:P or adaptive; write a device of another machine as NODE/DEVICE";
-                wrong("placement", &problem, remedy)
-            }
-            (StagePlacement::Host, Some(_)) => wrong(
-                "device",
-                "the placement is host",
-                "write placement = \"device\"",
-            ),
-            (StagePlacement::Host, None) | (_, Some(_)) => Ok(()),
-            (_, None) => wrong("placement", "there is no device", "add device = \"NAME\""),
+    pub(super) fn check(
+        &self,
+        nodes: &BTreeMap<String, NodeDefinition>,
+    ) -> Result<(), ConfigError> {
+        let (named, device) = (self.node.as_deref(), self.device.as_deref());
+        self.placement.check(named, device)?;
+        let Some(node) = self.placement.node_of(named, nodes)? else {
+            return Ok(());
+        };
+        let wrong = |problem: &str, remedy: &str| Err(ConfigError::of_key("node", problem, remedy));
+        if node.is_in_process() || node.is_placed_by_ray() {
+            let problem = "the node has no agent, which offers devices";
+            return wrong(problem, "name a device of this machine, without a node");
         }
+        match device.is_some_and(|device| device.contains('/')) {
+            true => wrong(
+                "the device has a machine in its name",
+                "leave out one of the two",
+            ),
+            false => Ok(()),
+        }
+    }
+
+    /// The devices as one opens them: those of a node have its name in front, as its agent has. Its cores do
+    /// what no other device is named for.
+    fn devices(&self) -> Option<String> {
+        let Some(node) = self.placement.node(self.node.as_deref()) else {
+            return self.device.clone();
+        };
+        let devices = self.device.as_deref().unwrap_or("cpu").split('+');
+        let devices: Vec<String> = devices.map(|device| format!("{node}/{device}")).collect();
+        Some(devices.join("+"))
     }
 
     /// The pool for it: the same threads, and its device beside them.
     fn pool(&self, name: &str, pool: &Arc<CodecPool>) -> Result<Arc<CodecPool>, Error> {
-        let Some(device) = &self.device else {
+        let Some(device) = self.devices() else {
             return Ok(Arc::clone(pool));
         };
-        let devices = overside_backends::open_accelerators(device, pool.threads());
+        let devices = overside_backends::open_accelerators(&device, pool.threads());
         let devices = devices.map_err(|error| in_stage(name, Error::Refused(error.to_string())))?;
+        let policy = match &self.placement {
+            StagePlacement::Node(_) => Policy::Device,
+            other => other.policy(),
+        };
         Ok(Arc::new(pool.beside_devices(Placement {
-            policy: self.placement.policy(),
+            policy,
             devices,
             verify: Verify::All,
         })))

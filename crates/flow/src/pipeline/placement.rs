@@ -1,10 +1,13 @@
 //! Where a stage runs, as definitions write it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use overside_config::{Error as ConfigError, quoted};
 use overside_placement::{Policy, Shares};
 
+use super::node_definition::NodeDefinition;
 use super::word::as_words;
 
 /// Where a stage's batches run. Written `host`, `device`, `split:40`, `adaptive`, or the name of a
@@ -34,6 +37,74 @@ impl StagePlacement {
             Self::Split(shares) => Policy::Split(*shares),
             Self::Adaptive => Policy::Adaptive,
         }
+    }
+
+    /// The node that takes part, if one does; one may be named beside the placement.
+    pub(super) fn node<'a>(&'a self, named: Option<&'a str>) -> Option<&'a str> {
+        match self {
+            Self::Node(name) => Some(name),
+            _ => named,
+        }
+    }
+
+    /// Whether it has what it needs, and nothing that it does not.
+    pub(super) fn check(
+        &self,
+        node: Option<&str>,
+        device: Option<&str>,
+    ) -> Result<(), ConfigError> {
+        let wrong =
+            |key: &str, problem: &str, remedy: &str| Err(ConfigError::of_key(key, problem, remedy));
+        let (has_node, has_device) = (node.is_some(), device.is_some());
+        match self {
+            Self::Host if has_node => wrong(
+                "node",
+                "the placement is host",
+                "leave it out, or name it as the placement",
+            ),
+            Self::Host if has_device => wrong(
+                "device",
+                "the placement is host",
+                "write placement = \"device\"",
+            ),
+            Self::Device if has_node => wrong(
+                "node",
+                "the placement is device",
+                "name the node as the placement",
+            ),
+            Self::Device if !has_device => {
+                wrong("placement", "there is no device", "add device = \"NAME\"")
+            }
+            Self::Node(name) if node.is_some_and(|other| other != name) => {
+                wrong("node", "the placement is another node", "leave it out")
+            }
+            Self::Split(_) | Self::Adaptive if !has_node && !has_device => {
+                let remedy = "add node = \"NAME\" or device = \"NAME\"";
+                wrong("placement", "nothing beside the host is named", remedy)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The node of a pipeline that takes part, if one does.
+    pub(super) fn node_of<'n>(
+        &self,
+        named: Option<&str>,
+        nodes: &'n BTreeMap<String, NodeDefinition>,
+    ) -> Result<Option<&'n NodeDefinition>, ConfigError> {
+        let Some(name) = self.node(named) else {
+            return Ok(None);
+        };
+        if let Some(node) = nodes.get(name) {
+            return Ok(Some(node));
+        }
+        let key = if named.is_some() { "node" } else { "placement" };
+        let mut known: Vec<&str> = nodes.keys().map(String::as_str).collect();
+        if key == "placement" {
+            known.extend(["host", "device", "split:P", "adaptive"]);
+        }
+        let problem = format!("no node is called {}", quoted(name));
+        Err(ConfigError::of_key(key, problem, "").meant(name, &known))
     }
 }
 

@@ -204,10 +204,7 @@ impl StageDefinition {
 
     /// The node that takes part, if one does.
     pub fn node(&self) -> Option<&str> {
-        match &self.placement {
-            StagePlacement::Node(name) => Some(name),
-            _ => self.node.as_deref(),
-        }
+        self.placement.node(self.node.as_deref())
     }
 
     /// The device that takes part, if one does: the node's if there is a node, else the host's.
@@ -290,41 +287,7 @@ impl StageDefinition {
             let problem = format!("no device does {key}");
             return Err(ConfigError::of_key("device", problem, "leave it out"));
         }
-        self.check_placement()
-    }
-
-    /// Whether the placement has what it needs, and nothing that it does not.
-    fn check_placement(&self) -> Result<(), ConfigError> {
-        let wrong =
-            |key: &str, problem: &str, remedy: &str| Err(ConfigError::of_key(key, problem, remedy));
-        let (has_node, has_device) = (self.node.is_some(), self.device.is_some());
-        match &self.placement {
-            StagePlacement::Host if has_node => wrong(
-                "node",
-                "the placement is host",
-                "leave it out, or name it as the placement",
-            ),
-            StagePlacement::Host if has_device => wrong(
-                "device",
-                "the placement is host",
-                "write placement = \"device\"",
-            ),
-            StagePlacement::Device if has_node => wrong(
-                "node",
-                "the placement is device",
-                "name the node as the placement",
-            ),
-            StagePlacement::Device if !has_device => {
-                wrong("placement", "there is no device", "add device = \"NAME\"")
-            }
-            StagePlacement::Node(name) if self.node.as_ref().is_some_and(|other| other != name) => {
-                wrong("node", "the placement is another node", "leave it out")
-            }
-            StagePlacement::Split(_) | StagePlacement::Adaptive if !has_node && !has_device => {
-                let remedy = "add node = \"NAME\" or device = \"NAME\"";
-                wrong("placement", "nothing beside the host is named", remedy)
-            }
-            _ => Ok(()),
-        }
+        self.placement
+            .check(self.node.as_deref(), self.device.as_deref())
     }
 }

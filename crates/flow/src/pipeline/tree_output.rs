@@ -15,7 +15,9 @@ use super::packing::Packing;
 use super::word::Word;
 use crate::Error;
 use crate::operators::values_bytes;
-use crate::tree::{MEMORY_CAPACITIES, Passed, TreeKey, TreeOptions, TreeShape, TreeWriter};
+use crate::tree::{
+    MEMORY_CAPACITIES, Passed, TreeKey, TreeOptions, TreeReader, TreeShape, TreeWriter,
+};
 
 /// The tree that an output goes to; what is not set is as the tree in the directory has it, or as usual.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -171,6 +173,25 @@ impl TreeOutput {
             batches: 0,
             time: StageTime::default(),
         })
+    }
+
+    /// Opens the tree of an output if it is there already.
+    ///
+    /// # Errors
+    /// As [`TreeOutput::new`].
+    pub fn of_existing(output: &Output, packing: &Arc<Packing>) -> Result<Option<Self>, Error> {
+        match &output.to {
+            Destination::Directory(directory) if TreeWriter::options(directory)?.is_some() => {
+                let tree = TreeReader::open(directory, packing.repack.pool())?;
+                Self::new(output, tree.schema(), packing).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        self.tree.schema()
     }
 
     /// Takes rows.

@@ -35,9 +35,9 @@ pub(super) struct Manifest {
     /// What the tree is called by those that it passes its rows to; others have no name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether some of its rows may be with those already.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_passing: bool,
+    /// While rows are on their way to those: the root's children that have all that is here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<Vec<u32>>,
     /// Oldest first.
     pub runs: Vec<Run>,
 }
@@ -76,7 +76,7 @@ impl Manifest {
             written_bytes: 0,
             sequences: Sequences::default(),
             name: None,
-            is_passing: false,
+            passed: None,
             runs: Vec::new(),
         }
     }

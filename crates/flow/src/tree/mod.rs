@@ -14,11 +14,13 @@
 //! | how is a file written and read? | `run` |
 //! | what happens to a batch? | `writer` |
 //! | where is a track? | `reader`; of several trees, here or served elsewhere (`source`): `union` |
+//! | who works on several files or trees at a time? | `at_once` |
 //! | was a numbered batch there before? | `sequences` |
 //!
 //! The manifest is replaced as a whole after the files that it names are on the disk, so a tree is
 //! what it was at the last commit, however a process ends.
 
+mod at_once;
 mod layout;
 mod manifest;
 mod reader;
@@ -28,10 +30,11 @@ mod source;
 mod union;
 mod writer;
 
+pub use at_once::at_once;
 pub use layout::{TreeKey, TreeOptions, TreeShape};
 pub use manifest::NodeSize;
 pub use reader::{TrackQuery, TreeReader};
-pub use source::TrackSource;
-pub use union::TreeUnion;
+pub use source::{Gathered, TrackSource};
+pub use union::{TREES_AT_ONCE, TreeUnion};
 pub(crate) use writer::MEMORY_CAPACITIES;
 pub use writer::{Passed, TreeWriter, TreeWritten};

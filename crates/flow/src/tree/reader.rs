@@ -2,22 +2,22 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_ord::sort::sort;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat;
-use overside_base::lock;
 use overside_tables::pack::CodecPool;
 use overside_tables::{Between, check_schema};
 use serde::{Deserialize, Serialize};
 
+use super::at_once::at_once;
 use super::layout::{Node, TreeOptions};
 use super::manifest::{Manifest, NodeSize};
 use super::run;
+use super::source::Gathered;
 use super::writer::SCHEMA_FILE;
 use crate::Error;
 use crate::files::ReadOptions;
@@ -25,8 +25,8 @@ use crate::operators::{Filter, literal, partitions_of_rows, value_type, values_b
 
 /// Ids of one query.
 const IDS_MAX: usize = 100;
-/// A file may be gone because it was just merged; then there is a newer manifest.
-const TRIES: usize = 5;
+/// A file may be gone because it was just merged; then there is a newer manifest, also of a busy tree.
+const TRIES: usize = 100;
 
 /// A tree that is read; what was committed before it was opened.
 pub struct TreeReader {
@@ -72,14 +72,6 @@ struct Search {
     leaves: Option<Vec<u32>>,
     /// Rows outside of these bounds need not be read.
     bounds: Vec<Between>,
-    bytes_max: u64,
-}
-
-/// Rows, each batch with the place of its file among those that are read.
-#[derive(Default)]
-struct Found {
-    batches: Vec<(usize, RecordBatch)>,
-    bytes: u64,
 }
 
 impl TreeReader {
@@ -114,9 +106,17 @@ impl TreeReader {
         &self.schema
     }
 
-    /// Whether some rows may be with the trees that it passes them to, and here.
-    pub fn is_passing(&self) -> bool {
-        self.manifest.is_passing
+    /// While rows are on their way to the trees that it passes them to: the root's children that have all that is
+    /// here. What of others is here may be there, too.
+    pub fn passed(&self) -> Option<&[u32]> {
+        self.manifest.passed.as_deref()
+    }
+
+    /// The tree without its rows, as others have them.
+    #[must_use]
+    pub fn without_rows(mut self) -> Self {
+        self.manifest.runs.clear();
+        self
     }
 
     /// The leaves that may have rows that are wanted, of a tree of one level the root's children; `None`: all.
@@ -143,68 +143,72 @@ impl TreeReader {
     /// # Errors
     /// [`Error`]: an id or a time cannot be one, the rows are too many, or a file is damaged.
     pub fn query(&mut self, query: &TrackQuery, threads: usize) -> Result<Vec<RecordBatch>, Error> {
+        self.gather(query, &Gathered::new(query.bytes_max), threads)
+    }
+
+    pub(super) fn gather(
+        &mut self,
+        query: &TrackQuery,
+        gathered: &Gathered,
+        threads: usize,
+    ) -> Result<Vec<RecordBatch>, Error> {
         for _ in 1..TRIES {
-            match self.rows(query, threads) {
+            match self.rows(query, gathered, threads) {
                 Err(error) if error.io_kind() == Some(ErrorKind::NotFound) => {
-                    self.manifest = Manifest::read(&self.directory)?;
+                    let newer = Manifest::read(&self.directory)?;
+                    if newer.runs == self.manifest.runs {
+                        return Err(error);
+                    }
+                    self.manifest = newer;
                 }
                 done => return done,
             }
         }
-        self.rows(query, threads)
+        self.rows(query, gathered, threads)
     }
 
-    fn rows(&self, query: &TrackQuery, threads: usize) -> Result<Vec<RecordBatch>, Error> {
+    fn rows(
+        &self,
+        query: &TrackQuery,
+        gathered: &Gathered,
+        threads: usize,
+    ) -> Result<Vec<RecordBatch>, Error> {
         let options = &self.manifest.options;
         let search = Search::new(query, &self.schema, options)?;
         let files: Vec<PathBuf> = (self.manifest.runs.iter())
             .filter(|run| search.may_be_in(run.node, options))
             .map(|run| self.manifest.file(&self.directory, run))
             .collect();
-        let (next, found) = (AtomicUsize::new(0), Mutex::new(Found::default()));
-        let work = || -> Result<(), Error> {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(path) = files.get(index) else {
-                    return Ok(());
-                };
-                self.read(index, path, &search, &found)
-                    .map_err(|error| Error::file(path, error))?;
-            }
+        let bytes = AtomicU64::new(0);
+        let add = |rows: &RecordBatch| {
+            bytes.fetch_add(values_bytes(rows) as u64, Ordering::Relaxed);
+            gathered.add(rows)
         };
-        thread::scope(|scope| {
-            let others: Vec<_> = (1..threads.min(files.len()))
-                .map(|_| scope.spawn(work))
-                .collect();
-            let own = work();
-            let results = others.into_iter().map(|thread| match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            results.fold(own, Result::and)
-        })?;
-        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // The same rows in the same order, whichever thread was faster.
-        found.batches.sort_by_key(|(index, _)| *index);
-        let batches: Vec<_> = found.batches.into_iter().map(|(_, batch)| batch).collect();
+        let read = |path: &PathBuf| {
+            let found = self.read(path, &search, &add);
+            found.map_err(|error| Error::file(path, error))
+        };
+        let found = at_once(&files, threads, read);
+        let found = found.inspect_err(|_| gathered.forget(bytes.load(Ordering::Relaxed)))?;
+        let batches: Vec<RecordBatch> = found.into_iter().flatten().collect();
         match batches.is_empty() {
             true => Ok(Vec::new()),
             false => Ok(vec![run::sorted(&batches, &options.id, &options.time)?]),
         }
     }
 
-    /// Adds what a file has.
+    /// What a file has.
     fn read(
         &self,
-        index: usize,
         path: &Path,
         search: &Search,
-        found: &Mutex<Found>,
-    ) -> Result<(), Error> {
+        add: &impl Fn(&RecordBatch) -> Result<(), Error>,
+    ) -> Result<Vec<RecordBatch>, Error> {
         let read = ReadOptions {
             bounds: search.bounds.clone(),
             ..ReadOptions::default()
         };
+        let mut found = Vec::new();
         for batch in run::open_with(path, &read, &self.pool)? {
             let batch = batch?;
             check_schema(&self.schema, batch.schema_ref())?;
@@ -212,20 +216,12 @@ impl TreeReader {
                 Some(filter) => filter.apply(&batch)?,
                 None => batch,
             };
-            if rows.num_rows() == 0 {
-                continue;
+            if rows.num_rows() > 0 {
+                add(&rows)?;
+                found.push(rows);
             }
-            let mut found = lock(found);
-            found.bytes += values_bytes(&rows) as u64;
-            if found.bytes > search.bytes_max {
-                return Err(Error::Refused(format!(
-                    "the rows have more than {} bytes; ask for fewer ids or a shorter time",
-                    search.bytes_max
-                )));
-            }
-            found.batches.push((index, rows));
         }
-        Ok(())
+        Ok(found)
     }
 }
 
@@ -240,7 +236,6 @@ impl Search {
             filter: None,
             leaves: None,
             bounds: Vec::new(),
-            bytes_max: query.bytes_max,
         };
         let mut conditions = Vec::new();
         if !query.ids.is_empty() {

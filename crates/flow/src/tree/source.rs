@@ -1,10 +1,50 @@
 //! Whoever can be asked for tracks: a tree in a directory, or one that somebody else serves.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use super::reader::{TrackQuery, TreeReader};
 use crate::Error;
+use crate::operators::values_bytes;
+
+/// The bytes of values that all who work on a query have gathered.
+pub struct Gathered {
+    bytes: AtomicU64,
+    bytes_max: u64,
+}
+
+impl Gathered {
+    /// Nothing yet, and so much at most.
+    pub fn new(bytes_max: u64) -> Self {
+        Self {
+            bytes: AtomicU64::new(0),
+            bytes_max,
+        }
+    }
+
+    /// Rows are gathered.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: that makes too many.
+    pub fn add(&self, rows: &RecordBatch) -> Result<(), Error> {
+        let bytes = values_bytes(rows) as u64;
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        match before.saturating_add(bytes) > self.bytes_max {
+            true => Err(Error::Refused(format!(
+                "the rows have more than {} bytes; ask for fewer ids or a shorter time",
+                self.bytes_max
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Rows that were gathered are not needed.
+    pub(super) fn forget(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
 
 /// A tree that can be asked.
 pub trait TrackSource: Send {
@@ -21,7 +61,12 @@ pub trait TrackSource: Send {
     ///
     /// # Errors
     /// [`Error`]: the query is none, the rows are too many, or the tree cannot be read.
-    fn query(&mut self, query: &TrackQuery, threads: usize) -> Result<Vec<RecordBatch>, Error>;
+    fn query(
+        &mut self,
+        query: &TrackQuery,
+        gathered: &Gathered,
+        threads: usize,
+    ) -> Result<Vec<RecordBatch>, Error>;
 }
 
 impl TrackSource for TreeReader {
@@ -38,7 +83,12 @@ impl TrackSource for TreeReader {
         (&options.id, &options.time)
     }
 
-    fn query(&mut self, query: &TrackQuery, threads: usize) -> Result<Vec<RecordBatch>, Error> {
-        Self::query(self, query, threads)
+    fn query(
+        &mut self,
+        query: &TrackQuery,
+        gathered: &Gathered,
+        threads: usize,
+    ) -> Result<Vec<RecordBatch>, Error> {
+        self.gather(query, gathered, threads)
     }
 }

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use super::at_once::at_once;
 use super::reader::{TrackQuery, TreeReader};
 use super::run;
-use super::source::TrackSource;
+use super::source::{Gathered, TrackSource};
 use crate::Error;
-use crate::operators::values_bytes;
 use overside_tables::check_schema;
 use overside_tables::pack::CodecPool;
+
+/// Trees that are asked at a time.
+pub const TREES_AT_ONCE: usize = 16;
 
 /// Trees of the same columns, which are read as one.
 pub struct TreeUnion {
@@ -60,26 +63,17 @@ impl TreeUnion {
         self.trees[0].schema()
     }
 
-    /// The rows of all trees that are wanted, by id and time; none if there are none. `threads` read at once.
+    /// The rows of all trees that are wanted, by id and time; none if there are none. Several trees are asked at a
+    /// time; of each one, `threads` read at once.
     ///
     /// # Errors
     /// As [`TreeReader::query`].
     pub fn query(&mut self, query: &TrackQuery, threads: usize) -> Result<Vec<RecordBatch>, Error> {
-        let (mut found, mut bytes): (Vec<RecordBatch>, u64) = (Vec::new(), 0);
-        let mut with_rows = 0;
-        for tree in &mut self.trees {
-            let query = TrackQuery {
-                bytes_max: query.bytes_max.saturating_sub(bytes),
-                ..query.clone()
-            };
-            let rows = tree.query(&query, threads)?;
-            bytes += rows
-                .iter()
-                .map(|batch| values_bytes(batch) as u64)
-                .sum::<u64>();
-            with_rows += usize::from(!rows.is_empty());
-            found.extend(rows);
-        }
+        let gathered = Gathered::new(query.bytes_max);
+        let ask = |tree: &mut Box<dyn TrackSource>| tree.query(query, &gathered, threads);
+        let found = at_once(&mut self.trees, TREES_AT_ONCE, ask)?;
+        let with_rows = found.iter().filter(|rows| !rows.is_empty()).count();
+        let found: Vec<RecordBatch> = found.into_iter().flatten().collect();
         if with_rows < 2 {
             return Ok(found);
         }

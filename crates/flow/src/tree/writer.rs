@@ -1,6 +1,6 @@
 //! Absorbs batches, and passes them down.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -131,6 +131,11 @@ impl TreeWriter {
         Ok(tree)
     }
 
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
     /// The options of the tree in a directory; none if there is no tree.
     ///
     /// # Errors
@@ -177,14 +182,15 @@ impl TreeWriter {
 
     /// Whether what it has is to be passed on: so much, or a part of it may have been already.
     pub fn has_to_pass(&self) -> bool {
-        self.passes() && (self.is_full(Node::ROOT) || self.manifest.is_passing)
+        self.passes() && (self.is_full(Node::ROOT) || self.manifest.passed.is_some())
     }
 
     /// Passes on all that is committed. `to` returns once the part is safe elsewhere; it may come again, until this
-    /// has returned.
+    /// has returned. A child that does not take its part gets no other one before it; its parts stay here, and the
+    /// others get theirs.
     ///
     /// # Errors
-    /// Those of `to`, and as [`Self::absorb`].
+    /// The first one of `to`, and as [`Self::absorb`].
     pub fn pass(
         &mut self,
         to: &mut dyn FnMut(Passed<'_>) -> Result<(), Error>,
@@ -200,28 +206,42 @@ impl TreeWriter {
             return Err(Error::Refused("the tree has children of its own".into()));
         };
         let runs: Vec<Run> = self.manifest.of(Node::ROOT).cloned().collect();
-        self.manifest.is_passing = true;
+        let before = self.manifest.passed.get_or_insert_default().clone();
         self.manifest.write(&self.lock)?;
         let (key, child) = self.manifest.options.children(Node::ROOT);
+        let mut children: Vec<u32> = Vec::new();
+        let mut lost = BTreeMap::new();
         for run in &runs {
-            let batches = self.take(std::slice::from_ref(run))?;
+            let batches = self.read(std::slice::from_ref(run))?;
             let parts = partition(&self.schema, &batches, &key, PartitionOptions::default())?;
             drop(batches);
             self.written.splits += 1;
-            for (index, batches) in parts.tables.into_iter().enumerate() {
-                if !batches.is_empty() {
-                    to(Passed {
-                        name: &name,
-                        child: child(index).index as usize,
-                        number: run.number,
-                        batches,
-                    })?;
+            children = (0..parts.tables.len())
+                .map(|index| child(index).index)
+                .collect();
+            for (&child, batches) in children.iter().zip(parts.tables) {
+                if batches.is_empty() || before.contains(&child) || lost.contains_key(&child) {
+                    continue;
+                }
+                let part = Passed {
+                    name: &name,
+                    child: child as usize,
+                    number: run.number,
+                    batches,
+                };
+                if let Err(error) = to(part) {
+                    lost.insert(child, error);
                 }
             }
-            self.commit_all()?;
+            if lost.is_empty() {
+                self.forget(std::slice::from_ref(run));
+                self.commit_all()?;
+            }
         }
-        self.manifest.is_passing = false;
-        self.commit_all()
+        children.retain(|child| !lost.contains_key(child));
+        self.manifest.passed = (!lost.is_empty()).then_some(children);
+        self.commit_all()?;
+        lost.into_values().next().map_or(Ok(()), Err)
     }
 
     /// What was done since it was opened.
@@ -315,6 +335,10 @@ impl TreeWriter {
     fn keep(&mut self) -> Result<(), Error> {
         let batches = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
+        if let Some(passed) = &mut self.manifest.passed {
+            // Nobody has these.
+            passed.clear();
+        }
         self.add(Node::ROOT, &batches)
     }
 
@@ -473,6 +497,12 @@ impl TreeWriter {
 
     /// The rows of files, which the tree does not have any more after the next commit.
     fn take(&mut self, runs: &[Run]) -> Result<Vec<RecordBatch>, Error> {
+        let batches = self.read(runs)?;
+        self.forget(runs);
+        Ok(batches)
+    }
+
+    fn read(&self, runs: &[Run]) -> Result<Vec<RecordBatch>, Error> {
         let mut batches = Vec::new();
         for run in runs {
             let path = self.manifest.file(&self.directory, run);
@@ -485,10 +515,16 @@ impl TreeWriter {
                 Ok(())
             });
             read.map_err(|error| Error::file(&path, error))?;
-            self.old.push(path);
+        }
+        Ok(batches)
+    }
+
+    /// Files go with the next commit.
+    fn forget(&mut self, runs: &[Run]) {
+        for run in runs {
+            self.old.push(self.manifest.file(&self.directory, run));
         }
         self.manifest.runs.retain(|run| !runs.contains(run));
-        Ok(batches)
     }
 
     /// Removes files that a process wrote and did not commit.

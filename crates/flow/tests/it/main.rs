@@ -1,6 +1,7 @@
 //! Tests of what other crates use.
 
 mod bench;
+mod corpora;
 mod enlarge;
 mod files;
 mod object_store;
@@ -9,6 +10,7 @@ mod pipeline;
 mod pipeline_checks;
 mod pipeline_definition;
 mod random;
+mod reader_checks;
 mod rechunk;
 mod sort;
 mod sql;

@@ -223,10 +223,7 @@ fn another_schema_in_the_middle_is_refused() {
         .push(&other)
         .expect_err("another schema")
         .to_string();
-    assert!(
-        error.contains("from (id: Int64, row: Int32) to (id: Int64)"),
-        "{error}"
-    );
+    assert!(error.ends_with("there is no column \"row\""), "{error}");
     let (pieces, report) = partitioner.finish().expect("the rest");
     assert_eq!((pieces.len(), report.rows()), (1, 1));
 }

@@ -9,6 +9,7 @@ use overside_flow::pipeline::{Definition, Destination, StageDefinition, StagePla
 use crate::pipeline_checks;
 
 const HEAD: &str = "schema = \"flow-pipeline/1\"\nname = \"logs\"\n";
+const DPU0: &str = "[nodes.dpu0]\naddress = \"grpc://10.0.0.2:31337\"\n";
 const OUT: &str = "[outputs.all]\nto = \"out\"\n";
 
 fn parse(text: &str) -> Result<Definition, String> {
@@ -206,7 +207,7 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
         ),
         (
             stage("partition = { key = \"a\", by = \"hash:1\" }"),
-            ["partition.by", "1 partitions", "2"],
+            ["partition.by", "not 1", "2"],
         ),
         (
             stage("decompress = { column = \"a\", codec = \"brotli\" }"),
@@ -275,7 +276,23 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
         ),
         (
             format!("{HEAD}{OUT}[repack]\nplacement = \"dpu0\""),
-            ["repack.placement", "\"dpu0\"", "NODE/DEVICE"],
+            ["repack.placement", "\"dpu0\"", "adaptive"],
+        ),
+        (
+            format!("{HEAD}{OUT}[unpack]\nplacement = \"split:50\"\nnode = \"dpu1\"\n{DPU0}"),
+            ["unpack.node", "\"dpu1\"", "\"dpu0\""],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}[repack]\nplacement = \"dpu0\"\ndevice = \"dpu0/emulated:bf2\"\n{DPU0}"
+            ),
+            ["repack.node", "machine in its name", "leave out"],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}[repack]\nplacement = \"here\"\n[nodes.here]\naddress = \"in-process\""
+            ),
+            ["repack.node", "no agent", "without a node"],
         ),
         (
             format!("{HEAD}{OUT}format = \"csv\"\ncodec = \"lz4\""),

@@ -17,7 +17,9 @@ use arrow_schema::SchemaRef;
 use overside_base::Random;
 use overside_flow::files::{FileReader, ReadOptions};
 use overside_flow::pack::CodecPool;
-use overside_flow::tree::{TrackQuery, TreeKey, TreeOptions, TreeReader, TreeUnion, TreeWriter};
+use overside_flow::tree::{
+    TrackQuery, TrackSource, TreeKey, TreeOptions, TreeReader, TreeUnion, TreeWriter,
+};
 use overside_flow::{Error, TableError};
 use proptest::prelude::*;
 use tempfile::tempdir;
@@ -417,18 +419,21 @@ fn a_tree_that_passes_its_rows_on_is_one_with_those_below() {
             if !tree.has_to_pass() {
                 continue;
             }
-            // Now and then the other side is lost after it has taken some.
+            // Now and then one of the others is lost after it has taken some.
+            let lost = random.below(2) as usize;
             let mut left = if random.chance(0.5) {
                 random.below(3)
             } else {
                 u64::MAX
             };
             let result = tree.pass(&mut |part| {
-                if left == 0 {
-                    return Err(Error::Refused("it is gone".into()));
-                }
-                left -= 1;
                 let child = part.child % 2;
+                if child == lost {
+                    if left == 0 {
+                        return Err(Error::Refused("it is gone".into()));
+                    }
+                    left -= 1;
+                }
                 let name = format!("{}/{}", part.name, part.child);
                 for rows in &part.batches {
                     // A part has one batch here, so that its number is enough.
@@ -439,8 +444,36 @@ fn a_tree_that_passes_its_rows_on_is_one_with_those_below() {
             });
             failures += usize::from(result.is_err());
             let reader = TreeReader::open(&root, &pool()).expect("a tree");
-            assert_eq!(reader.is_passing(), result.is_err());
             passed.push(result.is_ok());
+            assert_eq!(reader.passed().is_some(), result.is_err());
+            let Some(there) = reader.passed() else {
+                continue;
+            };
+            // Those that take their parts have all rows of theirs.
+            assert!(there.contains(&(1 - lost as u32)) && there.len() < 3);
+            let there = there.to_vec();
+            let of_there = |id: &i64| {
+                let leaves = reader.leaves_of(&TrackQuery {
+                    ids: vec![id.to_string()],
+                    ..all()
+                });
+                leaves
+                    .expect("an id")
+                    .is_some_and(|leaves| there.contains(&leaves[0]))
+            };
+            let mut wanted = tracks(&absorbed);
+            wanted.retain(|id, _| id.as_ref().is_some_and(of_there));
+            let query = TrackQuery {
+                ids: wanted.keys().flatten().map(i64::to_string).collect(),
+                ..all()
+            };
+            let mut sources: Vec<Box<dyn TrackSource>> = Vec::new();
+            for place in &next {
+                sources.push(Box::new(TreeReader::open(place, &pool()).expect("a tree")));
+            }
+            sources.push(Box::new(reader.without_rows()));
+            let found = TreeUnion::of(sources).and_then(|mut trees| trees.query(&query, 2));
+            assert_eq!(tracks(&found.expect("rows")), wanted, "{key}, {round}");
         }
         assert!(failures > 0 && passed.contains(&true), "{passed:?}");
         let mut tree = open(&root, &upper)

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -143,8 +144,13 @@ impl Arguments {
             .as_ref()
             .map_or(&read, Projection::schema)
             .clone();
-        fs::create_dir_all(&self.directory)
-            .map_err(|error| format!("{}: {error}", shown(&self.directory)))?;
+        fs::create_dir_all(&self.directory).map_err(|error| {
+            let name = shown(&self.directory);
+            match error.kind() {
+                ErrorKind::AlreadyExists => format!("{name}: a file; name a directory"),
+                _ => format!("{name}: {error}"),
+            }
+        })?;
         let partitions = key.method.partitions() as usize;
         let create = |partition| {
             let path = self.directory.join(self.file_name(partition, partitions));

@@ -371,8 +371,63 @@ fn what_cannot_be_done_is_said() {
     );
     refused(
         &partition(&["--key", "ids", "--bits", "2"]),
-        &["no column \"ids\"", "id, what"],
+        &["no column \"ids\"", "mean \"id\"?", "id, what"],
     );
+    let by_hash =
+        |more: &[&'static str]| partition(&[&["--key", "id", "--hash", "2"][..], more].concat());
+    refused(
+        &by_hash(&["--sort", "what dsc"]),
+        &["\"dsc\" is no order of column \"what\"", "asc or desc"],
+    );
+    refused(
+        &by_hash(&["--sort", "id,,what"]),
+        &["name of a column is missing"],
+    );
+    refused(
+        &partition(&["--key", "id", "--ranges", "1,x"]),
+        &["bound \"x\" is no Int64", "ascending"],
+    );
+    refused(
+        &partition(&["--key", "id", "--hash", "1"]),
+        &["between 2 and 1024 partitions", "not 1"],
+    );
+    // What is no table, or none yet.
+    fs::write(place.join("empty"), "").unwrap();
+    fs::write(place.join("header.csv"), "id,what\n").unwrap();
+    fs::write(place.join("cut.parquet"), "PAR1 and then nothing").unwrap();
+    fs::write(place.join("noise"), [0xff, 0xfe, 7, 200, 3]).unwrap();
+    for (table, words) in [
+        ("empty", ["empty: the file is empty", ""]),
+        ("header.csv", ["no values", "tables without rows"]),
+        ("cut.parquet", ["cut.parquet: ", "written to its end?"]),
+        (
+            "noise",
+            ["noise: neither Arrow IPC nor Parquet, nor CSV", "UTF-8"],
+        ),
+    ] {
+        let words_of = [
+            "partition",
+            table,
+            "--out",
+            "p",
+            "--key",
+            "id",
+            "--bits",
+            "1",
+        ];
+        refused(&words_of, &words);
+    }
+    let onto_a_file = [
+        "partition",
+        "rows.csv",
+        "--out",
+        "rows.csv",
+        "--key",
+        "id",
+        "--bits",
+        "1",
+    ];
+    refused(&onto_a_file, &["rows.csv: a file; name a directory"]);
     refused(
         &partition(&["--key", "what", "--bits", "2"]),
         &["what", "Utf8", "hash"],
@@ -401,7 +456,10 @@ fn what_cannot_be_done_is_said() {
             "--hash",
             "2",
         ],
-        &["other.csv", "schema"],
+        &[
+            "other.csv",
+            "no column \"id\", there is no column \"what\", column \"a\" is new",
+        ],
     );
     refused(
         &[

@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::agent::{Running, User};
+
 const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
 
 fn command(directory: &Path) -> Command {
@@ -196,6 +198,68 @@ fn a_device_packs_and_unpacks_and_the_report_says_so() {
     let message = refusal(&flow(place, &["run", "none.toml", "ships.arrow"]));
     overside_testkit::assert_contains(&message, "stage \"unpack\"");
     overside_testkit::assert_contains(&message, "bf9");
+}
+
+/// By its agent, which is asked for jobs; nothing listens where its stages would run.
+#[test]
+fn a_pipelines_node_packs_and_unpacks_by_its_agent() {
+    let user = User::new();
+    let place = user.path("");
+    let agent = Running::start(
+        &user,
+        &["--insecure", "--device", "emulated:bf2", "--device", "cpu"],
+    );
+    user.done(&["agents", "add", "dpu0", &agent.address]);
+    made(&place);
+    let node = "[nodes.dpu0]\naddress = \"grpc://127.0.0.1:1\"\n";
+    let write = |name: &str, rest: &str| {
+        fs::write(place.join(name), format!("{HEAD}{node}{rest}")).unwrap();
+    };
+    let run = |words: &[&str]| -> Value {
+        let words = [&["flow", "run"], words, &["--json"]].concat();
+        serde_json::from_str(&user.done(&words)).unwrap()
+    };
+    let jobs = |stage: &Value, device: &str| {
+        let devices = stage["devices"].as_array().unwrap();
+        let of_device = devices.iter().find(|one| one["device"] == device);
+        of_device.unwrap_or_else(|| panic!("{stage}"))["jobs"]
+            .as_u64()
+            .unwrap()
+    };
+    write("plain.toml", "[outputs.all]\nto = \"expected\"\n");
+    run(&["plain.toml", "ships.arrow"]);
+    let packed = "[outputs.all]\nto = \"packed\"\nouter = \"deflate\"\n";
+    let unpacked = "[outputs.all]\nto = \"unpacked\"\n";
+    for (codec, device) in [
+        (
+            "placement = \"dpu0\"\ndevice = \"emulated:bf2\"\n",
+            "dpu0/emulated:bf2",
+        ),
+        (
+            "placement = \"device\"\ndevice = \"dpu0/emulated:bf2\"\n",
+            "dpu0/emulated:bf2",
+        ),
+        (
+            "placement = \"split:50\"\nnode = \"dpu0\"\ndevice = \"emulated:bf2\"\n",
+            "dpu0/emulated:bf2",
+        ),
+        // The node's cores.
+        ("placement = \"dpu0\"\n", "dpu0/cpu"),
+    ] {
+        write("pack.toml", &format!("[repack]\n{codec}{packed}"));
+        write("unpack.toml", &format!("[unpack]\n{codec}{unpacked}"));
+        let report = run(&["pack.toml", "ships.arrow", "--force"]);
+        assert!(jobs(&report["repack"], device) > 0, "{report}");
+        let report = run(&["unpack.toml", "packed/part.arrow", "--force"]);
+        assert!(jobs(&report["unpack"], device) > 0, "{report}");
+        assert_eq!(report["rows_in"], 200_000);
+        let read = |folder: &str| fs::read(place.join(folder).join("part.arrow")).unwrap();
+        assert!(read("unpacked") == read("expected"), "{codec}");
+    }
+    user.done(&["agents", "remove", "dpu0"]);
+    let message = user.fails(2, &["flow", "run", "unpack.toml", "ships.arrow", "--force"]);
+    overside_testkit::assert_contains(&message, "stage \"unpack\"");
+    overside_testkit::assert_contains(&message, "overside agents add");
 }
 
 #[test]

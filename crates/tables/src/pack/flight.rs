@@ -20,6 +20,7 @@ use super::stages::StageTime;
 use super::unpacker::UnpackOptions;
 use super::{outer, schema};
 use crate::Error;
+use crate::schema::schema_change;
 
 /// A message of Arrow IPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,10 +162,7 @@ impl MessageUnpacker {
             return match found == *self.decoder.schema() {
                 // Said twice is not changed.
                 true => Ok(None),
-                false => Err(Error::SchemaChange {
-                    expected: self.decoder.schema().to_string(),
-                    found: found.to_string(),
-                }),
+                false => Err(schema_change(self.decoder.schema(), &found)),
             };
         }
         let is_batch = matches!(

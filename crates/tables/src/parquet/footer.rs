@@ -12,7 +12,10 @@ const ROW_GROUPS: i64 = 4;
 /// How deep structures may be nested; the format needs six.
 const DEPTH_MAX: usize = 32;
 
-/// Refuses a footer that announces more row groups than it has bytes: the decoder takes memory for
+/// What the last four bytes are; of a file with an encrypted footer, which the decoder refuses, the second.
+const MAGIC: [&[u8]; 2] = [b"PAR1", b"PARE"];
+
+/// Refuses a file without a footer, and a footer that announces more row groups than it has bytes: the decoder takes memory for
 /// all of them first, and a process that cannot have it is ended. Whatever else is wrong with it
 /// the decoder says.
 pub(super) fn check(file: &File) -> Result<(), Error> {
@@ -20,9 +23,14 @@ pub(super) fn check(file: &File) -> Result<(), Error> {
     let Some(tail_at) = len.checked_sub(TAIL_BYTES as u64) else {
         return Ok(());
     };
-    let mut tail = [0; 4];
+    let mut tail = [0; TAIL_BYTES];
     file.read_exact_at(&mut tail, tail_at)?;
-    let footer_len = u32::from_le_bytes(tail);
+    let [a, b, c, d, magic @ ..] = tail;
+    if !MAGIC.contains(&&magic[..]) {
+        let reason = "it does not end as a Parquet file does; was it written to its end?";
+        return Err(Error::Format(reason.into()));
+    }
+    let footer_len = u32::from_le_bytes([a, b, c, d]);
     let Some(at) = tail_at.checked_sub(footer_len.into()) else {
         return Ok(());
     };

@@ -1,10 +1,11 @@
 //! What must hold for any bytes that come from clients, or lie on disk.
 
-use overside_flow_service::TracksTicket;
+use overside_flow::pack::{Codec, Outer};
 use overside_flow_service::batch::Batch;
 use overside_flow_service::descriptor::Subscribe;
 use overside_flow_service::metadata::{AcknowledgementMetadata, BatchMetadata};
 use overside_flow_service::node::{PieceMetadata, parse_command};
+use overside_flow_service::{Target, TracksTicket};
 
 /// Metadata, tickets, commands and spilled batches are read as they were written, or refused.
 pub fn service(data: &[u8]) {
@@ -29,6 +30,9 @@ pub fn service(data: &[u8]) {
     if let Ok(wanted) = Subscribe::parse(data) {
         assert_eq!(Subscribe::parse(&wanted.to_bytes()).ok(), Some(wanted));
     }
+    if let Ok(text) = std::str::from_utf8(data) {
+        words(text);
+    }
     if let Ok(batch) = Batch::from_record(data) {
         let mut record = Vec::new();
         if batch.write_record(&mut record).is_ok() {
@@ -36,5 +40,22 @@ pub fn service(data: &[u8]) {
             assert_eq!(again.sequence, batch.sequence);
             assert_eq!(again.data.num_rows(), batch.data.num_rows());
         }
+    }
+}
+
+/// Addresses, and what headers ask for.
+fn words(text: &str) {
+    if let Ok(target) = Target::new(text, None, None) {
+        let again = Target::new(&target.to_string(), None, None);
+        assert_eq!(
+            again.ok().map(|again| again.to_string()),
+            Some(target.to_string())
+        );
+    }
+    if let Ok(codec) = text.parse::<Codec>() {
+        assert_eq!(codec.to_string().parse::<Codec>().ok(), Some(codec));
+    }
+    if let Ok(outer) = text.parse::<Outer>() {
+        assert_eq!(outer.to_string().parse::<Outer>().ok(), Some(outer));
     }
 }

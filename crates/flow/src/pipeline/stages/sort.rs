@@ -32,7 +32,7 @@ impl StageKind for Sort {
 
     fn compile(&self, schema: &SchemaRef, _: &Resources) -> Result<CompiledStage, Error> {
         for column in &self.0 {
-            crate::column(schema, &column.0.name)?;
+            column.0.position(schema)?;
         }
         let columns: Vec<SortColumn> = self.0.iter().map(|column| column.0.clone()).collect();
         Ok(CompiledStage::of(Arc::clone(schema), move |batch| {
