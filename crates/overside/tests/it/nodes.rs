@@ -276,7 +276,8 @@ fn a_test_that_hangs_is_ended_in_time_and_an_agent_measures_one_at_a_time() {
     let sample = first.sample();
     let error = sample.error.unwrap();
     assert_eq!(error.kind, FailureKind::Timeout, "{error}");
-    assert_eq!(second.measure(&compress("dpu0", &file)).status, Status::Ok);
+    let sample = second.measure(&compress("dpu0", &file));
+    assert_eq!(sample.status, Status::Ok, "{sample:?}");
 }
 
 /// The first process of an agent's connections: as a host that may lie.

@@ -62,7 +62,7 @@ pub fn session(data: &[u8]) -> usize {
 
 /// What a peer says first if it keeps to the rules.
 fn introduction(token: &Token) -> Vec<u8> {
-    let mut bytes = b"OvKv\x05\0".to_vec();
+    let mut bytes = b"OvKv\x06\0".to_vec();
     bytes.extend_from_slice(&(OPTIONS.slot_bytes as u32).to_le_bytes());
     bytes.extend_from_slice(&(OPTIONS.slots as u32).to_le_bytes());
     bytes.extend_from_slice(token.as_bytes());
