@@ -9,6 +9,7 @@
 
 mod messages;
 
+use std::cmp::Reverse;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
@@ -140,9 +141,33 @@ impl DatagramSocket {
         ends: &[(u32, usize)],
         peer: impl Fn(u32) -> Option<&'p Peer>,
     ) -> Sent {
+        self.send_datagrams(bytes, &datagrams(ends), peer)
+    }
+
+    /// As [`Self::send`], but those that follow one another to one receiver go in the order of their lengths,
+    /// longest first: trains are longer then.
+    pub fn send_longest_first<'p>(
+        &self,
+        bytes: &[u8],
+        ends: &[(u32, usize)],
+        peer: impl Fn(u32) -> Option<&'p Peer>,
+    ) -> Sent {
+        let mut all = datagrams(ends);
+        for to_one in all.chunk_by_mut(|one, next| one.0 == next.0) {
+            to_one.sort_by_key(|(_, range)| Reverse(range.len()));
+        }
+        self.send_datagrams(bytes, &all, peer)
+    }
+
+    fn send_datagrams<'p>(
+        &self,
+        bytes: &[u8],
+        all: &[Datagram],
+        peer: impl Fn(u32) -> Option<&'p Peer>,
+    ) -> Sent {
         let mut sent = Sent::default();
         let (mut pieces, mut batch) = (Vec::new(), Vec::new());
-        let mut trains = trains(ends).peekable();
+        let mut trains = trains(all).peekable();
         while let Some(train) = trains.next() {
             let begin = pieces.len();
             train.pieces(bytes, &mut pieces);
@@ -151,7 +176,7 @@ impl DatagramSocket {
                 let message = |(train, range): &(Train<'_>, Range<usize>)| Outgoing {
                     pieces: &pieces[range.clone()],
                     segment: train.segment,
-                    count: train.ends.len(),
+                    count: train.datagrams.len(),
                     peer: peer(train.to),
                 };
                 let messages: Vec<_> = batch.iter().map(message).collect();
@@ -175,8 +200,8 @@ impl DatagramSocket {
             match messages::send(self.0.as_fd(), &messages[done..]) {
                 Ok(count) => {
                     for (train, _) in &trains[done..done + count] {
-                        sent.datagrams += train.ends.len() as u64;
-                        sent.bytes += train.len() as u64;
+                        sent.datagrams += train.datagrams.len() as u64;
+                        sent.bytes += train.len as u64;
                     }
                     done += count;
                 }
@@ -192,26 +217,24 @@ impl DatagramSocket {
     /// Sends a train that the system has refused as datagrams: segmentation offload is not there, or they are
     /// longer than a frame.
     fn send_singly(&self, train: &Train<'_>, peer: Option<&Peer>, bytes: &[u8], sent: &mut Sent) {
-        if train.ends.len() == 1 {
+        if train.datagrams.len() == 1 {
             sent.failed += 1;
             return;
         }
-        let mut begin = train.begin;
-        for (_, end) in train.ends {
+        for (_, range) in train.datagrams {
             let one = Outgoing {
-                pieces: &[IoSlice::new(&bytes[begin..*end])],
-                segment: end - begin,
+                pieces: &[IoSlice::new(&bytes[range.clone()])],
+                segment: range.len(),
                 count: 1,
                 peer,
             };
             match messages::send(self.0.as_fd(), &[one]) {
                 Ok(_) => {
                     sent.datagrams += 1;
-                    sent.bytes += (end - begin) as u64;
+                    sent.bytes += range.len() as u64;
                 }
                 Err(_) => sent.failed += 1,
             }
-            begin = *end;
         }
     }
 }
@@ -231,67 +254,70 @@ fn open(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket_with(family, SocketType::DGRAM, flags, None)?)
 }
 
+/// Whom a datagram is for, and where it is among the bytes.
+type Datagram = (u32, Range<usize>);
+
+fn datagrams(ends: &[(u32, usize)]) -> Vec<Datagram> {
+    let mut begin = 0;
+    let datagram = |&(to, end): &(u32, usize)| (to, std::mem::replace(&mut begin, end)..end);
+    ends.iter().map(datagram).collect()
+}
+
 /// Datagrams to one receiver, which get equal lengths; the last may be shorter.
 #[derive(Debug, PartialEq, Eq)]
-struct Train<'e> {
+struct Train<'d> {
     to: u32,
-    begin: usize,
-    /// Where its datagrams end.
-    ends: &'e [(u32, usize)],
+    datagrams: &'d [Datagram],
     /// The length of the longest.
     segment: usize,
+    /// Bytes without what is added.
+    len: usize,
 }
 
 impl Train<'_> {
-    /// Bytes without what is added.
-    fn len(&self) -> usize {
-        self.ends.last().map_or(0, |(_, end)| end - self.begin)
-    }
-
     /// What is sent, in pieces: all datagrams but the last as long as the longest.
     fn pieces<'b>(&self, bytes: &'b [u8], pieces: &mut Vec<IoSlice<'b>>) {
         static ZEROS: [u8; TRAIN_MAX_BYTES] = [0; TRAIN_MAX_BYTES];
-        let (mut begin, mut at) = (self.begin, self.begin);
-        for (number, (_, end)) in self.ends.iter().enumerate() {
-            let missing = self.segment - (end - at);
-            if number + 1 == self.ends.len() {
-                pieces.push(IoSlice::new(&bytes[begin..*end]));
-            } else if missing > 0 {
-                pieces.push(IoSlice::new(&bytes[begin..*end]));
-                pieces.push(IoSlice::new(&ZEROS[..missing]));
-                begin = *end;
+        let mut piece = 0..0;
+        for (number, (_, range)) in self.datagrams.iter().enumerate() {
+            if piece.end != range.start {
+                pieces.push(IoSlice::new(&bytes[piece]));
+                piece = range.clone();
             }
-            at = *end;
+            piece.end = range.end;
+            let missing = self.segment - range.len();
+            if missing > 0 && number + 1 < self.datagrams.len() {
+                pieces.push(IoSlice::new(&bytes[piece]));
+                pieces.push(IoSlice::new(&ZEROS[..missing]));
+                piece = range.end..range.end;
+            }
         }
+        pieces.push(IoSlice::new(&bytes[piece]));
     }
 }
 
-fn trains(ends: &[(u32, usize)]) -> impl Iterator<Item = Train<'_>> {
-    let mut begin = 0;
-    let mut rest = ends;
+fn trains(all: &[Datagram]) -> impl Iterator<Item = Train<'_>> {
+    let mut rest = all;
     std::iter::from_fn(move || {
-        let (&(to, first_end), _) = rest.split_first()?;
-        let mut segment = first_end - begin;
-        let (mut count, mut last) = (1, first_end);
-        while let Some(&(other, end)) = rest.get(count) {
-            let longest = segment.max(end - last);
+        let (&(to, ref first), _) = rest.split_first()?;
+        let (mut count, mut len, mut segment) = (1, first.len(), first.len());
+        while let Some((other, range)) = rest.get(count) {
+            let longest = segment.max(range.len());
             let filled = longest * (count + 1);
             let fits = count < SEGMENTS_MAX && filled <= TRAIN_MAX_BYTES;
-            if other != to || !fits || filled > (end - begin) / FILL.0 * FILL.1 {
+            if *other != to || !fits || filled > (len + range.len()) / FILL.0 * FILL.1 {
                 break;
             }
-            (segment, last) = (longest, end);
-            count += 1;
+            (segment, len, count) = (longest, len + range.len(), count + 1);
         }
-        let (ends, after) = rest.split_at(count);
-        let train = Train {
+        let (datagrams, after) = rest.split_at(count);
+        rest = after;
+        Some(Train {
             to,
-            begin,
-            ends,
+            datagrams,
             segment,
-        };
-        (begin, rest) = (last, after);
-        Some(train)
+            len,
+        })
     })
 }
 
@@ -300,14 +326,15 @@ mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
     use std::time::{Duration, Instant};
 
-    use super::{DatagramSocket, RX_QUEUE_DEFAULT, ReceiveBuffers, Train, trains};
+    use super::{DatagramSocket, RX_QUEUE_DEFAULT, ReceiveBuffers, Train, datagrams, trains};
 
     #[test]
     fn trains_are_of_one_receiver_and_like_lengths() {
         let ends = [(7, 100), (7, 210), (7, 260), (8, 360), (8, 900), (8, 1410)];
         let lens = |ends: &[(u32, usize)]| -> Vec<_> {
-            let train = |train: Train<'_>| (train.to, train.ends.len(), train.segment, train.len());
-            trains(ends).map(train).collect()
+            let train =
+                |train: Train<'_>| (train.to, train.datagrams.len(), train.segment, train.len);
+            trains(&datagrams(ends)).map(train).collect()
         };
         let expected = [
             (7, 2, 110, 210),
@@ -323,14 +350,15 @@ mod tests {
         assert_eq!(lens(&many), expected.collect::<Vec<_>>());
         let mut pieces = Vec::new();
         let bytes = [1; 1410];
-        for train in trains(&ends) {
+        for train in trains(&datagrams(&ends)) {
             pieces.clear();
             train.pieces(&bytes, &mut pieces);
             let sent: usize = pieces.iter().map(|piece| piece.len()).sum();
-            let last = train.ends.len() - 1;
-            let end = |at: usize| train.ends[at].1;
-            let last_len = end(last) - if last > 0 { end(last - 1) } else { train.begin };
-            assert_eq!(sent, last * train.segment + last_len);
+            let (_, last) = &train.datagrams[train.datagrams.len() - 1];
+            assert_eq!(
+                sent,
+                (train.datagrams.len() - 1) * train.segment + last.len()
+            );
         }
     }
 
@@ -381,6 +409,25 @@ mod tests {
             server.send(&bytes, &ends, |_| Some(message.peer));
             assert_eq!(receive(&client, 8), expected);
         }
+    }
+
+    #[test]
+    fn the_longest_to_one_receiver_go_first_if_that_is_asked_for() {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let server = DatagramSocket::bind(any, false, RX_QUEUE_DEFAULT).unwrap();
+        let address = server.address().unwrap();
+        let client = DatagramSocket::connect(address, RX_QUEUE_DEFAULT).unwrap();
+        let lens = [1400, 30, 1400, 40, 1400, 20];
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for (number, len) in lens.iter().enumerate() {
+            bytes.resize(bytes.len() + len, number as u8);
+            ends.push((0, bytes.len()));
+        }
+        let sent = client.send_longest_first(&bytes, &ends, |_| None);
+        let total: usize = lens.iter().sum();
+        assert_eq!((sent.datagrams, sent.bytes), (6, total as u64));
+        let order = receive(&server, 6).into_iter().map(|(number, _)| number);
+        assert_eq!(order.collect::<Vec<_>>(), [0, 2, 4, 3, 1, 5]);
     }
 
     #[test]

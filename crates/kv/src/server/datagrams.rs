@@ -174,8 +174,9 @@ impl Datagrams {
             })
         });
         let peer = |number: u32| Some(peers[number as usize]);
-        let mut reply =
-            |bytes: &[u8], ends: &[(u32, usize)]| listener.socket.send(bytes, ends, peer);
+        let mut reply = |bytes: &[u8], ends: &[(u32, usize)]| {
+            listener.socket.send_longest_first(bytes, ends, peer)
+        };
         server.serve(endpoint, incoming, &mut reply, serving);
     }
 
