@@ -30,6 +30,8 @@ struct State {
     running: Vec<usize>,
     seed: u64,
     passes: u64,
+    /// A worker has ended in its turn: no other will have one.
+    has_failed: bool,
     /// Workers that have done all of theirs.
     done: usize,
     /// Counts calls and returns.
@@ -40,6 +42,7 @@ struct State {
 impl State {
     fn check(&self) {
         let (seed, running) = (self.seed, &self.running);
+        assert!(!self.has_failed, "seed {seed}: another worker has failed");
         let is_stuck = self.passes > PASSES_MAX;
         assert!(
             !is_stuck,
@@ -58,6 +61,7 @@ impl Baton {
             running: (0..workers).collect(),
             seed,
             passes: 0,
+            has_failed: false,
             done: 0,
             now: 0,
             records: Vec::new(),
@@ -238,6 +242,7 @@ impl Worker<'_> {
     }
 
     fn run(mut self, workers: usize) {
+        let _turn = Turn(self.baton);
         self.baton.wait(self.number);
         for _ in 0..TURNS {
             match self.random.below(8) {
@@ -254,6 +259,18 @@ impl Worker<'_> {
             self.baton.pass(self.number);
         }
         self.baton.leave(self.number);
+    }
+}
+
+/// Ends the others where a worker fails.
+struct Turn<'b>(&'b Baton);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            lock(&self.0.state).has_failed = true;
+            self.0.passed.notify_all();
+        }
     }
 }
 
