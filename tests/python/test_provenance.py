@@ -25,7 +25,8 @@ def test_no_parameter_of_theirs_names_a_device_that_may_be_emulated() -> None:
         task = tasks.find(name)
         assert task is not None
         named = {key for key, one in task.parameters.items() if one.refers_to or one.links}
-        assert not named, name
+        # A machine, whose cores and cards are real.
+        assert named <= {"node"}, name
 
 
 @pytest.mark.parametrize("device", ["emulated:bf2", "dpu0/emulated:bf2"])
