@@ -158,6 +158,8 @@ def test_a_store_is_measured_where_it_serves(tmp_path: Path) -> None:
         ("kv", {"server": "redis"}, "starts no redis"),
         ("kv", {"design": "sav"}, "leave design or node away"),
         ("kv", {"case": "CH-SH"}, "leave case or node away"),
+        ("kv", {"protocol": "herd"}, "link=ucx, or leave node away"),
+        ("kv", {"mode": "direct"}, "leave node and load_from away"),
         ("rdma", {"operation": "read", "transport": "ud"}, "UD"),
     ],
 )

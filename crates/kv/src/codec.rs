@@ -4,10 +4,10 @@
 //!   operation (1) | key length (varint) | key | operands
 //! ```
 //!
-//! Lengths, counts and times are LEB128 varints (DWARF 5, section 7.6), signed numbers zigzag ones,
-//! versions 8 bytes in little endian, scores IEEE 754 doubles in little endian. A string is its length and its bytes. Hashes of keys are
-//! not part of it: who decodes computes them with its own seed. Nothing that is read is believed: every
-//! length lies within what is there and within its limit.
+//! Lengths, counts and times are LEB128 varints (DWARF 5, section 7.6), signed numbers zigzag ones.
+//! Versions are 8 bytes and scores IEEE 754 doubles, both in little endian. A string is its length and
+//! its bytes. Hashes of keys are not part of it: who decodes computes them with its own seed. Nothing
+//! that is read is believed: every length lies within what is there and within its limit.
 
 mod answer;
 mod bytes;

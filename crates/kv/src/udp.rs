@@ -278,21 +278,26 @@ impl Train<'_> {
     /// What is sent, in pieces: all datagrams but the last as long as the longest.
     fn pieces<'b>(&self, bytes: &'b [u8], pieces: &mut Vec<IoSlice<'b>>) {
         static ZEROS: [u8; TRAIN_MAX_BYTES] = [0; TRAIN_MAX_BYTES];
+        let last = self.datagrams.len() - 1;
+        // What lies one behind the other goes together.
         let mut piece = 0..0;
         for (number, (_, range)) in self.datagrams.iter().enumerate() {
-            if piece.end != range.start {
+            if piece.is_empty() {
+                piece.start = range.start;
+            } else if piece.end != range.start {
                 pieces.push(IoSlice::new(&bytes[piece]));
                 piece = range.clone();
             }
             piece.end = range.end;
             let missing = self.segment - range.len();
-            if missing > 0 && number + 1 < self.datagrams.len() {
+            if number == last {
+                pieces.push(IoSlice::new(&bytes[piece.clone()]));
+            } else if missing > 0 {
                 pieces.push(IoSlice::new(&bytes[piece]));
                 pieces.push(IoSlice::new(&ZEROS[..missing]));
-                piece = range.end..range.end;
+                piece = 0..0;
             }
         }
-        pieces.push(IoSlice::new(&bytes[piece]));
     }
 }
 

@@ -1,8 +1,9 @@
 //! Whether batches have one schema.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Schema, SchemaRef};
 
 use crate::Error;
 
@@ -27,20 +28,25 @@ const NAMED_MAX: usize = 3;
 
 /// That a schema is another one.
 pub(crate) fn schema_change(expected: &Schema, found: &Schema) -> Error {
+    let [before, now] = [expected, found].map(|schema| -> HashMap<&str, &DataType> {
+        let fields = schema.fields().iter();
+        fields
+            .map(|field| (field.name().as_str(), field.data_type()))
+            .collect()
+    });
     let mut all = Vec::new();
     for field in expected.fields() {
-        let name = field.name();
-        match found.field_with_name(name) {
-            Err(_) => all.push(format!("there is no column {name:?}")),
-            Ok(other) if other.data_type() != field.data_type() => {
-                let (kind, before) = (other.data_type(), field.data_type());
-                all.push(format!("column {name:?} holds {kind} in place of {before}"));
+        let (name, kind) = (field.name(), field.data_type());
+        match now.get(name.as_str()) {
+            None => all.push(format!("there is no column {name:?}")),
+            Some(&other) if other != kind => {
+                all.push(format!("column {name:?} holds {other} in place of {kind}"));
             }
-            Ok(_) => {}
+            Some(_) => {}
         }
     }
     for field in found.fields() {
-        if expected.field_with_name(field.name()).is_err() {
+        if !before.contains_key(field.name().as_str()) {
             all.push(format!("column {:?} is new", field.name()));
         }
     }

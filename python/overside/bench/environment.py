@@ -47,11 +47,6 @@ def _text(path: Path | str) -> str:
     return Path(path).read_text(encoding="utf-8", errors="replace").strip()
 
 
-def _file(path: Path | str, parse: Callable[[str], Any] = str) -> Reader:
-    """Reads a file of one value."""
-    return lambda: parse(_text(path))
-
-
 def capture() -> Json:
     """Everything but the load, which `load` gives before and after."""
     machine: Json = json.loads(_core.node_environment(LOCAL))
@@ -167,7 +162,7 @@ _LOAD: Mapping[str, Reader] = {
     # Of this process and of those that it has started and that have ended.
     "own_s": lambda: sum(os.times()[:4]),
     "load_1min": lambda: os.getloadavg()[0],
-    "running": _file("/proc/loadavg", lambda text: int(text.split()[3].partition("/")[0]) - 1),
+    "running": lambda: int(_text("/proc/loadavg").split()[3].partition("/")[0]) - 1,
     "stolen_s": _stolen_s,
     "pressure_cpu_10s_percent": _pressure,
     "temperature_c": _temperature,

@@ -111,11 +111,11 @@ def _along_axes(found: dict[str, list[TestSummary]]) -> dict[str, list[TestSumma
     """Puts groups together whose tests differ in nothing but one parameter that is an axis."""
     joined: dict[str, list[TestSummary]] = {}
     for key, tests in found.items():
-        axes = {axis["name"] for axis in presentation(tests[0].task)["axes"]}
-        for name in axes & set(work_parameters(tests[0])):
-            others = [_without(test.parameters, name) for test in tests]
-            key = f"along {name}: {tests[0].task} {sorted(others)}"  # noqa: PLW2901
-        joined.setdefault(key, []).extend(tests)
+        axes = (axis["name"] for axis in presentation(tests[0].task)["axes"])
+        work = work_parameters(tests[0])
+        name = next((axis for axis in axes if axis in work), None)
+        others = sorted(_without(test.parameters, name) for test in tests) if name else key
+        joined.setdefault(f"{tests[0].task} {name} {others}", []).extend(tests)
     out: dict[str, list[TestSummary]] = {}
     for tests in joined.values():
         out.setdefault(_key(tests[0], _common(tests)), []).extend(tests)

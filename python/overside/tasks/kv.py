@@ -66,7 +66,7 @@ class KvTask(ExternalTask):
             full["workload"] = None
         if full["server"] != "overside":
             full |= {"design": "cpu-only", "cores": 1, "send": None, "driver": None}
-            full["stages"] = False
+            full |= {"stages": False}
         if full["protocol"] != "datagram":
             full["rx_queue"] = None
         if full["design"] == "cpu-only":
@@ -128,7 +128,9 @@ class KvTask(ExternalTask):
                 f"design={parameters['design']} has a side on this machine, and dpu names the "
                 "other's: leave design or node away"
             )
-        return self.unavailable(_at(parameters, node), machine)
+        reason = self.unavailable(_at(parameters, node), machine)
+        # Nobody has given a design.
+        return reason and reason.replace("leave design", "leave node")
 
     def sample_s(self, parameters: Json) -> float:
         """Its programs start, and write the records."""

@@ -190,22 +190,20 @@ pub fn decode<'a>(bytes: &mut &'a [u8], hasher: &KeyHasher) -> Result<Request<'a
 }
 
 /// Takes off what is asked most, and adds it: a `Get`, or a `Set` without conditions, flags and expiry, of a key
-/// and a value shorter than 128 bytes. `false`: it is something else, or malformed.
+/// and a value shorter than 128 bytes. `None`: it is something else, or malformed.
 ///
-/// Each is written to where it stays: a request that is moved on is read in wider parts than it was written in,
-/// for which processors wait.
+/// Each is written where it stays. Processors wait where bytes are read in wider parts than they have just been
+/// written in, as they are when a request is moved on.
 #[inline(always)]
 fn take_short<'a>(
     bytes: &mut &'a [u8],
     hasher: &KeyHasher,
     requests: &mut Vec<Request<'a>>,
-) -> bool {
+) -> Option<()> {
     let [number @ (GET | SET), rest @ ..] = *bytes else {
-        return false;
+        return None;
     };
-    let Some((key, rest)) = split_short_string(rest) else {
-        return false;
-    };
+    let (key, rest) = split_short_string(rest)?;
     let hash = hasher.hash(key);
     if *number == GET {
         requests.push(Request {
@@ -214,15 +212,11 @@ fn take_short<'a>(
             operation: Operation::Get,
         });
         *bytes = rest;
-        return true;
+        return Some(());
     }
-    let Some((value, rest)) = split_short_string(rest) else {
-        return false;
-    };
+    let (value, rest) = split_short_string(rest)?;
     // Flags, expiry, whether the old value is wanted, and the condition.
-    let Some(rest) = rest.strip_prefix(&[0, NEVER, 0, ALWAYS]) else {
-        return false;
-    };
+    let rest = rest.strip_prefix(&[0, NEVER, 0, ALWAYS])?;
     requests.push(PLAIN_SET);
     if let Some(request) = requests.last_mut()
         && let Operation::Set { value: to, .. } = &mut request.operation
@@ -230,7 +224,7 @@ fn take_short<'a>(
         (request.key, request.hash, *to) = (key, hash, value);
     }
     *bytes = rest;
-    true
+    Some(())
 }
 
 /// A string whose length takes one byte, and what follows.
@@ -251,13 +245,13 @@ pub(crate) fn decode_into<'a>(
     elements_max: &mut usize,
     requests: &mut Vec<Request<'a>>,
 ) -> Result<(), DecodeError> {
-    if !take_short(bytes, hasher, requests) {
+    if take_short(bytes, hasher, requests).is_none() {
         requests.push(decode_any(bytes, hasher, elements_max)?);
     }
     Ok(())
 }
 
-#[cold]
+#[inline(never)]
 fn decode_any<'a>(
     bytes: &mut &'a [u8],
     hasher: &KeyHasher,

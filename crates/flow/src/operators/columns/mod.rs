@@ -28,9 +28,9 @@ use crate::Error;
 /// that follow.
 const ROOM_BYTES_MAX: usize = 4 << 20;
 
-/// Brings a block's values near, which each partition then reads a part of: in one go memory gives them
-/// faster. As many at most as the second cache has room for beside what they are copied to. Of a few
-/// partitions the first reads nearly all.
+/// Reads a block's values into the cache, of which each partition then takes a part: memory is faster where all is
+/// read in order. As many at most as the second cache has room for beside what they are copied to. With a few
+/// partitions the first one reads nearly all, and this would be done twice.
 fn fetch(bytes: &[u8], order: &Order) {
     const LINE_BYTES: usize = 64;
     const FETCHED_BYTES_MAX: usize = 512 << 10;
