@@ -67,11 +67,12 @@ pub enum Error {
     },
     /// Fewer or more partitions than there may be.
     #[error(
-        "between 2 and {} partitions are possible, not {partitions}",
-        crate::operators::MAX_PARTITIONS
+        "between 2 and {} partitions are possible, not {}",
+        crate::operators::MAX_PARTITIONS,
+        asked(*.partitions)
     )]
     Partitions {
-        /// How many were asked for.
+        /// How many were asked for; the greatest number is that or more.
         partitions: u64,
     },
     /// Options that exclude each other or that the format does not have.
@@ -138,6 +139,13 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+}
+
+fn asked(partitions: u64) -> String {
+    match partitions {
+        u64::MAX => "2^64 or more".into(),
+        fewer => fewer.to_string(),
+    }
 }
 
 impl Error {

@@ -391,6 +391,10 @@ fn what_cannot_be_done_is_said() {
         &partition(&["--key", "id", "--hash", "1"]),
         &["between 2 and 1024 partitions", "not 1"],
     );
+    refused(
+        &partition(&["--key", "id", "--bits", "99"]),
+        &["between 2 and 1024 partitions", "not 2^64 or more"],
+    );
     // What is no table, or none yet.
     fs::write(place.join("empty"), "").unwrap();
     fs::write(place.join("header.csv"), "id,what\n").unwrap();
