@@ -24,7 +24,6 @@ mod item;
 mod log;
 mod mapping;
 mod memory;
-mod prefetch;
 mod removals;
 mod scan;
 mod size_classes;

@@ -6,6 +6,8 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use overside_base::prefetch_read;
+
 use crate::verbs::OutOfBounds;
 
 /// A range of memory that somebody else, perhaps in another process, may write at any time. It
@@ -150,22 +152,9 @@ impl VolatileSlice {
     /// Starts to fetch the cache line at `at`, if that is within. A hint: nothing else changes.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize) {
-        if at >= self.len {
-            return;
+        if at < self.len {
+            prefetch_read(self.start.as_ptr().wrapping_add(at));
         }
-        let line = self.start.as_ptr().wrapping_add(at);
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: prefetching reads nothing, and no address faults.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
-        }
-        #[cfg(all(target_arch = "aarch64", not(miri)))]
-        // SAFETY: as above.
-        unsafe {
-            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, readonly));
-        }
-        #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-        let _ = line;
     }
 
     #[inline]

@@ -17,7 +17,6 @@
 mod clock;
 mod doorbell;
 mod event;
-mod prefetch;
 mod rings;
 mod runner;
 mod slot;

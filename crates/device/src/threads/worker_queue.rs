@@ -4,8 +4,9 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use overside_base::prefetch_write;
+
 use super::Shared;
-use super::prefetch;
 use super::slot::{FinishedJob, Slot, State};
 use crate::primitive::Ordering;
 use crate::{Job, JobError, Outcome, Source, Stages};
@@ -110,7 +111,10 @@ impl WorkerQueue {
                     Some(running) => {
                         // The submitter's core has the next slot; it arrives while this job runs.
                         if let Some(slot) = self.next_slot() {
-                            prefetch::for_writing(slot);
+                            const LINE: usize = 64;
+                            let start = std::ptr::from_ref(slot).cast::<u8>();
+                            let lines = (0..size_of_val(slot)).step_by(LINE);
+                            lines.for_each(|line| prefetch_write(start.wrapping_add(line)));
                         }
                         return Next::Job(running);
                     }

@@ -14,8 +14,8 @@ use arrow_array::{
 use arrow_buffer::{ArrowNativeType, ToByteSlice};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema};
-use xxhash_rust::xxh3::xxh3_64;
 
+use super::hashes;
 use super::key::{PartitionKey, PartitionMethod};
 use super::ranges::{assign_ranges, bytes_below, cast_bounds};
 use crate::Error;
@@ -249,15 +249,7 @@ impl Rule {
                         .map(|value| ((low_bits(value) >> from) & mask) as u16),
                 );
             }
-            Self::Hash { partitions } => {
-                let partitions = *partitions;
-                if partitions.is_power_of_two() {
-                    let mask = partitions - 1;
-                    ids.extend(values.iter().map(|value| (hash(value) & mask) as u16));
-                } else {
-                    ids.extend(values.iter().map(|value| (hash(value) % partitions) as u16));
-                }
-            }
+            Self::Hash { partitions } => hashes::assign(values, *partitions, ids),
             Self::Ranges(bounds) => {
                 assign_ranges(bounds.as_primitive::<T>().values(), values, ids);
             }
@@ -288,7 +280,7 @@ impl Rule {
         match self {
             // No bytes have bits in an order; the schema was checked.
             Self::Bits { .. } => 0,
-            Self::Hash { partitions } => (xxh3_64(value) % partitions) as u16,
+            Self::Hash { partitions } => hashes::partition_of(value, *partitions),
             Self::Ranges(bounds) => bytes_below(bounds, value),
         }
     }
@@ -296,7 +288,7 @@ impl Rule {
     fn boolean(&self, value: bool) -> u16 {
         match self {
             Self::Bits { .. } => u16::from(value),
-            Self::Hash { partitions } => (xxh3_64(&[u8::from(value)]) % partitions) as u16,
+            Self::Hash { partitions } => hashes::partition_of(&[u8::from(value)], *partitions),
             Self::Ranges(bounds) => {
                 let bounds = bounds.as_boolean().values();
                 bounds.iter().filter(|bound| *bound <= value).count() as u16
@@ -363,8 +355,4 @@ fn low_bits<T: ArrowNativeType>(value: &T) -> u64 {
     let len = bytes.len().min(8);
     low[..len].copy_from_slice(&bytes[..len]);
     u64::from_le_bytes(low)
-}
-
-fn hash<T: ArrowNativeType>(value: &T) -> u64 {
-    xxh3_64(value.to_byte_slice())
 }

@@ -4,12 +4,14 @@
 mod assign;
 mod columns;
 mod filter_each;
+mod hashes;
 mod key;
 mod order;
 mod partition;
 mod ranges;
 mod rechunk;
 mod skew;
+mod slots;
 mod sort;
 mod sql;
 mod suggest;

@@ -4,8 +4,7 @@ use std::sync::OnceLock;
 
 use arrow_buffer::Buffer;
 
-/// Most rows of a block, so that a row's number fits into 16 bits.
-pub(super) const MAX_BLOCK_ROWS: usize = 1 << 16;
+use super::slots::Slots;
 
 /// Rows of one partition within a block.
 pub(super) struct Segment<'a> {
@@ -14,105 +13,77 @@ pub(super) struct Segment<'a> {
     pub rows: &'a [u16],
     /// Where they begin among the block's rows in order.
     pub begin: usize,
-    /// How many rows to make room for where a batch begins.
-    pub capacity: usize,
-}
-
-impl Segment<'_> {
-    /// Rows to make room for: those of the segment, and of the whole batch where it begins.
-    pub(super) fn room(&self, len: usize) -> usize {
-        match len {
-            0 => self.capacity.max(self.rows.len()),
-            _ => self.rows.len(),
-        }
-    }
 }
 
 /// The rows of a block in the order of their partitions, and within one in the order of the input.
 #[derive(Default)]
 pub(super) struct Order {
-    rows: Vec<u16>,
-    /// Each partition's rows, and then where they end; without partitions that have none.
-    segments: Vec<(usize, usize)>,
-    next: Vec<u32>,
-    /// Rows to make room for in each partition; if empty, `capacity` in each.
-    capacities: Vec<u32>,
-    capacity: usize,
-    shared: OnceLock<Buffer>,
+    /// How many rows to make room for in a partition where a batch begins.
+    pub capacity: usize,
+    pub slots: Slots,
+    rows: OnceLock<Buffer>,
 }
 
 impl Order {
-    /// What each partition's batches are to have room for.
-    pub(super) fn set_capacity(&mut self, rows: usize) {
-        self.capacity = rows;
-        self.capacities.clear();
+    /// Where batches begin, room is made for so many rows.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            ..Self::default()
+        }
     }
 
-    /// Makes room for all these rows.
-    pub(super) fn set_capacities(&mut self, ids: &[u16], partitions: usize) {
-        count(ids, partitions, &mut self.capacities);
-    }
-
-    /// Sorts by counting; `ids` has the partitions of a block's rows.
+    /// `ids` has the partitions of a block's rows.
     pub(super) fn sort(&mut self, ids: &[u16], partitions: usize) {
-        self.shared.take();
-        count(ids, partitions, &mut self.next);
-        self.segments.clear();
-        let mut begin = 0;
-        for (partition, next) in self.next.iter_mut().enumerate() {
-            let rows = *next;
-            *next = begin;
-            begin += rows;
-            if rows > 0 {
-                self.segments.push((partition, begin as usize));
-            }
-        }
-        self.rows.clear();
-        self.rows.resize(ids.len(), 0);
-        for (row, &id) in ids.iter().enumerate() {
-            let next = &mut self.next[usize::from(id)];
-            self.rows[*next as usize] = row as u16;
-            *next += 1;
+        self.slots.find(ids, partitions);
+        self.rows.take();
+    }
+
+    /// How many rows each partition has that has any.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (usize, usize)> {
+        let counts = self.slots.counts().iter().enumerate();
+        counts
+            .map(|(partition, rows)| (partition, *rows as usize))
+            .filter(|(_, rows)| *rows > 0)
+    }
+
+    /// Rows to make room for in a partition that has so many: those that come, and those of the whole batch where it
+    /// begins.
+    pub(super) fn room(&self, has: usize, comes: usize) -> usize {
+        match has {
+            0 => self.capacity.max(comes),
+            _ => comes,
         }
     }
 
-    pub(super) fn segments(&self) -> impl ExactSizeIterator<Item = Segment<'_>> {
-        let mut begin = 0;
-        self.segments.iter().map(move |&(partition, end)| {
-            let capacity = self.capacities.get(partition);
+    /// The rows of each partition that has any.
+    pub(super) fn segments(&self) -> impl Iterator<Item = Segment<'_>> {
+        let (mut begin, all) = (0, self.rows().typed_data::<u16>());
+        self.counts().map(move |(partition, rows)| {
             let segment = Segment {
                 partition,
-                rows: &self.rows[begin..end],
+                rows: &all[begin..begin + rows],
                 begin,
-                capacity: capacity.map_or(self.capacity, |rows| *rows as usize),
             };
-            begin = end;
+            begin += rows;
             segment
         })
     }
 
-    /// All rows in order, for Arrow's own kernels.
-    pub(super) fn shared(&self) -> &Buffer {
-        self.shared
-            .get_or_init(|| Buffer::from_slice_ref(&self.rows))
+    /// All rows in order, for Arrow's own kernels. Found when they are asked for: columns of a fixed width do without.
+    pub(super) fn rows(&self) -> &Buffer {
+        self.rows.get_or_init(|| {
+            let mut begins = vec![0; self.slots.counts().len()];
+            let mut begin = 0;
+            for (first, rows) in begins.iter_mut().zip(self.slots.counts()) {
+                *first = begin;
+                begin += *rows as usize;
+            }
+            let mut rows = vec![0_u16; begin];
+            for (row, (partition, place)) in self.slots.iter().enumerate() {
+                rows[begins[partition] + place] = row as u16;
+            }
+            Buffer::from_vec(rows)
+        })
     }
-}
-
-/// Two counters in turns: the same one twice in a row would wait for itself.
-fn count(ids: &[u16], partitions: usize, counts: &mut Vec<u32>) {
-    counts.clear();
-    counts.resize(2 * partitions, 0);
-    let (even, odd) = counts.split_at_mut(partitions);
-    let pairs = ids.chunks_exact(2);
-    for &id in pairs.remainder() {
-        even[usize::from(id)] += 1;
-    }
-    for pair in pairs {
-        even[usize::from(pair[0])] += 1;
-        odd[usize::from(pair[1])] += 1;
-    }
-    for (even, odd) in even.iter_mut().zip(odd) {
-        *even += *odd;
-    }
-    counts.truncate(partitions);
 }

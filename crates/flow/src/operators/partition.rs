@@ -1,9 +1,8 @@
 //! Partitions batches by a key, in one pass:
 //!
 //! 1. the partition of each row of a piece is computed from the key column;
-//! 2. the rows of a block, whose columns fit into the first caches, are put into the order of their
-//!    partitions by counting; within a partition they stay in the order of the input;
-//! 3. each column's values are appended in that order to what its partitions have.
+//! 2. counting gives each row of a block its place among its partition's rows; they stay in the order of the input;
+//! 3. each column's values are read in order, and written behind what their partitions have.
 //!
 //! Rows of a partition are collected until there are enough for a batch, or go out with the piece
 //! that they came in.
@@ -19,17 +18,13 @@ use overside_tables::memory::BufferPool;
 use super::assign::Assigner;
 use super::columns::{self, Column};
 use super::key::PartitionKey;
-use super::order::{MAX_BLOCK_ROWS, Order};
+use super::order::Order;
 use super::skew::SkewReport;
+use super::slots::MAX_BLOCK_ROWS;
 use crate::Error;
 
-/// Rows that are partitioned at a time where none are collected.
-const PIECE_ROWS: usize = MAX_BLOCK_ROWS;
-/// Rows that are put into order at a time: a column of 8 bytes a value fits into the first two
-/// caches.
-pub(super) const BLOCK_ROWS: usize = 8 << 10;
-/// With more partitions a block has too few rows of each.
-const SMALL_BLOCK_PARTITIONS: usize = 128;
+/// Most rows that are put into order at a time where they are collected, so that full batches are nearly full.
+const BLOCK_ROWS: usize = 16 << 10;
 
 /// Rows of a partition, and which it is: the one of null keys comes after all others.
 pub type Piece = (usize, RecordBatch);
@@ -104,11 +99,6 @@ impl Partitioner {
         let partitions = assigner.partitions();
         let kinds = || schema.fields().iter().map(|field| field.data_type());
         let columns = kinds().map(|kind| columns::column(kind, partitions + 1, memory));
-        let block_rows = if partitions > SMALL_BLOCK_PARTITIONS || kinds().any(columns::is_taken) {
-            MAX_BLOCK_ROWS
-        } else {
-            BLOCK_ROWS
-        };
         let row_bytes: usize = kinds()
             .map(|kind| kind.primitive_width().unwrap_or(16))
             .sum();
@@ -118,13 +108,13 @@ impl Partitioner {
         Ok(Self {
             columns: columns.collect(),
             block_rows: match batch_rows {
-                0 => block_rows,
-                rows => block_rows.min(rows),
+                0 => MAX_BLOCK_ROWS,
+                rows => BLOCK_ROWS.min(rows),
             },
             batch_rows,
             buffer_bytes: options.buffer_bytes,
             ids: Vec::new(),
-            order: Order::default(),
+            order: Order::new(batch_rows),
             rows: vec![0; partitions + 1],
             bytes: 0,
             report: SkewReport::new(partitions),
@@ -148,9 +138,9 @@ impl Partitioner {
     pub fn push(&mut self, batch: &RecordBatch) -> Result<Vec<Piece>, Error> {
         check_schema(&self.schema, batch.schema_ref())?;
         let mut out = Vec::new();
-        for begin in (0..batch.num_rows()).step_by(PIECE_ROWS) {
-            let rows = PIECE_ROWS.min(batch.num_rows() - begin);
-            self.push_piece(batch, begin, rows, &mut out)?;
+        for begin in (0..batch.num_rows()).step_by(self.block_rows) {
+            let rows = self.block_rows.min(batch.num_rows() - begin);
+            self.append(&batch.slice(begin, rows), &mut out)?;
         }
         Ok(out)
     }
@@ -180,35 +170,10 @@ impl Partitioner {
         Ok(Tables { tables, report })
     }
 
-    fn push_piece(
-        &mut self,
-        batch: &RecordBatch,
-        begin: usize,
-        rows: usize,
-        out: &mut Vec<Piece>,
-    ) -> Result<(), Error> {
-        let keys = batch.column(self.assigner.column()).slice(begin, rows);
-        let mut ids = std::mem::take(&mut self.ids);
-        self.assigner.assign(&keys, &mut ids);
-        if self.batch_rows == 0 {
-            self.order.set_capacities(&ids, self.rows.len());
-        } else {
-            self.order.set_capacity(self.batch_rows);
-        }
-        for (number, ids) in ids.chunks(self.block_rows).enumerate() {
-            let block = batch.slice(begin + number * self.block_rows, ids.len());
-            self.order.sort(ids, self.rows.len());
-            self.append(&block, out)?;
-        }
-        self.ids = ids;
-        if self.batch_rows == 0 {
-            self.flush_all(out)?;
-        }
-        Ok(())
-    }
-
-    /// Appends a block, whose order has been found.
     fn append(&mut self, block: &RecordBatch, out: &mut Vec<Piece>) -> Result<(), Error> {
+        let keys = block.column(self.assigner.column());
+        self.assigner.assign(keys, &mut self.ids);
+        self.order.sort(&self.ids, self.rows.len());
         let mut pairs = self.columns.iter().zip(block.columns());
         let is_compatible = pairs.all(|(column, block)| column.is_compatible(block));
         let bytes = block_bytes(block);
@@ -217,9 +182,9 @@ impl Partitioner {
         }
         self.bytes = self.bytes.saturating_add(bytes);
         if self.batch_rows > 0 {
-            let full: Vec<usize> = (self.order.segments())
-                .filter(|one| self.rows[one.partition] + one.rows.len() > self.batch_rows)
-                .map(|one| one.partition)
+            let full: Vec<usize> = (self.order.counts())
+                .filter(|(partition, rows)| self.rows[*partition] + rows > self.batch_rows)
+                .map(|(partition, _)| partition)
                 .collect();
             for partition in full {
                 self.flush(partition, out)?;
@@ -228,8 +193,11 @@ impl Partitioner {
         for (column, block) in self.columns.iter_mut().zip(block.columns()) {
             column.append(block, &self.order)?;
         }
-        for segment in self.order.segments() {
-            self.rows[segment.partition] += segment.rows.len();
+        for (partition, rows) in self.order.counts() {
+            self.rows[partition] += rows;
+        }
+        if self.batch_rows == 0 {
+            self.flush_all(out)?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use overside_base::prefetch_read;
 use overside_kv::KeyHasher;
 use rustix::mm::{Advice, madvise};
 
@@ -26,8 +27,8 @@ impl Lines {
             for (place, key) in places.iter_mut().zip(keys) {
                 let hash = hasher.hash(key);
                 *place = (self.place(hash), self.place(hash.rotate_left(32)));
-                self.prefetch(place.0);
-                self.prefetch(place.1);
+                prefetch_read(&raw const self.0[place.0]);
+                prefetch_read(&raw const self.0[place.1]);
             }
             for (first, second) in &places[..keys.len()] {
                 sum += self.0[*first][0] + self.0[*second][0];
@@ -38,21 +39,5 @@ impl Lines {
 
     fn place(&self, hash: u64) -> usize {
         ((u128::from(hash) * self.0.len() as u128) >> 64) as usize
-    }
-
-    fn prefetch(&self, place: usize) {
-        let line = &raw const self.0[place];
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: prefetching reads nothing, and no address faults.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
-        }
-        #[cfg(target_arch = "aarch64")]
-        // SAFETY: as above.
-        unsafe {
-            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, readonly));
-        }
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        let _ = line;
     }
 }

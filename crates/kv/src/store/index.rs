@@ -13,11 +13,11 @@
 //! It never shrinks, except when everything is removed. Keys with equal hashes are told apart by
 //! comparing keys, which the caller does.
 
+use overside_base::prefetch_read;
 use rustix::io::Errno;
 
 use super::bucket::{Bucket, SLOTS, Tags};
 use super::mapping::Mapping;
-use super::prefetch::prefetch;
 
 /// Entries a bucket, on average, in hundredths: 5 of 8 slots make 12.8 bytes an entry, and with the
 /// overflow buckets less than 14.5.
@@ -129,7 +129,7 @@ impl Index {
     /// First step of a lookup in advance: fetches the bucket.
     #[inline(always)]
     pub(super) fn prefetch(&self, hash: u64) {
-        prefetch(&self.buckets, self.home(hash));
+        prefetch_read(self.buckets.as_ptr().wrapping_add(self.home(hash)));
     }
 
     /// Second step: hands over where the item may be. If it can only be in the chain, fetches that
@@ -139,8 +139,11 @@ impl Index {
         let bucket = &self.buckets[self.home(hash)];
         let mut equal = bucket.tags.equal(tag_of(hash));
         if equal == 0 {
-            prefetch(&self.overflow, (bucket.next as usize).wrapping_sub(1));
-            return bucket.next != 0;
+            let Some(next) = (bucket.next as usize).checked_sub(1) else {
+                return false;
+            };
+            prefetch_read(self.overflow.as_ptr().wrapping_add(next));
+            return true;
         }
         while equal != 0 {
             candidate(bucket.offsets[equal.trailing_zeros() as usize]);
@@ -285,7 +288,7 @@ impl Index {
     /// after it, whose items will be needed then.
     pub(super) fn split(&mut self, hash_of: impl Fn(u32) -> u64) -> usize {
         let (from, to) = (self.len - self.level_len, self.len);
-        prefetch(&self.buckets, from + 2);
+        prefetch_read(self.buckets.as_ptr().wrapping_add(from + 2));
         let mut moving = std::mem::take(&mut self.moving);
         let mut id = from;
         loop {

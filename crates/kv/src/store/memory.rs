@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
+use overside_base::prefetch_read;
 use rustix::io::Errno;
 
 use super::Semantics;
 use super::item::{NewItem, UNIT, mark_dead};
 use super::log::Log;
 use super::mapping::Mapping;
-use super::prefetch::prefetch;
 use super::size_classes::{PAGE, SizeClasses};
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Memory {
 
     #[inline(always)]
     pub(super) fn prefetch(&self, offset: u32) {
-        prefetch(&self.bytes, offset as usize * UNIT);
+        prefetch_read(self.bytes.as_ptr().wrapping_add(offset as usize * UNIT));
     }
 
     /// Bytes in use, what is free inside included.

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
-use arrow_buffer::{ArrowNativeType, OffsetBuffer, ScalarBuffer, ToByteSlice};
+use arrow_buffer::{OffsetBuffer, ScalarBuffer, ToByteSlice};
 use overside_tables::memory::{BufferPool, Growing};
 
 use super::bits::Validity;
-use super::copy::{PIECE, copy_values};
 use super::unchecked;
-use super::{Column, ROOM_BYTES_MAX, fetch};
+use super::{Column, ROOM_BYTES_MAX};
 use crate::Error;
-use crate::operators::order::{Order, Segment};
+use crate::operators::order::Order;
+use crate::operators::slots::{PIECE, TextRoom};
 
 /// One partition's values.
 struct Part {
@@ -45,40 +45,29 @@ impl<T: ByteArrayType> Bytes<T> {
 }
 
 impl Part {
-    fn append<O: OffsetSizeTrait>(
+    /// Makes room for so many rows and bytes.
+    fn reserve<O: OffsetSizeTrait>(
         &mut self,
-        offsets: &[O],
-        values: &[u8],
-        segment: &Segment,
+        rows: usize,
+        bytes: usize,
+        order: &Order,
     ) -> Result<(), Error> {
-        let (width, rows) = (size_of::<O>(), segment.rows.len());
-        let room = 1 + segment.room(self.offsets.len());
-        self.offsets.reserve(width * room)?;
+        let (width, end) = (size_of::<O>(), self.values.len() + bytes);
+        if end > O::MAX_OFFSET {
+            return Err(Error::BatchBytes { bytes: end as u64 });
+        }
+        (self.offsets).reserve(width * (1 + order.room(self.offsets.len(), rows)))?;
         if self.offsets.is_empty() {
             self.offsets.room()[..width].copy_from_slice(O::usize_as(0).to_byte_slice());
             self.offsets.advance(width);
         }
-        let begin = self.values.len();
-        let mut end = begin;
-        let room = self.offsets.room().chunks_exact_mut(width);
-        for (row, room) in segment.rows.iter().zip(room) {
-            let row = usize::from(*row);
-            end += offsets[row + 1].as_usize() - offsets[row].as_usize();
-            room.copy_from_slice(O::usize_as(end).to_byte_slice());
-        }
-        self.offsets.advance(width * rows);
-        if end > O::MAX_OFFSET {
-            return Err(Error::BatchBytes { bytes: end as u64 });
-        }
-        let total = end - begin;
-        let room = match begin {
+        let room = match self.values.len() {
             // As if what is still to come were as long as this, and a little longer.
-            0 => (total / rows.max(1)).saturating_mul(segment.capacity) / 8 * 9,
+            0 => (bytes / rows.max(1)).saturating_mul(order.capacity) / 8 * 9,
             _ => 0,
         };
-        (self.values).reserve(total.max(room.min(ROOM_BYTES_MAX)) + PIECE)?;
-        copy_values(values, offsets, segment.rows, total, self.values.room());
-        self.values.advance(total);
+        self.values
+            .reserve(bytes.max(room.min(ROOM_BYTES_MAX)) + PIECE)?;
         Ok(())
     }
 }
@@ -87,13 +76,22 @@ impl<T: ByteArrayType> Column for Bytes<T> {
     fn append(&mut self, block: &dyn Array, order: &Order) -> Result<(), Error> {
         let block = block.as_bytes::<T>();
         let (offsets, values) = (block.value_offsets(), block.value_data());
-        fetch(offsets.to_byte_slice(), order);
-        if let [first, .., last] = offsets {
-            fetch(&values[first.as_usize()..last.as_usize()], order);
+        let bytes = order.slots.text_bytes(offsets);
+        for (partition, rows) in order.counts() {
+            self.parts[partition].reserve::<T::Offset>(rows, bytes[partition], order)?;
         }
-        for segment in order.segments() {
-            let part = &mut self.parts[segment.partition];
-            part.append(offsets, values, &segment)?;
+        let rooms = self.parts.iter_mut().map(|part| TextRoom {
+            begin: part.values.len(),
+            ends: part.offsets.room(),
+            values: part.values.room(),
+        });
+        order
+            .slots
+            .scatter_text(offsets, values, &mut rooms.collect::<Vec<_>>());
+        for (partition, rows) in order.counts() {
+            let part = &mut self.parts[partition];
+            part.offsets.advance(size_of::<T::Offset>() * rows);
+            part.values.advance(bytes[partition]);
         }
         self.validity.append(block.nulls(), order);
         Ok(())

@@ -9,23 +9,9 @@ use arrow_schema::DataType;
 use overside_tables::memory::{BufferPool, Growing};
 
 use super::bits::Validity;
-use super::{Column, ROOM_BYTES_MAX, fetch};
+use super::{Column, ROOM_BYTES_MAX};
 use crate::Error;
-use crate::operators::order::{MAX_BLOCK_ROWS, Order};
-
-/// Copies the values of these rows. A length that is known when this is compiled spares a
-/// comparison for each.
-fn gather<T: Copy>(source: &[T], rows: &[u16], out: &mut [T]) {
-    const SMALL: usize = super::super::partition::BLOCK_ROWS;
-    let pairs = out.iter_mut().zip(rows);
-    if let Ok(source) = <&[T; SMALL]>::try_from(source) {
-        pairs.for_each(|(out, row)| *out = source[usize::from(*row) % SMALL]);
-    } else if let Ok(source) = <&[T; MAX_BLOCK_ROWS]>::try_from(source) {
-        pairs.for_each(|(out, row)| *out = source[usize::from(*row)]);
-    } else {
-        pairs.for_each(|(out, row)| *out = source[usize::from(*row)]);
-    }
-}
+use crate::operators::order::Order;
 
 /// A column of numbers, dates, times or decimals, as values of `WIDTH` bytes.
 pub(super) struct Fixed<const WIDTH: usize> {
@@ -48,14 +34,18 @@ impl<const WIDTH: usize> Column for Fixed<WIDTH> {
     fn append(&mut self, block: &dyn Array, order: &Order) -> Result<(), Error> {
         let data = block.to_data();
         let (begin, len) = (data.offset() * WIDTH, data.len() * WIDTH);
-        let bytes = &data.buffers()[0][begin..begin + len];
-        fetch(bytes, order);
-        let (values, _) = bytes.as_chunks::<WIDTH>();
-        for segment in order.segments() {
-            let (part, rows) = (&mut self.parts[segment.partition], segment.rows.len());
-            part.reserve(WIDTH * segment.room(part.len()))?;
-            gather(values, segment.rows, part.room().as_chunks_mut().0);
-            part.advance(WIDTH * rows);
+        let (values, _) = data.buffers()[0][begin..begin + len].as_chunks::<WIDTH>();
+        for (partition, rows) in order.counts() {
+            let part = &mut self.parts[partition];
+            part.reserve(WIDTH * order.room(part.len(), rows))?;
+        }
+        let rooms = self
+            .parts
+            .iter_mut()
+            .map(|part| part.room().as_chunks_mut().0);
+        order.slots.scatter(values, &mut rooms.collect::<Vec<_>>());
+        for (partition, rows) in order.counts() {
+            self.parts[partition].advance(WIDTH * rows);
         }
         self.validity.append(data.nulls(), order);
         Ok(())
@@ -96,11 +86,10 @@ impl Column for FixedBytes {
     fn append(&mut self, block: &dyn Array, order: &Order) -> Result<(), Error> {
         let (block, width) = (block.as_fixed_size_binary(), self.width);
         let values = &block.value_data()[..block.len() * width];
-        fetch(values, order);
         for segment in order.segments() {
             let part = &mut self.parts[segment.partition];
             let bytes = width * segment.rows.len();
-            let room = width.saturating_mul(segment.room(part.len()));
+            let room = width.saturating_mul(order.room(part.len(), segment.rows.len()));
             part.reserve(bytes.max(room.min(ROOM_BYTES_MAX)))?;
             for (row, room) in segment
                 .rows

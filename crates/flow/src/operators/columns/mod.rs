@@ -4,7 +4,6 @@
 
 mod bits;
 mod bytes;
-mod copy;
 mod dictionary;
 mod fixed;
 mod nested;
@@ -27,21 +26,6 @@ use crate::Error;
 /// The most bytes that room is made for before they come: a few long values say nothing of those
 /// that follow.
 const ROOM_BYTES_MAX: usize = 4 << 20;
-
-/// Reads a block's values into the cache, of which each partition then takes a part: memory is faster where all is
-/// read in order. As many at most as the second cache has room for beside what they are copied to. With a few
-/// partitions the first one reads nearly all, and this would be done twice.
-fn fetch(bytes: &[u8], order: &Order) {
-    const LINE_BYTES: usize = 64;
-    const FETCHED_BYTES_MAX: usize = 512 << 10;
-    const FEW: usize = 4;
-    if order.segments().len() <= FEW {
-        return;
-    }
-    let bytes = &bytes[..bytes.len().min(FETCHED_BYTES_MAX)];
-    let lines = bytes.chunks(LINE_BYTES);
-    std::hint::black_box(lines.fold(0, |all, line| all ^ line[0]));
-}
 
 /// One column of all partitions.
 pub(super) trait Column: Send {
@@ -85,21 +69,5 @@ pub(super) fn column(
             Some(32) => Box::new(fixed::Fixed::<32>::new(kind, partitions, memory)),
             _ => Box::new(taken::Taken::new(kind, partitions)),
         },
-    }
-}
-
-/// Whether a column of that type goes through Arrow's kernels, which want larger blocks.
-pub(super) fn is_taken(kind: &DataType) -> bool {
-    match kind {
-        DataType::Struct(fields) => fields.iter().any(|field| is_taken(field.data_type())),
-        DataType::List(_)
-        | DataType::LargeList(_)
-        | DataType::ListView(_)
-        | DataType::LargeListView(_)
-        | DataType::FixedSizeList(_, _)
-        | DataType::Map(_, _)
-        | DataType::Union(_, _)
-        | DataType::RunEndEncoded(_, _) => true,
-        _ => false,
     }
 }

@@ -57,7 +57,7 @@ impl Column for Taken {
     fn append(&mut self, block: &dyn Array, order: &Order) -> Result<(), Error> {
         self.is_used = true;
         for segment in order.segments() {
-            let rows = order.shared().clone();
+            let rows = order.rows().clone();
             let rows = ScalarBuffer::new(rows, segment.begin, segment.rows.len());
             let part = take(block, &UInt16Array::new(rows, None), None)?;
             self.parts[segment.partition].push(part);

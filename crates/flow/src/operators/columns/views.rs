@@ -11,9 +11,9 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_data::{ByteView, MAX_INLINE_VIEW_LEN};
 use overside_tables::memory::{BufferPool, Growing};
 
+use super::Column;
 use super::bits::Validity;
 use super::unchecked;
-use super::{Column, fetch};
 use crate::Error;
 use crate::operators::order::Order;
 
@@ -83,10 +83,9 @@ impl<T: ByteViewType> Column for Views<T> {
             return Err(Error::BatchBytes { bytes });
         }
         let views = block.views();
-        fetch(views.inner(), order);
         for segment in order.segments() {
             let part = &mut self.parts[segment.partition];
-            let room = segment.room(part.views.len());
+            let room = order.room(part.views.len(), segment.rows.len());
             part.views.reserve(VIEW_BYTES * room)?;
             for (number, row) in segment.rows.iter().enumerate() {
                 let row = usize::from(*row);

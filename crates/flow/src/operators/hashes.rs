@@ -1,0 +1,45 @@
+//! Partitions by hash. Numbers of 64 bits are multiplied, many at once where the processor can.
+
+use arrow_buffer::{ArrowNativeType, ToByteSlice};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The partition of bytes (XXH3, 64 bits, without a seed).
+pub(super) fn partition_of(bytes: &[u8], partitions: u64) -> u16 {
+    (xxh3_64(bytes) % partitions) as u16
+}
+
+/// Appends the partitions of numbers: those of their bytes.
+pub(super) fn assign<T: ArrowNativeType>(values: &[T], partitions: u64, ids: &mut Vec<u16>) {
+    if !partitions.is_power_of_two() {
+        ids.extend(
+            values
+                .iter()
+                .map(|value| partition_of(value.to_byte_slice(), partitions)),
+        );
+        return;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx512dq") {
+        // SAFETY: the processor has these instructions.
+        #[allow(unsafe_code)]
+        return unsafe { assign_at_once(values, partitions, ids) };
+    }
+    assign_masked(values, partitions, ids);
+}
+
+/// With instructions that multiply eight numbers of 64 bits: the compiler finds a use for them.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn assign_at_once<T: ArrowNativeType>(values: &[T], partitions: u64, ids: &mut Vec<u16>) {
+    assign_masked(values, partitions, ids);
+}
+
+#[inline(always)]
+fn assign_masked<T: ArrowNativeType>(values: &[T], partitions: u64, ids: &mut Vec<u16>) {
+    let mask = partitions - 1;
+    ids.extend(
+        values
+            .iter()
+            .map(|value| (xxh3_64(value.to_byte_slice()) & mask) as u16),
+    );
+}
