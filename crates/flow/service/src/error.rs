@@ -106,7 +106,7 @@ pub fn status_of(error: impl Into<FlowError>) -> Status {
             | TableError::Placement(_)
             | TableError::Job(_),
         ) => Status::internal(error.to_string()),
-        FlowError::Away { .. } => Status::unavailable(error.to_string()),
+        FlowError::Away { .. } | FlowError::NotYet { .. } => Status::unavailable(error.to_string()),
         FlowError::Table(TableError::TooLong { .. }) => {
             Status::resource_exhausted(error.to_string())
         }

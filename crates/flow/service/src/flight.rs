@@ -109,13 +109,13 @@ impl Endpoint {
     }
 
     /// The columns of a tree, and the ticket that asks it.
-    fn tracks_info(
+    async fn tracks_info(
         &self,
         descriptor: &FlightDescriptor,
         ticket: &TracksTicket,
     ) -> Result<FlightInfo, Status> {
         let output = self.tree(ticket)?;
-        let (schema, roles) = tracks::describe(&self.service, &output)?;
+        let (schema, roles) = tracks::describe(&self.service, &output).await?;
         let endpoint = FlightEndpoint {
             ticket: Some(Ticket {
                 ticket: ticket.to_bytes().into(),
@@ -292,7 +292,10 @@ impl FlightService for Endpoint {
     ) -> Result<Response<FlightInfo>, Status> {
         let descriptor = request.get_ref();
         match TracksTicket::parse(&descriptor.cmd)? {
-            Some(ticket) => self.tracks_info(descriptor, &ticket).map(Response::new),
+            Some(ticket) => {
+                let info = self.tracks_info(descriptor, &ticket).await;
+                info.map(Response::new)
+            }
             None => self.info(descriptor).map(Response::new),
         }
     }

@@ -256,6 +256,12 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
         ),
         (
             format!(
+                "{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", next = [\"grpc://h:1/p\", \"grpc://h:1/p\"] }}"
+            ),
+            ["outputs.all.tree.next", "is there twice", "a tree for each"],
+        ),
+        (
+            format!(
                 "{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", bits = 1, next = [\"grpc://h:1/p\", \"grpc://h:2/p\"] }}"
             ),
             ["outputs.all.tree.next", "how it is split", "leave out"],
