@@ -83,7 +83,7 @@ pub enum Error {
         known: String,
     },
     /// Several columns of that name.
-    #[error("{count} columns are called {name:?}")]
+    #[error("{count} columns are called {name:?}; rename all but one")]
     SameColumns {
         /// The name.
         name: String,

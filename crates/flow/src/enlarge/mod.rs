@@ -19,7 +19,8 @@ mod values;
 
 use std::cmp::Ordering;
 
-use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt64Array};
+use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ord::ord::make_comparator;
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::concat::concat_batches;
@@ -81,6 +82,12 @@ impl Enlarger {
             let index = crate::column(&sample.schema(), name)?;
             check(&sample, index, "values", values::is_redrawn)?;
             played[index] = Role::Value;
+        }
+        if let (Some(id), Some(time)) = (&roles.id, &roles.time)
+            && id == time
+        {
+            let reason = format!("column {id:?} cannot be the id and the time at once");
+            return Err(Error::Refused(reason));
         }
         if let Some(name) = &roles.id {
             let index = crate::column(&sample.schema(), name)?;
@@ -169,6 +176,16 @@ fn without_repeated_rows(sample: RecordBatch) -> Result<RecordBatch, Error> {
     rows.sort_unstable();
     let rows = UInt64Array::from_iter_values(rows.into_iter().map(|row| row as u64));
     Ok(take_record_batch(&sample, &rows)?)
+}
+
+/// The same values as another type.
+fn exactly(array: &dyn Array, kind: &DataType, otherwise: &str) -> Result<ArrayRef, Error> {
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    let cast = cast_with_options(array, kind, &options);
+    cast.map_err(|error| Error::Refused(format!("{otherwise}: {error}")))
 }
 
 /// The indices that sort `values`, and with them each row's rank among the distinct ones.

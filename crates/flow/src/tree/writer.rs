@@ -142,7 +142,8 @@ impl TreeWriter {
     /// # Errors
     /// [`Error`]: it is damaged.
     pub fn options(directory: &Path) -> Result<Option<TreeOptions>, Error> {
-        match Manifest::path(directory).try_exists()? {
+        let found = Manifest::path(directory).try_exists();
+        match found.map_err(|error| Error::file(directory, error))? {
             true => Ok(Some(Manifest::read(directory)?.options)),
             false => Ok(None),
         }

@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type};
-use arrow_array::{Array, ArrayRef, Float64Array, RecordBatch, StringArray};
+use arrow_array::{
+    Array, ArrayRef, Date32Array, Float64Array, Int8Array, Int32Array, Int64Array, RecordBatch,
+    StringArray, TimestampSecondArray, UInt64Array,
+};
 use arrow_cast::display::array_value_to_string;
 use arrow_select::concat::concat_batches;
 use overside_flow::enlarge::{Enlarger, Roles};
@@ -173,7 +176,7 @@ fn equal_values_stay_equal_and_in_order() {
 
 #[test]
 fn values_stay_as_exact_as_they_were() {
-    let ids: ArrayRef = Arc::new(arrow_array::Int64Array::from_iter_values(0..2000));
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..2000));
     let column = |value: fn(u64) -> f64| -> ArrayRef {
         Arc::new(Float64Array::from_iter_values((0..2000).map(value)))
     };
@@ -209,7 +212,7 @@ fn values_stay_as_exact_as_they_were() {
 /// Receivers of aircraft count in fractions of a circle, some of which are no powers of two.
 #[test]
 fn endings_stay_the_ones_that_there_were() {
-    let ids: ArrayRef = Arc::new(arrow_array::Int64Array::from_iter_values(0..20_000));
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..20_000));
     let rounded = |value: f64| (value * 1e10).round() / 1e10;
     let longitudes = (0..20_000_u64).map(|row| {
         let counts = row * row * 977 % 80_000 + 300_000;
@@ -234,7 +237,7 @@ fn endings_stay_the_ones_that_there_were() {
 
 #[test]
 fn infinite_values_do_not_become_others_that_are_no_numbers() {
-    let ids: ArrayRef = Arc::new(arrow_array::Int64Array::from_iter_values(0..300));
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..300));
     let column = |at: fn(u32) -> f64| -> ArrayRef {
         Arc::new(Float64Array::from_iter_values((0..300).map(|row| {
             match row % 10 {
@@ -264,7 +267,7 @@ fn ids_may_be_strings() {
     let ids: ArrayRef = Arc::new(StringArray::from_iter((0..400).map(|row| {
         (row % 10 != 0).then(|| format!("{:02x}{:02x}a{}", row % 40, row * 7 % 50, row % 3))
     })));
-    let at: ArrayRef = Arc::new(arrow_array::Int64Array::from_iter_values(0..400));
+    let at: ArrayRef = Arc::new(Int64Array::from_iter_values(0..400));
     let sample = RecordBatch::try_from_iter([("id", ids), ("t", at)]).unwrap();
     let copy = enlarger(&sample, "id", Some("t")).nth(2).unwrap().unwrap();
     let new = copy.column(0).as_string::<i32>();
@@ -275,6 +278,50 @@ fn ids_may_be_strings() {
             .all(|id| id.len() == 6 && id.as_bytes()[4] == b'a')
     );
     assert_eq!(copy.column(1).as_primitive::<Int64Type>().value(0), 800);
+}
+
+#[test]
+fn ids_stay_within_their_type() {
+    let columns: [ArrayRef; 4] = [
+        Arc::new(UInt64Array::from_iter_values(
+            (0..200).map(|n| u64::MAX - n),
+        )),
+        Arc::new(Int32Array::from_iter_values([1, -1])),
+        Arc::new(Int8Array::from_iter_values(-100..100)),
+        Arc::new(Int64Array::from_iter_values([i64::MIN, 0, i64::MAX])),
+    ];
+    for ids in columns {
+        let t: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ids.len() as i64));
+        let sample = RecordBatch::try_from_iter([("id", ids), ("t", t)]).unwrap();
+        for copy in enlarger(&sample, "id", Some("t")).take(4) {
+            let copy = copy.unwrap();
+            let new: HashSet<_> = rows(&copy.project(&[0]).unwrap()).into_iter().collect();
+            assert_eq!(copy.column(0).null_count(), 0, "{:?}", copy.schema());
+            assert_eq!(new.len(), sample.num_rows());
+        }
+    }
+}
+
+#[test]
+fn times_that_leave_their_type_are_refused() {
+    let columns: [ArrayRef; 4] = [
+        Arc::new(Int64Array::from_iter_values([i64::MAX - 1, i64::MAX])),
+        Arc::new(Int8Array::from_iter_values([0, 100])),
+        Arc::new(Date32Array::from_iter_values([0, i32::MAX])),
+        Arc::new(TimestampSecondArray::from_iter_values([
+            i64::MAX - 1,
+            i64::MAX,
+        ])),
+    ];
+    for times in columns {
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..2));
+        let sample = RecordBatch::try_from_iter([("id", ids), ("t", times)]).unwrap();
+        let mut copies = enlarger(&sample, "id", Some("t"));
+        let first = copies.next().expect("a copy").expect("as in the sample");
+        assert_eq!(first.column(1), sample.column(1));
+        let second = copies.next().expect("a copy").expect_err("too late");
+        assert!(second.to_string().contains("make fewer rows"), "{second}");
+    }
 }
 
 #[test]
@@ -323,6 +370,13 @@ fn columns_that_cannot_play_a_role_are_refused() {
         })
         .contains("CallSign")
     );
+    let (id, time) = (named("MMSI"), named("MMSI"));
+    let both = Roles {
+        id,
+        time,
+        values: None,
+    };
+    assert!(error(both).contains("at once"));
     let names = sample.project(&[7]).unwrap();
     let same = Enlarger::new(&names.schema(), &[names], &Roles::default(), 1);
     assert!(same.err().expect("an error").to_string().contains("time"));

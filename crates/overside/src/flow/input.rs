@@ -22,7 +22,7 @@ pub struct Input {
 /// The columns of the first of several tables, which all are to have.
 pub struct Columns {
     /// What the first is called.
-    of: String,
+    pub of: String,
     pub schema: SchemaRef,
 }
 

@@ -136,7 +136,9 @@ impl Arguments {
         let mut inputs = self.tables.iter().map(|path| Input::open(path, &pool));
         let first = inputs.next().ok_or("no table")??;
         let columns = first.columns();
-        let rows = RowSelection::new(self, &columns.schema).map_err(|error| error.to_string())?;
+        let rows = RowSelection::new(self, &columns.schema);
+        let in_first = |error: Error| format!("{}: {error}", columns.of);
+        let rows = rows.map_err(in_first)?;
         let schema = rows
             .projection
             .as_ref()
@@ -160,7 +162,7 @@ impl Arguments {
             true => Ok(repartition),
             false => repartition.sorted_by(self.sort.clone()),
         });
-        let mut repartition = sorted.map_err(|error| error.to_string())?;
+        let mut repartition = sorted.map_err(in_first)?;
         let mut unpack = StageTime::default();
         for input in std::iter::once(Ok(first)).chain(inputs) {
             let mut input = input?;

@@ -386,6 +386,16 @@ fn what_cannot_run_says_why_and_leaves_nothing() {
         ),
         (outputs.into(), "none.csv", "none.csv: No such file"),
         (
+            "[outputs.all]\nto = \"a.csv\"\n".into(),
+            "a.csv",
+            "a.csv: a file; name a directory",
+        ),
+        (
+            String::new(),
+            "a.csv",
+            "outputs: there is none; add [outputs.NAME]",
+        ),
+        (
             outputs.into(),
             "other.csv",
             "other.csv: the columns are not those of a.csv: there is no column \"what\"",
