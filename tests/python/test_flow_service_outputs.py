@@ -261,6 +261,8 @@ def test_columns_that_files_cannot_hold_are_refused_at_once(
     with flow_service(pipeline) as service:
         with told:
             put(service, sent)
+        with pytest.raises(pa.ArrowKeyError, match="there are: none"):
+            take(service, "kept")
         # Others are taken.
         put(service, sent.select(["id"]))
         assert service.end() == 0

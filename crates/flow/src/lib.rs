@@ -15,7 +15,7 @@ pub mod tree;
 
 pub use error::Error;
 pub use overside_tables::memory::BufferPool;
-pub use overside_tables::{Error as TableError, check_schema, pack};
+pub use overside_tables::{Error as TableError, check_schema, pack, schema_difference};
 pub use repartition::{Repartition, Repartitioned};
 
 use arrow_schema::{DataType, FieldRef, Schema};
