@@ -65,6 +65,7 @@ fn redrawn(ids: &[i64], bits: u32, random: &mut Random) -> Vec<i64> {
     let low = (1_i64 << parts(&distinct, bits)) - 1;
     let mut seen: HashSet<i64> = HashSet::with_capacity(distinct.len());
     let mut new: Vec<i64> = Vec::with_capacity(distinct.len());
+    let mut free = distinct.iter().copied();
     for _ in 0..distinct.len() {
         let draw = |random: &mut Random| {
             let mut any = || distinct[random.below(distinct.len() as u64) as usize];
@@ -74,7 +75,7 @@ fn redrawn(ids: &[i64], bits: u32, random: &mut Random) -> Vec<i64> {
             .map(|_| draw(random))
             .find(|id| !seen.contains(id));
         // What is used up already leaves the next of the sample's that is free.
-        let id = id.or_else(|| distinct.iter().copied().find(|id| !seen.contains(id)));
+        let id = id.or_else(|| free.find(|id| !seen.contains(id)));
         let id = id.unwrap_or_default();
         seen.insert(id);
         new.push(id);
@@ -87,14 +88,14 @@ fn redrawn(ids: &[i64], bits: u32, random: &mut Random) -> Vec<i64> {
 fn parts(distinct: &[i64], bits: u32) -> u32 {
     let variety = |bit: &u32| {
         let low = (1_i64 << bit) - 1;
-        let count = |of: &dyn Fn(i64) -> i64| {
-            distinct
-                .iter()
-                .map(|&id| of(id))
-                .collect::<HashSet<_>>()
+        // Numbers in order have their high bits in order.
+        let high = distinct.chunk_by(|a, b| a & !low == b & !low).count();
+        match high {
+            0 | 1 => high,
+            _ => (distinct.iter().map(|id| id & low).collect::<HashSet<_>>())
                 .len()
-        };
-        count(&|id| id & low).min(count(&|id| id & !low))
+                .min(high),
+        }
     };
     (1..bits - 1).max_by_key(variety).unwrap_or(1)
 }

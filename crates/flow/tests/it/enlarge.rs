@@ -282,7 +282,9 @@ fn ids_may_be_strings() {
 
 #[test]
 fn ids_stay_within_their_type() {
-    let columns: [ArrayRef; 4] = [
+    let columns: [ArrayRef; 5] = [
+        // Nearly all that can be put together of their parts.
+        Arc::new(Int64Array::from_iter_values(0..100_000)),
         Arc::new(UInt64Array::from_iter_values(
             (0..200).map(|n| u64::MAX - n),
         )),
