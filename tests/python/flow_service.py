@@ -94,10 +94,16 @@ def flow_service(*words: str | Path) -> Iterator[Service]:
 class Producer:
     """A producer that numbers its batches, and knows which are safe."""
 
-    def __init__(self, service: Service, name: str, **options: Any) -> None:
+    def __init__(
+        self,
+        service: Service,
+        name: str,
+        descriptor: fl.FlightDescriptor = INPUT,
+        **options: Any,
+    ) -> None:
         self.client = service.client(**options)
         self.name = name
-        self.writer, self.reader = self.client.do_put(INPUT, SCHEMA)
+        self.writer, self.reader = self.client.do_put(descriptor, SCHEMA)
         self.acknowledged = -1
         #: Why the stream ended.
         self.error: Exception | None = None

@@ -35,6 +35,10 @@ format = "FORMAT"
 """
 
 
+#: No file but Arrow's holds these.
+UNION = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
+
+
 def read(directory: Path, suffix: str) -> pa.Table:
     """All files of an output."""
     tables = []
@@ -234,3 +238,31 @@ def test_unknown_schemas_and_inputs_are_refused_by_a_node() -> None:
         with pytest.raises(pa.ArrowException, match="none"):
             reader.read_all()
         assert not list(client.list_flights())
+
+
+@pytest.mark.parametrize(
+    ("output", "column"),
+    [
+        ('format = "csv"', pa.array([{"a": 1}])),
+        ('format = "parquet"', UNION),
+        ('tree = { id = "id", time = "id" }', UNION),
+        (
+            'tree = { id = "id", time = "id" }',
+            pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array(["a"])),
+        ),
+    ],
+)
+def test_columns_that_files_cannot_hold_are_refused_at_once(
+    tmp_path: Path, output: str, column: pa.Array
+) -> None:
+    pipeline = definition(tmp_path, f'[outputs.kept]\nto = "kept"\n{output}\n')
+    sent = pa.record_batch({"id": pa.array([1]), "odd": column})
+    told = pytest.raises(pa.ArrowException, match=r'output "kept": column "odd" has .*leave it out')
+    with flow_service(pipeline) as service:
+        with told:
+            put(service, sent)
+        with pytest.raises(pa.ArrowKeyError, match="there are: none"):
+            take(service, "kept")
+        # Others are taken.
+        put(service, sent.select(["id"]))
+        assert service.end() == 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,12 +22,25 @@ tree = { id = "name", time = "id", capacity = "100 KiB", bits = 1, levels = 2 }
 """
 
 
-def tracks(*directories: Path | str, object_id: str | None = None) -> pa.Table:
-    """What trees have, of one object or of all. They are directories, or served."""
-    words = ["--id", object_id] if object_id else []
+def ask(*directories: Path | str, words: list[str]) -> subprocess.CompletedProcess[bytes]:
+    """A query of trees. They are directories, or served."""
     command = [*native(), "flow", "tree", "query", *map(str, directories), *words]
     command += ["--format", "arrow-stream"]
-    told = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
+    return subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
+
+
+def of_times(times: range) -> list[str]:
+    """The words for rows in this time."""
+    return ["--from", str(times.start), "--to", str(times.stop)]
+
+
+def tracks(
+    *directories: Path | str, object_id: str | None = None, times: range | None = None
+) -> pa.Table:
+    """What trees have, of one object or of all."""
+    words = [*(["--id", object_id] if object_id else []), *(of_times(times) if times else [])]
+    told = ask(*directories, words=words)
+    assert told.returncode == 0, told.stderr
     return pa.ipc.open_stream(told.stdout).read_all()
 
 
@@ -235,6 +250,95 @@ def test_what_a_killed_root_had_begun_to_pass_on_is_found(tmp_path: Path) -> Non
                 assert found == list(range(len(found)))
                 assert set(found) > there
                 assert sorted(ids_of("left") + ids_of("right")) == found
+
+
+NOT_YET = "rows that were acknowledged are not in the tree yet"
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Nobody can write to a tree meanwhile, as if its disk took long."""
+    directory.mkdir(exist_ok=True)
+    with (directory / ".tree.json.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize("is_next", [False, True])
+def test_rows_that_are_acknowledged_from_a_spill_directory_are_found(
+    tmp_path: Path, is_next: bool
+) -> None:
+    """Once the tree has them; until then a query waits, and in the end says so."""
+    spill = f'memory = "17 MiB"\n[spill]\ndirectory = "{tmp_path / "spill"}"\nbytes = "64 MiB"\n'
+    capacity = 'capacity = "4 MiB", bits = 1, above = 1' if is_next else 'capacity = "4 MiB"'
+    tree = TREE.replace('capacity = "100 KiB", bits = 1, levels = 2', capacity)
+    below = definition(tmp_path, spill + tree.replace('to = "tracks"', 'to = "low"'), "low")
+    with flow_service(below) as low, ExitStack() as others:
+        service, path = low, "low"
+        if is_next:
+            beside = definition(tmp_path, tree.replace('"tracks"', '"beside"'), "beside")
+            other = others.enter_context(flow_service(beside))
+            ends = json.dumps([f"{low.uri}/low", f"{other.uri}/beside"])
+            upper = TREE.replace("bits = 1, levels = 2", f"next = {ends}")
+            upper = upper.replace("100 KiB", "4 MiB")
+            service = others.enter_context(flow_service(definition(tmp_path, upper)))
+            path = "tracks"
+        address = f"{service.uri}/{path}"
+        descriptor = fl.FlightDescriptor.for_path("flow" if is_next else "low")
+        with held(tmp_path / "low"):
+            producer = Producer(service, "sensor", descriptor=descriptor)
+            for sequence in range(40):
+                producer.send(sequence, batch(10_000 * sequence, 10_000))
+            wait_for(lambda: producer.acknowledged > 0)
+            last = range(10_000 * producer.acknowledged, 10_000 * (producer.acknowledged + 1))
+            assert NOT_YET in refusal(address)
+
+        def answered() -> list[int] | None:
+            told = ask(address, words=of_times(last))
+            if told.returncode == 0:
+                return ids(pa.ipc.open_stream(told.stdout).read_all()) or [-1]
+            assert NOT_YET in told.stderr.decode(), told
+            return None
+
+        assert wait_for(answered) == list(last)
+        producer.close()
+        assert (producer.acknowledged, producer.error) == (39, None)
+        for begin in range(0, 400_000, 20_000):
+            times = range(begin, begin + 20_000)
+            assert ids(tracks(address, times=times)) == list(times)
+
+
+def test_a_node_two_levels_below_that_is_away_is_named(tmp_path: Path) -> None:
+    """And its objects are not said to be none, nor the question to be wrong."""
+
+    def level(name: str, above: int, *below: str) -> AbstractContextManager[Service]:
+        shape = f"next = {json.dumps(below)}" if below else "bits = 1, levels = 1"
+        tree = TREE.replace('to = "tracks"', f'to = "{name}"').replace("100 KiB", "10 KiB")
+        tree = tree.replace("bits = 1, levels = 2", f"{shape}, above = {above}")
+        return flow_service(definition(tmp_path, tree, name))
+
+    with ExitStack() as running:
+
+        def start(name: str, above: int, *below: str) -> tuple[Service, str]:
+            service = running.enter_context(level(name, above, *below))
+            return service, f"{service.uri}/{name}"
+
+        (_, c), (last, d) = start("c", 2), start("d", 2)
+        root, address = start("root", 0, start("a", 1, c, d)[1], start("b", 1)[1])
+        descriptor = fl.FlightDescriptor.for_path("root")
+        producer = Producer(root, "sensor", descriptor=descriptor)
+        for sequence in range(20):
+            producer.send(sequence)
+        producer.close()
+        assert ids(tracks(address)) == list(range(2000))
+        last.kill()
+        with root.client() as client:
+            ticket = json.dumps({"output": "root", "tracks": {}}).encode()
+            with pytest.raises(fl.FlightUnavailableError, match=f"{d} does not answer"):
+                client.do_get(fl.Ticket(ticket)).read_all()
+        for name in "bc":
+            n = ids(tracks(tmp_path / name))[0]
+            assert tracks(address, object_id=f"row {n}")["id"].to_pylist() == [n]
 
 
 def test_a_tree_without_its_columns_is_refused_at_once(tmp_path: Path) -> None:

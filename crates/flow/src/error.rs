@@ -38,6 +38,14 @@ pub enum Error {
         /// What is known.
         reason: String,
     },
+    /// Another service answers that it cannot do it now.
+    #[error("{address}: {reason}")]
+    NotYet {
+        /// Where it is.
+        address: String,
+        /// What it says.
+        reason: String,
+    },
     /// A partition method that cannot be read.
     #[error(
         "{text:?} is no partition method: {reason}; methods: {}",

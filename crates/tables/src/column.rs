@@ -66,6 +66,9 @@ impl Columns {
 
 /// Names of a file's columns, for a message: in one line, and not longer than can be read.
 fn listed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> String {
+    if names.clone().next().is_none() {
+        return "none".into();
+    }
     let mut list = String::new();
     for (index, name) in names.clone().enumerate() {
         if list.len() > LISTED_BYTES_MAX {

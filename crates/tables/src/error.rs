@@ -46,7 +46,7 @@ pub enum Error {
     #[error("{0}")]
     Options(String),
     /// A batch of another schema in the middle of a stream.
-    #[error("the schema changed in the middle of the stream: {difference}")]
+    #[error("the schema changed: {difference}")]
     SchemaChange {
         /// In what it differs from the schema that the stream began with.
         difference: String,
@@ -83,7 +83,7 @@ pub enum Error {
         known: String,
     },
     /// Several columns of that name.
-    #[error("{count} columns are called {name:?}")]
+    #[error("{count} columns are called {name:?}; rename all but one")]
     SameColumns {
         /// The name.
         name: String,

@@ -28,5 +28,5 @@ pub use error::Error;
 pub use format::Format;
 pub use parquet::{Between, Strings};
 pub use pieces::pieces;
-pub use schema::check_schema;
+pub use schema::{check_schema, schema_difference};
 pub use table::Table;

@@ -28,6 +28,13 @@ const NAMED_MAX: usize = 3;
 
 /// That a schema is another one.
 pub(crate) fn schema_change(expected: &Schema, found: &Schema) -> Error {
+    Error::SchemaChange {
+        difference: schema_difference(expected, found),
+    }
+}
+
+/// In what a schema is another one, in a line.
+pub fn schema_difference(expected: &Schema, found: &Schema) -> String {
     let [before, now] = [expected, found].map(|schema| -> HashMap<&str, &DataType> {
         let fields = schema.fields().iter();
         fields
@@ -65,7 +72,5 @@ pub(crate) fn schema_change(expected: &Schema, found: &Schema) -> Error {
     if more > 0 {
         all.push(format!("and {more} more"));
     }
-    Error::SchemaChange {
-        difference: all.join(", "),
-    }
+    all.join(", ")
 }

@@ -14,7 +14,7 @@ from overside.errors import Exit, UserError
 
 _TIMEOUT_S = 3600
 #: Counts up when other bytes come out.
-_VERSION = 1
+_VERSION = 2
 #: What is made, and the column that its objects are known by.
 KEYS = {"particles": "id", "ships": "MMSI"}
 #: Rows of what is made, unless said otherwise.

@@ -24,7 +24,7 @@ use tonic::codegen::{InterceptedService, Service, http};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 
 use crate::cpu_time::CpuTime;
 use crate::error::ServiceError;
@@ -148,12 +148,11 @@ impl Target {
 
     /// Why it does not do what it was asked for, or that it does not answer at all.
     pub fn error(&self, status: &Status) -> FlowError {
+        let (address, reason) = (self.to_string(), status.message().into());
         // What it says itself has no other cause here.
         match status.source().is_some() {
-            true => FlowError::Away {
-                address: self.to_string(),
-                reason: status.message().into(),
-            },
+            true => FlowError::Away { address, reason },
+            false if status.code() == Code::Unavailable => FlowError::NotYet { address, reason },
             false => FlowError::Refused(format!("{self}: {}", status.message())),
         }
     }

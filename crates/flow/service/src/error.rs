@@ -39,14 +39,12 @@ pub enum ServiceError {
     #[error(transparent)]
     Queue(#[from] QueueError),
     /// Another schema than that of the pipeline's input or output.
-    #[error("the pipeline's {of} has another schema: {expected}; this stream has: {found}")]
+    #[error("the columns of this stream are not those of the pipeline's {of}: {difference}")]
     Schema {
         /// Which.
         of: &'static str,
-        /// The schema that the first stream began with.
-        expected: String,
-        /// The schema of the stream.
-        found: String,
+        /// In what.
+        difference: String,
     },
     /// The address of another service that is none.
     #[error("{address}: {reason}")]
@@ -106,7 +104,7 @@ pub fn status_of(error: impl Into<FlowError>) -> Status {
             | TableError::Placement(_)
             | TableError::Job(_),
         ) => Status::internal(error.to_string()),
-        FlowError::Away { .. } => Status::unavailable(error.to_string()),
+        FlowError::Away { .. } | FlowError::NotYet { .. } => Status::unavailable(error.to_string()),
         FlowError::Table(TableError::TooLong { .. }) => {
             Status::resource_exhausted(error.to_string())
         }

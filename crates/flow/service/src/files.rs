@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arrow_schema::{Schema, SchemaRef};
@@ -175,6 +176,10 @@ impl Writer {
             tree.write_numbered(&batch.producer, batch.sequence, &batch.data)?;
         }
         tree.finish(&output.definition)?;
+        if let Some(last) = gathered.last() {
+            let behind = last.position + 1;
+            output.committed.fetch_max(behind, Ordering::AcqRel);
+        }
         pass::pass_on(output, packing, &Handle::current())
     }
 }

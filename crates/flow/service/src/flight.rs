@@ -70,13 +70,8 @@ impl Endpoint {
     fn output(&self, name: &str) -> Result<Arc<Output>, Status> {
         let hosted = self.hosted()?;
         let known = || {
-            let all = hosted
-                .outputs
-                .iter()
-                .filter(|output| output.has_subscribers());
-            all.map(|output| &*output.name)
-                .collect::<Vec<_>>()
-                .join(", ")
+            let all = hosted.outputs.iter();
+            listed(all.filter(|output| output.has_subscribers()))
         };
         let found = hosted
             .output(name)
@@ -99,23 +94,22 @@ impl Endpoint {
             all => all.iter().find(|output| *output.name == *ticket.output),
         };
         found.map(|output| Arc::clone(output)).ok_or_else(|| {
-            let names: Vec<&str> = trees.iter().map(|output| &*output.name).collect();
             Status::not_found(format!(
                 "no output with a tree is called {:?}; there are: {}",
                 ticket.output,
-                names.join(", ")
+                listed(trees.iter().copied())
             ))
         })
     }
 
     /// The columns of a tree, and the ticket that asks it.
-    fn tracks_info(
+    async fn tracks_info(
         &self,
         descriptor: &FlightDescriptor,
         ticket: &TracksTicket,
     ) -> Result<FlightInfo, Status> {
         let output = self.tree(ticket)?;
-        let (schema, roles) = tracks::describe(&self.service, &output)?;
+        let (schema, roles) = tracks::describe(&self.service, &output).await?;
         let endpoint = FlightEndpoint {
             ticket: Some(Ticket {
                 ticket: ticket.to_bytes().into(),
@@ -292,7 +286,10 @@ impl FlightService for Endpoint {
     ) -> Result<Response<FlightInfo>, Status> {
         let descriptor = request.get_ref();
         match TracksTicket::parse(&descriptor.cmd)? {
-            Some(ticket) => self.tracks_info(descriptor, &ticket).map(Response::new),
+            Some(ticket) => {
+                let info = self.tracks_info(descriptor, &ticket).await;
+                info.map(Response::new)
+            }
             None => self.info(descriptor).map(Response::new),
         }
     }
@@ -413,5 +410,14 @@ impl FlightService for Endpoint {
             description: description.into(),
         });
         Ok(Response::new(stream_of(actions.into())))
+    }
+}
+
+/// The names of outputs, for a message.
+fn listed<'o>(outputs: impl Iterator<Item = &'o Arc<Output>>) -> String {
+    let names: Vec<&str> = outputs.map(|output| &*output.name).collect();
+    match names.is_empty() {
+        true => "none".into(),
+        false => names.join(", "),
     }
 }

@@ -38,6 +38,8 @@ pub struct Hosted {
     producing: AtomicUsize,
     /// The position in the input queue up to which batches have gone into the stages.
     begun: AtomicU64,
+    /// Likewise, up to which what came of them waits for the outputs.
+    pub routed: AtomicU64,
 }
 
 /// A batch that goes into the stages.
@@ -106,6 +108,7 @@ impl Hosted {
                 target,
                 next: next.collect::<Result<_, _>>()?,
                 passing: Arc::default(),
+                committed: AtomicU64::new(0),
                 name: name.as_str().into(),
                 definition: output.clone(),
                 queue,
@@ -133,6 +136,7 @@ impl Hosted {
             processing: AtomicUsize::new(0),
             producing: AtomicUsize::new(0),
             begun: AtomicU64::new(0),
+            routed: AtomicU64::new(0),
         };
         if let Some(first) = recovered.first() {
             let definition = hosted.pipeline.definition();

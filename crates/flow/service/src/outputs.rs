@@ -1,7 +1,7 @@
 //! Where what comes out of a pipeline waits for whoever takes it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use overside_base::lock;
@@ -32,6 +32,8 @@ pub struct Output {
     pub link: LinkStatus,
     /// The next nodes of its tree, if they are on other machines.
     pub next: Vec<Target>,
+    /// The position in the queue up to which its tree has what came.
+    pub committed: AtomicU64,
     /// Written while rows are on their way there, which a query would find twice, or not.
     pub passing: Arc<RwLock<()>>,
     /// What came, by partition.

@@ -185,6 +185,7 @@ fn pull(
         let origin = lock(in_stages).pop_front()?;
         pieces.extend(done);
         if origin.is_last {
+            let behind = origin.position + 1;
             let outcome = Outcome {
                 position: origin.position,
                 source: origin.source,
@@ -197,6 +198,7 @@ fn pull(
                     error => return Some(End::Queue(error)),
                 }
             }
+            hosted.routed.fetch_max(behind, Ordering::AcqRel);
         }
         hosted.processing.fetch_sub(1, Ordering::AcqRel);
     }

@@ -8,6 +8,7 @@
 //! 3. When the disk's share is used up, or without one, whoever adds a batch waits.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -403,6 +404,24 @@ impl<R: Settle> Queue<R> {
     /// The position of the first batch that is not released, or of the next one.
     pub fn first(&self) -> u64 {
         lock(&self.state).first
+    }
+
+    /// The position behind the last batch.
+    pub fn end(&self) -> u64 {
+        let state = lock(&self.state);
+        state.first + state.slots.len() as u64
+    }
+
+    /// The position behind the last batch within these that is on disk and not released: who added it takes it
+    /// for safe, although it is not delivered.
+    pub fn saved_until(&self, positions: Range<u64>) -> Option<u64> {
+        let state = lock(&self.state);
+        let saved = (state.first..)
+            .zip(&state.slots)
+            .filter(|(position, slot)| {
+                positions.contains(position) && slot.place.is_some() && !slot.is_released
+            });
+        saved.last().map(|(position, _)| position + 1)
     }
 
     /// Takes no more batches. Readers come to an end.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use arrow_schema::SchemaRef;
 use overside_base::lock;
 use overside_flow::pipeline::Definition;
+use overside_flow::schema_difference;
 use tokio::sync::Notify;
 
 use crate::error::ServiceError;
@@ -92,8 +93,7 @@ fn same(expected: &SchemaRef, found: &SchemaRef, of: &'static str) -> Result<(),
         true => Ok(()),
         false => Err(ServiceError::Schema {
             of,
-            expected: expected.to_string(),
-            found: found.to_string(),
+            difference: schema_difference(expected, found),
         }),
     }
 }

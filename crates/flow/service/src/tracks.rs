@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
@@ -116,8 +117,9 @@ fn open(service: &Service, output: &Output) -> Result<TreeReader, Status> {
 /// The columns of the tree, and which are the id and the time.
 ///
 /// # Errors
-/// As [`open`].
-pub fn describe(service: &Service, output: &Output) -> Result<(SchemaRef, Vec<u8>), Status> {
+/// As [`open`] and [`caught_up`].
+pub async fn describe(service: &Service, output: &Output) -> Result<(SchemaRef, Vec<u8>), Status> {
+    caught_up(service, output).await?;
     let tree = tokio::task::block_in_place(|| open(service, output))?;
     let (id, time) = TrackSource::roles(&tree);
     let roles = Roles {
@@ -157,6 +159,7 @@ async fn answer(
     let hosted = service.hosted.as_ref();
     let memory = hosted.map_or(0, |hosted| hosted.pipeline.definition().memory_bytes());
     query.bytes_max = query.bytes_max.min(memory);
+    caught_up(service, &output).await?;
     // What they gather is bounded for each.
     let turn = Arc::clone(&service.queries).acquire_owned().await;
     let (root, still) = settled(service, &output, &query).await?;
@@ -183,6 +186,47 @@ async fn answer(
                 send_one(data, message).await?;
             }
         }
+    }
+    Ok(())
+}
+
+/// Returns once the tree of an output has all that was acknowledged before: from a spill directory it is before the
+/// tree has it.
+///
+/// # Errors
+/// `UNAVAILABLE`: it cannot be written to, or that takes too long.
+async fn caught_up(service: &Service, output: &Output) -> Result<(), Status> {
+    let Some(hosted) = &service.hosted else {
+        return Ok(());
+    };
+    let deadline = Instant::now() + PASSING;
+    let input = hosted.input.saved_until(0..u64::MAX);
+    if let Some(end) = input {
+        let routed = || hosted.routed.load(Ordering::Acquire);
+        let is_routed = || hosted.input.saved_until(routed()..end).is_none();
+        until(output, deadline, is_routed).await?;
+    }
+    // What came of these batches need not be on disk any more.
+    let end = match input {
+        Some(_) => output.queue.end(),
+        None => output.queue.saved_until(0..u64::MAX).unwrap_or(0),
+    };
+    let is_there = || output.committed.load(Ordering::Acquire) >= end;
+    until(output, deadline, is_there).await
+}
+
+async fn until(
+    output: &Output,
+    deadline: Instant,
+    is_done: impl Fn() -> bool,
+) -> Result<(), Status> {
+    while !is_done() {
+        let reason = lock(&output.link.last_error).clone();
+        if reason.is_some() || Instant::now() >= deadline {
+            let what = "rows that were acknowledged are not in the tree yet";
+            return Err(Status::unavailable(format!("{what}: {}", later(reason))));
+        }
+        tokio::time::sleep(LOOK).await;
     }
     Ok(())
 }
@@ -230,14 +274,18 @@ async fn settled(
 /// Why rows cannot be found yet.
 fn on_their_way<'t>(to: impl IntoIterator<Item = &'t Target>, reason: Option<String>) -> Status {
     let to: Vec<String> = to.into_iter().map(ToString::to_string).collect();
-    let why = match reason {
+    let why = later(reason);
+    Status::unavailable(format!("rows are on their way to {}: {why}", to.join(", ")))
+}
+
+fn later(reason: Option<String>) -> String {
+    match reason {
         Some(reason) => format!("{reason}; once it takes them, ask again"),
         None => format!(
             "and not there after {} s; ask again later",
             PASSING.as_secs()
         ),
-    };
-    Status::unavailable(format!("rows are on their way to {}: {why}", to.join(", ")))
+    }
 }
 
 /// What the one who asks hears of an error, that of a next node included.

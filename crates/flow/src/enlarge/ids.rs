@@ -4,14 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+use arrow_array::types::{Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, Int64Array, StringArray, UInt64Array};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use overside_base::Random;
 
 use crate::Error;
 
+/// The bit that says whether a number is below 0.
+const SIGN: u64 = 1 << 63;
 /// How often a new id is drawn before an old one stays.
 const DRAWS_MAX: usize = 32;
 
@@ -25,14 +27,23 @@ pub(super) fn is_redrawn(kind: &DataType) -> bool {
 
 /// Other ids; equal ones stay equal, and in order.
 pub(super) fn redraw(array: &ArrayRef, random: &mut Random) -> Result<ArrayRef, Error> {
-    let redrawn: ArrayRef = match array.data_type().is_integer() {
-        true => {
+    let redrawn: ArrayRef = match array.data_type() {
+        DataType::UInt64 => {
+            let ids = array.as_primitive::<UInt64Type>();
+            // In the same order as numbers with a sign.
+            let signed: Vec<i64> = ids.values().iter().map(|id| (id ^ SIGN) as i64).collect();
+            let new = redrawn(&signed, u64::BITS, random);
+            let new: Vec<u64> = new.into_iter().map(|id| id as u64 ^ SIGN).collect();
+            Arc::new(UInt64Array::new(new.into(), ids.nulls().cloned()))
+        }
+        kind if kind.is_integer() => {
+            let bits = 8 * kind.primitive_width().unwrap_or_default() as u32;
             let ids = cast(array, &DataType::Int64)?;
             let ids = ids.as_primitive::<Int64Type>();
-            let new = redrawn(ids.values(), random, parts_of_numbers);
+            let new = redrawn(ids.values(), bits, random);
             Arc::new(Int64Array::new(new.into(), ids.nulls().cloned()))
         }
-        false => {
+        _ => {
             let ids = cast(array, &DataType::Utf8)?;
             let ids = ids.as_string::<i32>();
             let texts: Vec<&str> = ids.iter().map(Option::unwrap_or_default).collect();
@@ -48,11 +59,13 @@ pub(super) fn redraw(array: &ArrayRef, random: &mut Random) -> Result<ArrayRef, 
     Ok(cast(&redrawn, array.data_type())?)
 }
 
-fn redrawn(ids: &[i64], random: &mut Random, parts: fn(&[i64]) -> u32) -> Vec<i64> {
+/// Of numbers that have so many bits.
+fn redrawn(ids: &[i64], bits: u32, random: &mut Random) -> Vec<i64> {
     let (distinct, ranks) = super::ranks(ids, i64::cmp);
-    let low = (1_i64 << parts(&distinct)) - 1;
+    let low = (1_i64 << parts(&distinct, bits)) - 1;
     let mut seen: HashSet<i64> = HashSet::with_capacity(distinct.len());
     let mut new: Vec<i64> = Vec::with_capacity(distinct.len());
+    let mut free = distinct.iter().copied();
     for _ in 0..distinct.len() {
         let draw = |random: &mut Random| {
             let mut any = || distinct[random.below(distinct.len() as u64) as usize];
@@ -62,7 +75,7 @@ fn redrawn(ids: &[i64], random: &mut Random, parts: fn(&[i64]) -> u32) -> Vec<i6
             .map(|_| draw(random))
             .find(|id| !seen.contains(id));
         // What is used up already leaves the next of the sample's that is free.
-        let id = id.or_else(|| distinct.iter().copied().find(|id| !seen.contains(id)));
+        let id = id.or_else(|| free.find(|id| !seen.contains(id)));
         let id = id.unwrap_or_default();
         seen.insert(id);
         new.push(id);
@@ -72,19 +85,19 @@ fn redrawn(ids: &[i64], random: &mut Random, parts: fn(&[i64]) -> u32) -> Vec<i6
 }
 
 /// At which bit ids fall into two parts that both vary most.
-fn parts_of_numbers(distinct: &[i64]) -> u32 {
+fn parts(distinct: &[i64], bits: u32) -> u32 {
     let variety = |bit: &u32| {
         let low = (1_i64 << bit) - 1;
-        let count = |of: &dyn Fn(i64) -> i64| {
-            distinct
-                .iter()
-                .map(|&id| of(id))
-                .collect::<HashSet<_>>()
+        // Numbers in order have their high bits in order.
+        let high = distinct.chunk_by(|a, b| a & !low == b & !low).count();
+        match high {
+            0 | 1 => high,
+            _ => (distinct.iter().map(|id| id & low).collect::<HashSet<_>>())
                 .len()
-        };
-        count(&|id| id & low).min(count(&|id| id & !low))
+                .min(high),
+        }
     };
-    (1..63).max_by_key(variety).unwrap_or(8)
+    (1..bits - 1).max_by_key(variety).unwrap_or(1)
 }
 
 /// The same with strings: the beginning of one and the end of another of the same length.

@@ -7,18 +7,24 @@
 //!    so that both parts, and with them the skew of partitions, stay as they are;
 //! 2. *times* go on where the copy before ended;
 //! 3. *values* become others between the sample's, as exact as these: with as many digits, multiples
-//!    of the same number, of single precision (a smoothed bootstrap of the distinct values).
+//!    of the same number, of single precision (a smoothed bootstrap of the distinct values). Where many
+//!    have one of few endings, each gets one of these.
 //!
 //! Equal values become equal values and order is kept, column by column, so that what compressors
-//! live on is kept too. All other columns stay.
+//! live on is kept too. All other columns stay. Of equal rows of the sample the first counts.
 
 mod ids;
 mod times;
 mod values;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use std::cmp::Ordering;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt64Array};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_ord::ord::make_comparator;
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
 use overside_base::Random;
 
 use crate::Error;
@@ -55,14 +61,14 @@ impl Enlarger {
     ///
     /// # Errors
     /// [`Error`]: the sample is empty, has no such column, or one of a type that cannot play that
-    /// role.
+    /// role, or no column would change.
     pub fn new(
         schema: &SchemaRef,
         sample: &[RecordBatch],
         roles: &Roles,
         seed: u64,
     ) -> Result<Self, Error> {
-        let sample = concat_batches(schema, sample)?;
+        let sample = without_repeated_rows(concat_batches(schema, sample)?)?;
         if sample.num_rows() == 0 {
             return Err(Error::Refused("the sample has no rows".into()));
         }
@@ -77,6 +83,12 @@ impl Enlarger {
             check(&sample, index, "values", values::is_redrawn)?;
             played[index] = Role::Value;
         }
+        if let (Some(id), Some(time)) = (&roles.id, &roles.time)
+            && id == time
+        {
+            let reason = format!("column {id:?} cannot be the id and the time at once");
+            return Err(Error::Refused(reason));
+        }
         if let Some(name) = &roles.id {
             let index = crate::column(&sample.schema(), name)?;
             check(&sample, index, "ids", ids::is_redrawn)?;
@@ -85,6 +97,11 @@ impl Enlarger {
         if let Some(name) = &roles.time {
             let index = crate::column(&sample.schema(), name)?;
             played[index] = Role::Time(Times::new(name, sample.column(index))?);
+        }
+        if played.iter().all(|role| matches!(role, Role::Constant)) {
+            return Err(Error::Refused(
+                "all copies would be the same: name the column with the time, or with ids".into(),
+            ));
         }
         Ok(Self {
             sample,
@@ -132,6 +149,43 @@ fn check(
             role,
         }),
     }
+}
+
+/// The first of rows that are equal, in the sample's order. All stay where a column's values cannot be
+/// compared.
+fn without_repeated_rows(sample: RecordBatch) -> Result<RecordBatch, Error> {
+    let columns = sample.columns().iter();
+    let compared: Result<Vec<_>, _> = columns
+        .map(|array| make_comparator(array, array, arrow_schema::SortOptions::default()))
+        .collect();
+    let Ok(compared) = compared else {
+        return Ok(sample);
+    };
+    let compare = |a: usize, b: usize| {
+        let mut orders = compared.iter().map(|compare| compare(a, b));
+        orders
+            .find(|order| order.is_ne())
+            .unwrap_or(Ordering::Equal)
+    };
+    let mut rows: Vec<usize> = (0..sample.num_rows()).collect();
+    rows.sort_by(|&a, &b| compare(a, b));
+    rows.dedup_by(|a, b| compare(*a, *b).is_eq());
+    if rows.len() == sample.num_rows() {
+        return Ok(sample);
+    }
+    rows.sort_unstable();
+    let rows = UInt64Array::from_iter_values(rows.into_iter().map(|row| row as u64));
+    Ok(take_record_batch(&sample, &rows)?)
+}
+
+/// The same values as another type.
+fn exactly(array: &dyn Array, kind: &DataType, otherwise: &str) -> Result<ArrayRef, Error> {
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    let cast = cast_with_options(array, kind, &options);
+    cast.map_err(|error| Error::Refused(format!("{otherwise}: {error}")))
 }
 
 /// The indices that sort `values`, and with them each row's rank among the distinct ones.

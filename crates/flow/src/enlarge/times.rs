@@ -13,6 +13,10 @@ use crate::Error;
 /// What times are counted in while they are shifted.
 const TEXT: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
+/// What is said where times leave their type.
+const TOO_LATE: &str =
+    "times are later than their type can say; make fewer rows, or leave out the time";
+
 /// By how much a copy is later than the one before.
 pub(super) struct Times {
     /// The type that is counted in; another one for texts.
@@ -66,17 +70,19 @@ impl Times {
 
     /// The times of that copy; the first one's are the sample's.
     pub(super) fn shifted(&self, array: &ArrayRef, copy: u64) -> Result<ArrayRef, Error> {
-        let by = self.span.wrapping_mul(copy as i64);
+        let later = || Error::Refused(TOO_LATE.into());
+        let by = self.span.checked_mul(copy as i64).ok_or_else(later)?;
         let shifted: ArrayRef = match self.counted {
             DataType::Float64 => {
                 let times: Float64Array = float(array)?.unary(|at| at + by as f64);
                 Arc::new(times)
             }
             _ => {
+                let times = times_of(array, &self.counted)?;
                 let times: Int64Array =
-                    times_of(array, &self.counted)?.unary(|at| at.wrapping_add(by));
+                    times.try_unary(|at| at.checked_add(by).ok_or_else(later))?;
                 let times: ArrayRef = Arc::new(times);
-                cast(&narrow(times, &self.counted)?, &self.counted)?
+                super::exactly(&narrow(times, &self.counted)?, &self.counted, TOO_LATE)?
             }
         };
         Ok(cast(&shifted, array.data_type())?)
@@ -86,7 +92,7 @@ impl Times {
 /// 32-bit types are reached through their own width.
 fn narrow(times: ArrayRef, kind: &DataType) -> Result<ArrayRef, Error> {
     match kind {
-        DataType::Date32 => Ok(cast(&times, &DataType::Int32)?),
+        DataType::Date32 => super::exactly(&times, &DataType::Int32, TOO_LATE),
         _ => Ok(times),
     }
 }
@@ -101,7 +107,7 @@ fn narrow_back(times: &ArrayRef) -> Result<ArrayRef, Error> {
         DataType::Date32 => cast(times, &DataType::Int32)?,
         _ => ArrayRef::clone(times),
     };
-    Ok(cast(&times, &DataType::Int64)?)
+    super::exactly(&times, &DataType::Int64, TOO_LATE)
 }
 
 fn float(array: &ArrayRef) -> Result<Float64Array, Error> {

@@ -17,6 +17,8 @@ const DECIMALS_MAX: i32 = 12;
 const DIGITS_MAX: usize = 9;
 /// Where the sample has a larger part of all values that its digits allow, it has them all.
 const DENSE: f64 = 0.2;
+/// Endings are few if this part of as many as there could be, values or combinations, would be more.
+const FEW: f64 = 0.25;
 /// The part of a column's values that makes a rule of what they have in common.
 const MOST: f64 = 0.5;
 /// Of the digits, which arithmetic may have blurred here and there.
@@ -47,7 +49,10 @@ pub(super) fn redraw(array: &ArrayRef, random: &mut Random) -> Result<ArrayRef, 
             let mut value = 0.0;
             for _ in 0..DRAWS_MAX {
                 let (near, between) = between(&distinct, random);
-                value = grid.round(near, between);
+                value = match &grid.endings {
+                    Some(endings) => endings.put(between, any(&distinct, random)),
+                    None => grid.round(near, between),
+                };
                 if seen.insert(value.to_bits()) {
                     break;
                 }
@@ -71,6 +76,10 @@ fn between(distinct: &[f64], random: &mut Random) -> (f64, f64) {
     }
 }
 
+fn any(distinct: &[f64], random: &mut Random) -> f64 {
+    distinct[random.below(distinct.len() as u64) as usize]
+}
+
 /// How many digits values have.
 enum Digits {
     /// So many behind the point.
@@ -85,13 +94,16 @@ struct Grid {
     digits: Digits,
     /// Values are multiples of it, but for a few; 0 of no number.
     step: f64,
+    endings: Option<Endings>,
 }
 
 impl Grid {
     fn of(values: &[f64]) -> Self {
+        let step = step(values);
         Self {
-            digits: Digits::of(values),
-            step: step(values),
+            digits: Digits::of(values, NEARLY_ALL),
+            step,
+            endings: Endings::of(values).filter(|_| step == 0.0),
         }
     }
 
@@ -145,6 +157,50 @@ fn step(values: &[f64]) -> f64 {
     largest.map_or(0.0, |step| *step as f64)
 }
 
+/// Values are multiples of a power of two, and behind these one of few endings, as positions from receivers
+/// that count in fractions of a circle are. Any ending behind any multiple has as many decimal digits as
+/// the values have.
+struct Endings {
+    digits: Digits,
+    unit: f64,
+}
+
+impl Endings {
+    fn of(values: &[f64]) -> Option<Self> {
+        let digits = Digits::of(values, MOST);
+        let Digits::Decimals(decimals) = digits else {
+            return None;
+        };
+        let unit = 2_f64.powi(-decimals);
+        let endings = Self { digits, unit };
+        let found: HashSet<u64> = finite(values)
+            .map(|value| endings.digits.round(endings.ending(value)).to_bits())
+            .collect();
+        let (found, all) = (found.len() as f64, finite(values).count() as f64);
+        let mut ends = finite(values);
+        let span = ends.next().zip(ends.last()).map_or(0.0, |(a, b)| b - a);
+        let are_few = found < FEW * all.min(5_f64.powi(decimals));
+        (are_few && all < FEW * found * (span / unit)).then_some(endings)
+    }
+
+    /// The multiple that `value` is behind, and behind it the ending of `other`, one of the sample's, with
+    /// as many digits as that has.
+    fn put(&self, value: f64, other: f64) -> f64 {
+        if !(value.is_finite() && other.is_finite()) {
+            return value;
+        }
+        let new = value - self.ending(value) + self.ending(other);
+        match self.digits.round(other) == other {
+            true => self.digits.round(new),
+            false => new,
+        }
+    }
+
+    fn ending(&self, value: f64) -> f64 {
+        value - (value / self.unit).floor() * self.unit
+    }
+}
+
 /// The largest power of two that a number is a multiple of.
 fn lowest_bit(value: f64) -> f64 {
     let bits = value.to_bits();
@@ -169,10 +225,11 @@ fn finite(values: &[f64]) -> impl Iterator<Item = f64> {
 }
 
 impl Digits {
-    fn of(values: &[f64]) -> Self {
+    /// That this part of the values has.
+    fn of(values: &[f64], part: f64) -> Self {
         let suits = |digits: &Self| {
             let kept = finite(values).filter(|value| digits.round(*value) == *value);
-            kept.count() as f64 >= NEARLY_ALL * finite(values).count() as f64
+            kept.count() as f64 >= part * finite(values).count() as f64
         };
         let decimals = (0..=DECIMALS_MAX).map(Self::Decimals);
         let significant = (1..=DIGITS_MAX).map(Self::Significant);

@@ -31,8 +31,16 @@ impl OutputFile {
     /// Begins the file. `replace`: if there is one of that name by then, it goes.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::File`].
+    /// [`Error::Exists`], [`Error::File`]; what is no file is replaced in no case.
     pub fn create(path: &Path, replace: bool) -> Result<Self, Error> {
+        let what = match fs::metadata(path) {
+            Ok(there) if there.is_dir() => Some("a directory; name a file"),
+            Ok(there) if !there.is_file() => Some("a pipe or a device; name a file"),
+            _ => None,
+        };
+        if let Some(what) = what {
+            return Err(Error::file(path, Error::Refused(what.into())));
+        }
         if !replace && path.symlink_metadata().is_ok() {
             return Err(Error::Exists(path.into()));
         }

@@ -1,19 +1,20 @@
 //! Writes a table in any format.
 
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use arrow_csv::Writer as CsvWriter;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, Schema, SchemaRef};
+use overside_base::lock;
 use overside_tables::pack::{Codec, CodecPool, Layout, Outer, PackOptions, Packer, StageTime};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 use super::FileFormat;
-use crate::Error;
 use crate::operators::values_bytes;
+use crate::{Error, column_of};
 
 /// Rows of a group of Parquet: a reader leaves out whole groups, and about as many are common.
 const ROW_GROUP_ROWS: usize = 128 << 10;
@@ -57,12 +58,32 @@ impl WriteOptions {
             _ => Ok(()),
         }
     }
+
+    /// Refuses columns that the format does not have.
+    pub(crate) fn check_columns(&self, schema: &Schema) -> Result<(), Error> {
+        let (column, what) = match self.format {
+            FileFormat::Csv => (column_of(schema, DataType::is_nested), "values with parts"),
+            FileFormat::Parquet => {
+                let is_union = |kind: &DataType| matches!(kind, DataType::Union(..));
+                (column_of(schema, is_union), "unions")
+            }
+            _ => return Ok(()),
+        };
+        let format = self.format;
+        column.map_or(Ok(()), |name| {
+            let reason = format!(
+                "column {name:?} has {what}, which {format} cannot hold; leave it out, or write arrow"
+            );
+            Err(Error::Options(reason))
+        })
+    }
 }
 
 /// A table that is being written.
 pub struct FileWriter<W: Write + Send + 'static> {
     batches: Batches<W>,
     time: StageTime,
+    failure: Failure,
 }
 
 enum Batches<W: Write + Send + 'static> {
@@ -84,12 +105,18 @@ impl<W: Write + Send + 'static> FileWriter<W> {
         pool: &Arc<CodecPool>,
     ) -> Result<Self, Error> {
         let schema = SchemaRef::clone(schema);
-        let counted = |output| Counted { output, bytes: 0 };
+        let failure = Failure::default();
+        let counted = |output| Counted {
+            output,
+            bytes: 0,
+            failure: failure.clone(),
+        };
         let layout = match options.format {
             FileFormat::ArrowStream => Layout::Stream,
             _ => Layout::File,
         };
         options.check()?;
+        options.check_columns(&schema)?;
         let batches = match options.format {
             FileFormat::Arrow | FileFormat::ArrowStream => {
                 let options = PackOptions {
@@ -117,6 +144,7 @@ impl<W: Write + Send + 'static> FileWriter<W> {
         Ok(Self {
             batches,
             time: StageTime::default(),
+            failure,
         })
     }
 
@@ -130,7 +158,8 @@ impl<W: Write + Send + 'static> FileWriter<W> {
             Batches::Parquet(writer) => Ok(writer.write(batch)?),
             Batches::Csv(writer) => Ok(writer.write(batch)?),
         };
-        self.time.measure(work)?;
+        let written = self.time.measure(work);
+        written.map_err(|error| self.failure.or(error))?;
         self.time.bytes_in += values_bytes(batch) as u64;
         Ok(())
     }
@@ -140,8 +169,12 @@ impl<W: Write + Send + 'static> FileWriter<W> {
     /// # Errors
     /// [`Error`].
     pub fn finish(self) -> Result<(W, StageTime), Error> {
-        let mut time = self.time;
-        match self.batches {
+        let finished = Self::end(self.batches, self.time);
+        finished.map_err(|error| self.failure.or(error))
+    }
+
+    fn end(batches: Batches<W>, mut time: StageTime) -> Result<(W, StageTime), Error> {
+        match batches {
             Batches::Ipc(packer) => Ok(packer.finish()?),
             Batches::Parquet(writer) => {
                 let output = time.measure(|| writer.into_inner())?;
@@ -160,20 +193,38 @@ impl<W: Write + Send + 'static> FileWriter<W> {
     }
 }
 
+/// Why the output took no more. Formats tell it as text, or among other things.
+#[derive(Clone, Default)]
+struct Failure(Arc<Mutex<Option<io::Error>>>);
+
+impl Failure {
+    fn note(&self, error: &io::Error) {
+        *lock(&self.0) = Some(io::Error::new(error.kind(), error.to_string()));
+    }
+
+    /// It, if it is why, and otherwise what a format says.
+    fn or(&self, error: Error) -> Error {
+        lock(&self.0).take().map_or(error, Error::Io)
+    }
+}
+
 /// Counts what is written.
 struct Counted<W> {
     output: W,
     bytes: u64,
+    failure: Failure,
 }
 
 impl<W: Write> Write for Counted<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.output.write(bytes)?;
+        let written = self.output.write(bytes);
+        let written = written.inspect_err(|error| self.failure.note(error))?;
         self.bytes += written as u64;
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.output.flush()
+        let flushed = self.output.flush();
+        flushed.inspect_err(|error| self.failure.note(error))
     }
 }

@@ -229,6 +229,10 @@ impl Definition {
         )?;
         check_range("stages", Some(self.stages.len()), &(0..=STAGES_MAX))?;
         check_range("nodes", Some(self.nodes.len()), &(0..=NODES_MAX))?;
+        if self.outputs.is_empty() {
+            let remedy = "add [outputs.NAME] with `to`, as in to = \"results\"";
+            return Err(Error::of_key("outputs", "there is none", remedy));
+        }
         check_range("outputs", Some(self.outputs.len()), &(1..=OUTPUTS_MAX))?;
         if self
             .memory

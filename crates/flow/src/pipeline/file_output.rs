@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -98,7 +98,13 @@ impl FileOutput {
     ) -> Result<Self, Error> {
         let place = match &output.to {
             Destination::Directory(directory) => {
-                fs::create_dir_all(directory).map_err(|error| Error::file(directory, error))?;
+                fs::create_dir_all(directory).map_err(|error| match error.kind() {
+                    ErrorKind::AlreadyExists => {
+                        let reason = Error::Refused("a file; name a directory".into());
+                        Error::file(directory, reason)
+                    }
+                    _ => Error::file(directory, error),
+                })?;
                 Place::Directory(directory.clone())
             }
             Destination::ObjectStore(address) => {

@@ -14,6 +14,7 @@ use super::in_process::InProcessNode;
 use super::node::Node;
 use super::node_definition::NodeDefinition;
 use super::node_link::NodeLink;
+use super::outputs::Destination;
 use super::packing::Packing;
 use super::placement::StagePlacement;
 use super::report::PipelineReport;
@@ -209,10 +210,14 @@ impl Definition {
             output = host_stage(stage, &output)?.schema;
         }
         for (name, definition) in &self.outputs {
-            if let Some(tree) = &definition.tree {
-                tree.check_columns(&output)
-                    .map_err(|error| Error::Refused(format!("output {name:?}: {error}")))?;
-            }
+            let checked = match (&definition.tree, &definition.to) {
+                (Some(tree), _) => tree.check_columns(&output),
+                (None, Destination::Directory(_) | Destination::ObjectStore(_)) => {
+                    definition.write_options().check_columns(&output)
+                }
+                _ => Ok(()),
+            };
+            checked.map_err(|error| Error::Refused(format!("output {name:?}: {error}")))?;
         }
         Ok(output)
     }

@@ -1,5 +1,6 @@
 //! An output that is a log-structured tree.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -118,6 +119,12 @@ impl TreeDefinition {
         if let Some(wrong) = self.next.iter().find(|text| !is_address(text)) {
             let problem = format!("{wrong:?} is no address of a service");
             let remedy = "write it as grpc://HOST:PORT/PATH";
+            return Err(ConfigError::of_key("tree.next", problem, remedy));
+        }
+        let mut seen = HashSet::new();
+        if let Some(twice) = self.next.iter().find(|address| !seen.insert(*address)) {
+            let problem = format!("{twice:?} is there twice");
+            let remedy = "a tree for each: one service can have several outputs";
             return Err(ConfigError::of_key("tree.next", problem, remedy));
         }
         let checked = self.asked(TreeOptions::new("", "")).check_sizes();

@@ -137,6 +137,14 @@ impl TreeOptions {
                 role: "the time",
             });
         }
+        let is_odd =
+            |kind: &DataType| matches!(kind, DataType::RunEndEncoded(..) | DataType::Union(..));
+        if let Some(name) = crate::column_of(schema, is_odd) {
+            return Err(Error::Refused(format!(
+                "column {name:?} has runs or unions, which leaves in Parquet do not give back; leave it out, or \
+                 write its values"
+            )));
+        }
         for level in 0..self.levels {
             Partitioner::new(schema.clone(), &self.split(level), Default::default())?;
         }

@@ -1,5 +1,7 @@
 //! Which files a tree has.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use overside_config::{Document, Limits, LockedFile, Source, read_text};
@@ -90,6 +92,15 @@ impl Manifest {
     pub fn read(directory: &Path) -> Result<Self, Error> {
         let path = Self::path(directory);
         let name = path.display().to_string();
+        let is_none = fs::symlink_metadata(&path).is_err_and(|error| {
+            matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        });
+        if is_none {
+            return Err(Error::Refused(format!(
+                "{}: there is no tree; `overside flow tree add` makes one",
+                directory.display()
+            )));
+        }
         let text = read_text(&path, LIMITS.bytes, Source::Regular)?;
         let first = |mut errors: Vec<overside_config::Error>| match errors.is_empty() {
             true => overside_config::Error::of_file(&name, "it is no JSON", "restore the file"),

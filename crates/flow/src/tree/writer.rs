@@ -17,8 +17,8 @@ use super::run;
 use crate::Error;
 use crate::files::FileWriter;
 use crate::operators::{PartitionOptions, partition, values_bytes};
-use overside_tables::check_schema;
 use overside_tables::pack::CodecPool;
+use overside_tables::{Error as TableError, check_schema};
 
 /// A leaf's files are merged when so many of them are small.
 const SMALL_FILES: usize = 8;
@@ -101,7 +101,8 @@ impl TreeWriter {
                 if manifest.options != *options {
                     return Err(made_otherwise(directory, &manifest.options));
                 }
-                check_schema(run::open(&schema_file, pool)?.schema(), schema)?;
+                let own = run::open(&schema_file, pool)?.schema().clone();
+                check_schema(&own, schema).map_err(|error| has_others(directory, error))?;
                 manifest
             }
             false => {
@@ -141,7 +142,8 @@ impl TreeWriter {
     /// # Errors
     /// [`Error`]: it is damaged.
     pub fn options(directory: &Path) -> Result<Option<TreeOptions>, Error> {
-        match Manifest::path(directory).try_exists()? {
+        let found = Manifest::path(directory).try_exists();
+        match found.map_err(|error| Error::file(directory, error))? {
             true => Ok(Some(Manifest::read(directory)?.options)),
             false => Ok(None),
         }
@@ -584,6 +586,16 @@ fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+fn has_others(directory: &Path, error: TableError) -> Error {
+    match error {
+        TableError::SchemaChange { difference } => Error::Refused(format!(
+            "the columns are not those of the tree in {}: {difference}",
+            directory.display()
+        )),
+        other => other.into(),
     }
 }
 

@@ -1,13 +1,18 @@
 //! Tables in files of every format.
 
-use std::fs::File;
-use std::io::{Seek, Write};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Seek, Write};
 use std::num::NonZeroUsize;
+use std::os::unix::fs::{FileTypeExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StructArray, UnionArray};
+use arrow_schema::{DataType, Field, UnionFields};
 use arrow_select::concat::concat_batches;
-use overside_flow::files::{FileFormat, FileReader, FileWriter, ReadOptions, WriteOptions};
+use overside_flow::files::{
+    FileFormat, FileReader, FileWriter, OutputFile, ReadOptions, WriteOptions,
+};
 use overside_flow::generate::Generated;
 use overside_flow::operators::{PartitionKey, sort};
 use overside_flow::pack::CodecPool;
@@ -90,6 +95,33 @@ fn what_a_format_cannot_do_is_refused() {
         let error = made.err().expect("an error").to_string();
         assert!(error.contains(format), "{error}");
     }
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let field = Arc::new(Field::new("x", DataType::Int64, true));
+    let struct_of = |values: &ArrayRef| StructArray::from(vec![(field.clone(), values.clone())]);
+    let union = UnionArray::try_new(
+        UnionFields::from_iter([(0, field.clone())]),
+        vec![0, 0].into(),
+        None,
+        vec![ids.clone()],
+    );
+    let union: ArrayRef = Arc::new(union.unwrap());
+    let within = Arc::new(Field::new("x", union.data_type().clone(), true));
+    let within: ArrayRef = Arc::new(StructArray::from(vec![(within, union)]));
+    for (format, column) in [("csv", Arc::new(struct_of(&ids)) as _), ("parquet", within)] {
+        let batch = RecordBatch::try_from_iter([("id", ids.clone()), ("odd", column)]).unwrap();
+        let options = options(format, "none", None);
+        let made = FileWriter::new(Vec::new(), batch.schema_ref(), options, &pool());
+        let error = made.err().expect("an error").to_string();
+        assert!(
+            error.contains("column \"odd\" has") && error.contains("write arrow"),
+            "{error}"
+        );
+        // Arrow has all of them.
+        let arrow = self::options("arrow", "none", None);
+        let mut writer = FileWriter::new(Vec::new(), batch.schema_ref(), arrow, &pool()).unwrap();
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+    }
     let mut gzip = tempfile::tempfile().unwrap();
     gzip.write_all(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0])
         .unwrap();
@@ -101,6 +133,68 @@ fn what_a_format_cannot_do_is_refused() {
             .unwrap_err()
             .contains("parquet")
     );
+}
+
+/// An output that takes nothing.
+struct Full;
+
+impl Write for Full {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::Error::new(ErrorKind::StorageFull, "the disk is full"))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn why_an_output_takes_no_more_is_said_whatever_the_format_is() {
+    let batch = Generated::Particles.snapshots(1000, 1).next().unwrap();
+    for format in ["arrow", "arrow-stream", "parquet", "csv"] {
+        let written = FileWriter::new(
+            Full,
+            batch.schema_ref(),
+            options(format, "none", None),
+            &pool(),
+        )
+        .and_then(|mut writer| {
+            writer.write(&batch)?;
+            writer.finish().map(|_| ())
+        });
+        let error = written.unwrap_err();
+        assert_eq!(
+            error.io_kind(),
+            Some(ErrorKind::StorageFull),
+            "{format}: {error}"
+        );
+        assert_eq!(error.to_string(), "the disk is full", "{format}");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_not_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let _socket = UnixListener::bind(at("socket")).unwrap();
+    symlink(at("socket"), at("link")).unwrap();
+    for (path, expected) in [
+        (at("socket"), "a pipe or a device"),
+        (at("link"), "a pipe or a device"),
+        (directory.path().into(), "a directory"),
+    ] {
+        for replace in [false, true] {
+            let error = OutputFile::create(&path, replace).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+    assert!(fs::metadata(at("socket")).unwrap().file_type().is_socket());
+    // A file is, also by another name.
+    fs::write(at("file"), "old").unwrap();
+    let mut file = OutputFile::create(&at("file"), true).unwrap();
+    file.write_all(b"new").unwrap();
+    file.finish(false).unwrap();
+    assert_eq!(fs::read_to_string(at("file")).unwrap(), "new");
 }
 
 #[test]

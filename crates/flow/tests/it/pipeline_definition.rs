@@ -142,7 +142,10 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
             format!("{HEAD}memory = \"1 KiB\"\n{OUT}"),
             ["memory", "out of range", "1 MiB"],
         ),
-        (HEAD.to_owned(), ["outputs", "0", "from 1"]),
+        (
+            HEAD.to_owned(),
+            ["outputs", "there is none", "add [outputs.NAME]"],
+        ),
         (
             format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", levels = 11 }}"),
             ["outputs.all.tree", "too many leaves", "from 1 to 10"],
@@ -253,6 +256,12 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
         (
             format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", next = [\"grpc://h:1/p\"] }}"),
             ["outputs.all.tree.next", "1 next nodes", "power of two"],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", next = [\"grpc://h:1/p\", \"grpc://h:1/p\"] }}"
+            ),
+            ["outputs.all.tree.next", "is there twice", "a tree for each"],
         ),
         (
             format!(

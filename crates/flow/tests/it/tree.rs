@@ -13,7 +13,7 @@ use arrow_array::{
     Array, ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray,
     TimestampMillisecondArray,
 };
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use overside_base::Random;
 use overside_flow::files::{FileReader, ReadOptions};
 use overside_flow::pack::CodecPool;
@@ -619,6 +619,27 @@ fn what_cannot_be_is_refused() {
     };
     assert!(refused(&TreeOptions::new("mmsi", "time")).contains("no column \"mmsi\""));
     assert!(refused(&options(TreeKey::Hash, 6, 2, 1000)).contains("too many leaves"));
+    let none = TreeReader::open(directory.path(), &pool())
+        .err()
+        .expect("none");
+    assert!(none.to_string().contains("there is no tree; "), "{none}");
+    let runs = Field::new("runs", DataType::Int32, false).into();
+    let values = Field::new("values", DataType::Utf8, true).into();
+    let runs = DataType::RunEndEncoded(runs, values);
+    let mut fields = batch(&mut Random::new(1), 3, 0, 1)
+        .schema()
+        .fields()
+        .to_vec();
+    fields.push(Field::new("what", runs, true).into());
+    let schema = Arc::new(Schema::new(fields));
+    let made = options(TreeKey::Hash, 1, 1, 1000);
+    let odd = TreeWriter::open(directory.path(), &schema, &made, &pool());
+    assert!(
+        odd.err()
+            .expect("refused")
+            .to_string()
+            .contains("column \"what\" has runs or unions")
+    );
     assert!(refused(&options(TreeKey::Hash, 0, 2, 1000)).contains("at least one"));
     assert!(refused(&options(TreeKey::Hash, 1, 1, 0)).contains("capacity"));
     let made = options(TreeKey::Hash, 1, 1, 1000);

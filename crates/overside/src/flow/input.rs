@@ -6,8 +6,10 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use arrow_schema::SchemaRef;
 use overside_flow::files::{FileReader, ReadOptions};
 use overside_flow::pack::CodecPool;
+use overside_flow::{TableError, check_schema};
 
 use crate::messages::shown;
 
@@ -15,6 +17,26 @@ use crate::messages::shown;
 pub struct Input {
     pub name: String,
     pub reader: FileReader,
+}
+
+/// The columns of the first of several tables, which all are to have.
+pub struct Columns {
+    /// What the first is called.
+    pub of: String,
+    pub schema: SchemaRef,
+}
+
+impl Columns {
+    /// Refuses a table with others.
+    pub fn check(&self, input: &Input) -> Result<(), String> {
+        check_schema(&self.schema, input.reader.schema()).map_err(|error| match error {
+            TableError::SchemaChange { difference } => {
+                let (name, of) = (&input.name, &self.of);
+                format!("{name}: the columns are not those of {of}: {difference}")
+            }
+            other => format!("{}: {other}", input.name),
+        })
+    }
 }
 
 impl Input {
@@ -39,5 +61,12 @@ impl Input {
         let reader = FileReader::open(file, &options, pool);
         let reader = reader.map_err(|error| format!("{name}: {error}"))?;
         Ok(Self { name, reader })
+    }
+
+    pub fn columns(&self) -> Columns {
+        Columns {
+            of: self.name.clone(),
+            schema: self.reader.schema().clone(),
+        }
     }
 }

@@ -10,7 +10,6 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use clap::ArgGroup;
 use overside_base::raise_descriptor_limit;
-use overside_flow::check_schema;
 use overside_flow::files::OutputFile;
 use overside_flow::operators::{Filter, PartitionKey, Projection, SkewReport, SortColumn};
 use overside_flow::pack::{StageTime, StageTimes};
@@ -116,8 +115,7 @@ impl RowSelection {
         })
     }
 
-    fn apply(&self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Error> {
-        check_schema(schema, batch.schema_ref())?;
+    fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
         let filtered = match &self.filter {
             Some(filter) => filter.apply(batch)?,
             None => batch.clone(),
@@ -137,12 +135,14 @@ impl Arguments {
         raise_descriptor_limit(DESCRIPTORS);
         let mut inputs = self.tables.iter().map(|path| Input::open(path, &pool));
         let first = inputs.next().ok_or("no table")??;
-        let read = first.reader.schema().clone();
-        let rows = RowSelection::new(self, &read).map_err(|error| error.to_string())?;
+        let columns = first.columns();
+        let rows = RowSelection::new(self, &columns.schema);
+        let in_first = |error: Error| format!("{}: {error}", columns.of);
+        let rows = rows.map_err(in_first)?;
         let schema = rows
             .projection
             .as_ref()
-            .map_or(&read, Projection::schema)
+            .map_or(&columns.schema, Projection::schema)
             .clone();
         fs::create_dir_all(&self.directory).map_err(|error| {
             let name = shown(&self.directory);
@@ -162,12 +162,13 @@ impl Arguments {
             true => Ok(repartition),
             false => repartition.sorted_by(self.sort.clone()),
         });
-        let mut repartition = sorted.map_err(|error| error.to_string())?;
+        let mut repartition = sorted.map_err(in_first)?;
         let mut unpack = StageTime::default();
         for input in std::iter::once(Ok(first)).chain(inputs) {
             let mut input = input?;
+            columns.check(&input)?;
             for batch in &mut input.reader {
-                let selected = batch.and_then(|batch| rows.apply(&batch, &read));
+                let selected = batch.and_then(|batch| rows.apply(&batch));
                 let pushed = selected.and_then(|batch| repartition.push(&batch));
                 pushed.map_err(|error| format!("{}: {}", input.name, output::said(error)))?;
             }

@@ -5,11 +5,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use overside_base::raise_descriptor_limit;
 use overside_flow::Error;
-use overside_flow::check_schema;
 use overside_flow::pack::CodecPool;
 use overside_flow::pipeline::{
     Definition, Destination, Done, FileOutput, FileOutputOptions, Node, NodeDefinition, Output,
@@ -162,25 +162,28 @@ impl Run<'_> {
     }
 
     fn tables(&self, tables: &[OsString]) -> Result<Summary, String> {
+        let begin = Instant::now();
         let unpack = &self.packing.unpack;
-        let mut inputs = tables.iter().map(|path| Input::open(path, unpack.pool()));
+        let open = |path| unpack.work(|| Input::open(path, unpack.pool()));
+        let mut inputs = tables.iter().map(open);
         let none = "no table: name tables here, or in the pipeline's input.files";
         let first = inputs.next().ok_or(none)??;
-        let schema = first.reader.schema().clone();
+        let columns = first.columns();
         let remote = Arc::new(RemoteNodes::new(&self.packing).map_err(|error| error.to_string())?);
         let connect = |name: &str, node: &NodeDefinition| self.connect(name, node, &remote);
         let definition = self.definition.clone();
         let pipeline = Pipeline::on_caller(definition, &self.pool, connect).map_err(said)?;
         let pipeline = pipeline.with_packing(&self.packing);
-        let stream = pipeline.stream(&schema);
+        let stream = pipeline.stream(&columns.schema);
         let stream = stream.map_err(|error| format!("{}: {error}", first.name))?;
         raise_descriptor_limit(DESCRIPTORS);
         let mut routes = self.routes(&stream)?;
         let rows = self.definition.input_rows();
         for input in std::iter::once(Ok(first)).chain(inputs) {
-            let Input { name, mut reader } = input?;
+            let input = input?;
+            columns.check(&input)?;
+            let Input { name, mut reader } = input;
             let in_input = |error: Error| format!("{name}: {}", said(error));
-            check_schema(&schema, reader.schema()).map_err(|error| in_input(error.into()))?;
             let (mut batches, mut count) = (0, 0);
             while let Some(batch) = unpack.work(|| reader.next()) {
                 let batch = batch.map_err(in_input)?;
@@ -199,7 +202,11 @@ impl Run<'_> {
         for route in routes {
             files.extend(route.finish().map_err(said)?);
         }
-        let report = stream.report();
+        let report = PipelineReport {
+            // Reading comes before the first batch, and files are whole behind the last one.
+            elapsed_ns: begin.elapsed().as_nanos() as u64,
+            ..stream.report()
+        };
         let ray = self.ray.as_ref().map(RayNodes::places);
         Ok(Summary { report, files, ray })
     }

@@ -54,10 +54,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
     let mut suggester =
         KeySuggester::new(schema, arguments.partitions, SAMPLE_ROWS).map_err(named)?;
+    let mut rows = 0;
     for batch in &mut input.reader {
-        batch
-            .and_then(|batch| suggester.push(&batch))
-            .map_err(named)?;
+        let batch = batch.map_err(named)?;
+        rows += batch.num_rows();
+        suggester.push(&batch).map_err(named)?;
+    }
+    if rows == 0 {
+        return Err(format!("{}: the table has no rows", input.name));
     }
     let mut candidates = suggester.finish().map_err(named)?;
     candidates.retain(|one| {

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
+pub const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
 
 pub fn run_with(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(COMMAND)
@@ -398,11 +398,22 @@ fn what_cannot_be_done_is_said() {
     // What is no table, or none yet.
     fs::write(place.join("empty"), "").unwrap();
     fs::write(place.join("header.csv"), "id,what\n").unwrap();
+    fs::write(place.join("twice.csv"), "id,id\n1,2\n").unwrap();
     fs::write(place.join("cut.parquet"), "PAR1 and then nothing").unwrap();
     fs::write(place.join("noise"), [0xff, 0xfe, 7, 200, 3]).unwrap();
     for (table, words) in [
         ("empty", ["empty: the file is empty", ""]),
-        ("header.csv", ["no values", "tables without rows"]),
+        (
+            "header.csv",
+            ["header.csv: column \"id\" ", "tables without rows"],
+        ),
+        (
+            "twice.csv",
+            [
+                "twice.csv: 2 columns are called \"id\"",
+                "rename all but one",
+            ],
+        ),
         ("cut.parquet", ["cut.parquet: ", "written to its end?"]),
         (
             "noise",
@@ -421,6 +432,10 @@ fn what_cannot_be_done_is_said() {
         ];
         refused(&words_of, &words);
     }
+    refused(
+        &["suggest-key", "header.csv"],
+        &["header.csv: the table has no rows"],
+    );
     let onto_a_file = [
         "partition",
         "rows.csv",

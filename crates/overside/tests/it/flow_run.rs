@@ -118,6 +118,10 @@ fn a_pipeline_writes_what_partition_writes_wherever_it_runs() {
         }
         // A file is read in, and rows of both outputs are written.
         let (unpack, repack) = (&report["unpack"], &report["repack"]);
+        // Nothing is done outside of the time that the first line has.
+        for stage in [unpack, repack] {
+            assert!(stage["busy_ns"].as_u64() <= report["elapsed_ns"].as_u64());
+        }
         let rows = |stage: &Value| stage["rows_out"].as_u64().unwrap();
         assert_eq!(rows(unpack), 200_000);
         assert!(rows(repack) > rows(&report["stages"][1]), "{report}");
@@ -338,7 +342,10 @@ fn an_output_is_a_tree_that_each_run_adds_to() {
     // A run that fails adds nothing, and one more that does not adds all again.
     fs::write(place.join("other.csv"), "id\n5\n").unwrap();
     let failed = refusal(&flow(place, &["run", "p.toml", "ships.arrow", "other.csv"]));
-    overside_testkit::assert_contains(&failed, "the schema changed");
+    overside_testkit::assert_contains(
+        &failed,
+        "other.csv: the columns are not those of ships.arrow: ",
+    );
     assert_eq!(query("MMSI").lines().count(), 200_001);
     out(&flow(place, &["run", "p.toml"]));
     assert_eq!(query("MMSI").lines().count(), 400_001);
@@ -378,7 +385,21 @@ fn what_cannot_run_says_why_and_leaves_nothing() {
             "a.csv: stage \"filter\": ",
         ),
         (outputs.into(), "none.csv", "none.csv: No such file"),
-        (outputs.into(), "other.csv", "other.csv: the schema changed"),
+        (
+            "[outputs.all]\nto = \"a.csv\"\n".into(),
+            "a.csv",
+            "a.csv: a file; name a directory",
+        ),
+        (
+            String::new(),
+            "a.csv",
+            "outputs: there is none; add [outputs.NAME]",
+        ),
+        (
+            outputs.into(),
+            "other.csv",
+            "other.csv: the columns are not those of a.csv: there is no column \"what\"",
+        ),
         (
             format!("[[stages]]\nselect = \"CAST(what AS int) AS n\"\n{outputs}"),
             "a.csv",

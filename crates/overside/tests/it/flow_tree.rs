@@ -1,6 +1,7 @@
 //! `overside flow tree` as a user starts it.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::flow::{assert_contains, err, out, run, run_with};
+use crate::flow::{COMMAND, assert_contains, err, out, run, run_with};
 
 /// Three snapshots of two ships and one without a number.
 const SNAPSHOTS: [&str; 3] = [
@@ -105,7 +106,14 @@ fn what_is_wrong_is_named() {
     );
     assert_contains(
         &refused(&["query", "tracks"]),
-        &["tree.json", "No such file"],
+        &[
+            "tracks: there is no tree",
+            "`overside flow tree add` makes one",
+        ],
+    );
+    assert_contains(
+        &refused(&[&["add", "one.csv"], &add[2..]].concat()),
+        &["one.csv: Not a directory"],
     );
     out(&run(place, &[&["tree"][..], &add].concat()));
     assert_contains(
@@ -121,6 +129,38 @@ fn what_is_wrong_is_named() {
         &refused(&from),
         &["\"noon\" is no time", "2018-08-01T12:00:00"],
     );
+}
+
+#[test]
+fn whoever_has_read_enough_of_a_query_ends_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    let rows = (0..200_000).map(|n| format!("{n},{n}\n"));
+    let rows = std::iter::once("ship,time\n".to_owned()).chain(rows);
+    fs::write(place.join("many.csv"), rows.collect::<String>()).unwrap();
+    let add = [
+        "tree", "add", "tracks", "many.csv", "--id", "ship", "--time", "time",
+    ];
+    out(&run(place, &add));
+    for format in ["csv", "arrow-stream"] {
+        let mut query = Command::new(COMMAND)
+            .current_dir(place)
+            .args(["flow", "tree", "query", "tracks", "--format", format])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut some = [0; 5];
+        let mut stdout = query.stdout.take().unwrap();
+        stdout.read_exact(&mut some).unwrap();
+        drop(stdout);
+        let ended = query.wait_with_output().unwrap();
+        assert_eq!(
+            (err(&ended).as_str(), ended.status.code()),
+            ("", Some(0)),
+            "{format}"
+        );
+    }
 }
 
 #[test]

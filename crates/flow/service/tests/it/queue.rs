@@ -86,6 +86,7 @@ fn what_does_not_fit_is_on_disk_without_gaps() {
                 .unwrap();
         }
         assert_eq!(safe.load(Ordering::Relaxed), 0);
+        assert_eq!((queue.saved_until(0..u64::MAX), queue.end()), (None, 4));
         for sequence in 4..20 {
             queue
                 .push(batch(sequence), Counted(Arc::clone(&safe)))
@@ -95,11 +96,21 @@ fn what_does_not_fit_is_on_disk_without_gaps() {
         // Also those that came first: a start finds all or none of them.
         assert_eq!(safe.load(Ordering::Relaxed), 20);
         assert_eq!(queue.unsafe_batches(), 0);
+        assert_eq!(
+            (queue.saved_until(0..u64::MAX), queue.end()),
+            (Some(20), 20)
+        );
+        assert_eq!(queue.saved_until(0..7), Some(7));
         for position in 0..5 {
             let queued = queue.next(position).await.unwrap().unwrap();
             assert_eq!(*queued.batch, batch(position));
             queue.release(position);
         }
+        // What is released is delivered.
+        assert_eq!(
+            (queue.saved_until(0..5), queue.saved_until(0..6)),
+            (None, Some(6))
+        );
         let queued = queue.next(17).await.unwrap().unwrap();
         assert_eq!(*queued.batch, batch(17));
     });

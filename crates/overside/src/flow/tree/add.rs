@@ -10,7 +10,7 @@ use overside_flow::Error;
 use overside_flow::tree::{TreeKey, TreeOptions, TreeShape, TreeWriter, TreeWritten};
 use serde_json::{Value, json};
 
-use crate::flow::input::Input;
+use crate::flow::input::{Columns, Input};
 use crate::flow::output;
 use crate::logging::Verbosity;
 use crate::options::{Threads, size_within};
@@ -68,23 +68,25 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let begin = Instant::now();
     let pool = output::threads(&arguments.threads)?;
     let options = arguments.options()?;
-    let mut tree: Option<TreeWriter> = None;
+    let mut tree: Option<(Columns, TreeWriter)> = None;
     for path in &arguments.tables {
         let input = Input::open(path, &pool)?;
         let named = |error: Error| format!("{}: {error}", input.name);
-        let tree = match &mut tree {
+        let (columns, tree) = match &mut tree {
             Some(tree) => tree,
             none => {
-                let schema = input.reader.schema();
-                let opened = TreeWriter::open(&arguments.directory, schema, &options, &pool);
-                none.insert(opened.map_err(named)?)
+                let columns = input.columns();
+                let (directory, schema) = (&arguments.directory, &columns.schema);
+                let opened = TreeWriter::open(directory, schema, &options, &pool);
+                none.insert((columns, opened.map_err(named)?))
             }
         };
+        columns.check(&input)?;
         for batch in input.reader {
             batch.and_then(|batch| tree.absorb(&batch)).map_err(named)?;
         }
     }
-    let mut tree = tree.ok_or("no table")?;
+    let (_, mut tree) = tree.ok_or("no table")?;
     tree.commit().map_err(|error| error.to_string())?;
     let (written, seconds) = (tree.written(), begin.elapsed().as_secs_f64());
     let text = match arguments.json {
