@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pyarrow.flight as fl
+import pyarrow.parquet
 import pytest
 from adbc_driver_manager import Error
 from command import PATIENCE_S, native, overside
@@ -325,6 +327,64 @@ def test_a_client_that_stalls_or_goes_gives_its_slot_back(tables: dict[str, Path
         begin = time.monotonic()
         assert _ask_until_answered(server) == [{"n": ROWS}]
         assert time.monotonic() - begin < PATIENCE_S
+
+
+def _write_ids(file: Path, first: int, **metadata: str) -> None:
+    """A table whose file has the same size, whatever it begins with."""
+    table = pa.table({"id": range(first, first + 1000)}).replace_schema_metadata(metadata)
+    pyarrow.parquet.write_table(table, file, compression="none", use_dictionary=False)
+
+
+def _is_metadata_kept(server: TableServer) -> bool:
+    (row,) = server.ask("SELECT current_setting('parquet_metadata_cache') kept").to_pylist()
+    return bool(row["kept"])
+
+
+def test_a_file_that_is_replaced_is_read_anew(tmp_path: Path) -> None:
+    file, new = tmp_path / "ids.parquet", tmp_path / "new.parquet"
+    _write_ids(file, 0)
+    size = file.stat().st_size
+    os.utime(file, (1, 1))
+    with table_server(t=file) as server:
+
+        def begins_with(first: int) -> None:
+            statement = f"SELECT min(id) a, count(*) FILTER (id >= {first}) n FROM t"
+            assert server.ask(statement).to_pylist() == [{"a": first, "n": 1000}]
+            # This one is decided by what the file's metadata say.
+            assert server.ask(f"SELECT id FROM t WHERE id >= {first}").num_rows == 1000
+
+        begins_with(0)
+        assert _is_metadata_kept(server)
+        for first in (1000, 2000, 3000, 4000):
+            _write_ids(file, first)
+            assert file.stat().st_size == size
+            begins_with(first)
+        assert not _is_metadata_kept(server)
+        _write_ids(new, 5000)
+        os.utime(new, (1, 1))
+        new.replace(file)
+        begins_with(5000)
+        assert _is_metadata_kept(server)
+        file.unlink()
+        with pytest.raises(Error, match=r"ids\.parquet"):
+            server.ask("SELECT * FROM t")
+        _write_ids(file, 0)
+        begins_with(0)
+
+
+def test_metadata_that_would_take_much_memory_are_not_kept(tmp_path: Path) -> None:
+    file = tmp_path / "ids.parquet"
+    _write_ids(file, 0, much="x" * (17 << 20))
+    os.utime(file, (1, 1))
+    with table_server(t=file) as server:
+        assert server.ask("SELECT count(*) n FROM t").to_pylist() == [{"n": 1000}]
+        assert not _is_metadata_kept(server)
+
+
+def test_settings_are_those_of_every_statement(server: TableServer) -> None:
+    names = ("python_enable_replacements", "autoload_known_extensions", "enable_external_access")
+    values = ", ".join(f"current_setting('{name}') AS {name}" for name in names)
+    assert server.ask(f"SELECT {values}").to_pylist() == [dict.fromkeys(names, False)]
 
 
 def test_rows_may_be_wide(server: TableServer) -> None:
