@@ -134,6 +134,25 @@ def test_several_rows_of_parameters_are_refused(server: TableServer) -> None:
             client.do_get(ticket)
 
 
+def test_prepared_statements_that_are_never_closed_are_forgotten(server: TableServer) -> None:
+    def create(number: int) -> bytes:
+        text = f"SELECT {number} AS n -- {'x' * 1_000_000}"
+        request = messages.pack("ActionCreatePreparedStatementRequest", (1, text))
+        (result,) = client.do_action(("CreatePreparedStatement", request))
+        return messages.unpack(result.body.to_pybytes())[1].bytes(1)
+
+    def run(handle: bytes) -> list[dict[str, int]]:
+        command = messages.pack("CommandPreparedStatementQuery", (1, handle))
+        return client.do_get(fl.Ticket(command)).read_all().to_pylist()
+
+    with fl.connect(server.uri) as client:
+        handles = [create(number) for number in range(80)]
+        assert run(handles[-1]) == [{"n": 79}]
+        assert run(handles[-60]) == [{"n": 20}]
+        with pytest.raises(fl.FlightServerError, match="no such prepared statement"):
+            run(handles[0])
+
+
 def test_columns_of_the_same_name_keep_it(server: TableServer) -> None:
     found = server.ask("SELECT 1 AS a, 2 AS a, 'x' AS A")
     assert found.column_names == ["a", "a", "A"]
@@ -547,14 +566,33 @@ def test_what_is_no_table_is_said(tmp_path: Path) -> None:
         (broken, "cannot be read as a table"),
         (tmp_path / "absent.parquet", "there is no file"),
         (tmp_path, "cannot be read as a table"),
+        (Path("/dev/null"), "neither a file nor a directory"),
     ):
         done = overside("flow", "serve-table", f"t={path}")
         assert done.returncode in (2, 3)
         assert said in done.stderr
+        assert "CREATE VIEW" not in done.stderr
     done = overside("flow", "serve-table", "a b=x", code=2)
     assert "NAME=PATH" in done.stderr
     # Programs that are started after it hear signals as before.
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == blocked
+
+
+def test_addresses_and_keys_that_cannot_be_used_are_said(
+    server: TableServer, tables: dict[str, Path], tmp_path: Path
+) -> None:
+    for side in ("pem", "key"):
+        (tmp_path / f"server.{side}").write_text("nothing")
+    table = f"v={tables['v']}"
+    taken = f"cannot listen at {server.address}: the address is in use"
+    for words, said in (
+        (("--listen", server.address), taken),
+        (("--listen", "127.0.0.1:0", "--tls-keys", tmp_path), "its keys are no pair"),
+        (("--listen", "127.0.0.1:0", "--metrics", server.metrics), server.metrics),
+    ):
+        done = overside("flow", "serve-table", table, *words, code=3)
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_packages_that_are_missing_are_named(tmp_path: Path) -> None:

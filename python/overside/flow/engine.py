@@ -113,6 +113,8 @@ def files_of(path: Path) -> tuple[str, list[Path]]:
             raise UserError(f"{path} has no files {', '.join(endings)}", "name another directory")
     elif path.is_file():
         files = [path]
+    elif path.exists():
+        raise UserError(f"{path} is neither a file nor a directory", "", Exit.ABSENT)
     else:
         raise UserError(f"there is no file or directory {path}", "", Exit.ABSENT)
     formats = {endings.get(file.suffix, "parquet") for file in files}
@@ -146,7 +148,9 @@ class Engine:
                     self._database.execute(view)
                     self._parquet += files
             except (duckdb.Error, pa.ArrowException, OSError) as error:
-                raise UserError(f"{path} cannot be read as a table: {error}") from None
+                # Further lines are of a statement that nobody wrote.
+                reason = str(error).partition("\n")[0]
+                raise UserError(f"{path} cannot be read as a table: {reason}") from None
         listed = ", ".join(literal(str(path)) for path in self._parquet)
         settings = {
             "memory_limit": literal(f"{limits.memory_bytes} bytes"),
@@ -308,7 +312,10 @@ class Query:
         self._timer.daemon = True
         try:
             self._connection = engine.connection()
-            self._timer.start()
+            try:
+                self._timer.start()
+            except RuntimeError:
+                raise BusyError("there is no memory for one more statement: try later") from None
             select = parsed(self._connection, statement)
             with self._lock, _Failures(self):
                 relation = self._connection.sql(select, params=list(parameters) or None)
