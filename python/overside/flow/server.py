@@ -55,6 +55,8 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
         try:
             super().__init__(access.location, **options)
         except pa.ArrowException:
+            # What did not start is kept by gRPC: DuckDB complains of what it would keep with it.
+            del self._engine, self._prepared
             # gRPC has written down why, and says no more.
             keys = " or its keys are no pair in PEM" if access.tls_keys else ""
             raise OSError(f"the address is in use or not this machine's{keys}") from None
