@@ -134,6 +134,16 @@ def test_several_rows_of_parameters_are_refused(server: TableServer) -> None:
             client.do_get(ticket)
 
 
+@pytest.mark.parametrize("value", ["{}", "[{}]", "{{'x': [{}]}}"])
+def test_enumerations_are_refused_with_what_to_write(server: TableServer, value: str) -> None:
+    enumeration = value.format("word::ENUM('red', 'green')")
+    with pytest.raises(Error, match="CAST it to VARCHAR"):
+        server.ask(f"SELECT {enumeration} AS e FROM v WHERE word = 'red'")
+    cast = value.format("word::ENUM('red', 'green')::VARCHAR")
+    statement = f"SELECT {cast} AS e FROM v WHERE word = 'red' LIMIT 1"
+    assert server.ask(statement).equals(local(statement))
+
+
 def test_prepared_statements_that_are_never_closed_are_forgotten(server: TableServer) -> None:
     def create(number: int) -> bytes:
         text = f"SELECT {number} AS n -- {'x' * 1_000_000}"

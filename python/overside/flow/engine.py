@@ -326,6 +326,10 @@ class Query:
                 # A limit gives columns of the same name other ones.
                 columns = zip(names, self._reader.schema, strict=True)
                 self.schema = pa.schema([field.with_name(name) for name, field in columns])
+                for field in self.schema:
+                    if _has_dictionary(field.type):
+                        # A Flight server in Python sends batches without their dictionaries.
+                        raise StatementError(f"{field.name} has an ENUM: CAST it to VARCHAR")
         except BaseException:
             self.close()
             raise
@@ -371,6 +375,11 @@ class Query:
             if self._connection is not None:
                 self._connection.close()
         self._engine.remove(self)
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    inner = (kind.field(at).type for at in range(kind.num_fields))
+    return pa.types.is_dictionary(kind) or any(map(_has_dictionary, inner))
 
 
 class _Failures:
