@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pyarrow.flight as fl
+import pyarrow.parquet
 import pytest
 from adbc_driver_manager import Error
 from command import PATIENCE_S, native, overside
@@ -130,6 +132,35 @@ def test_several_rows_of_parameters_are_refused(server: TableServer) -> None:
         list(client.do_action(("ClosePreparedStatement", closing)))
         with pytest.raises(fl.FlightServerError, match="no such prepared statement"):
             client.do_get(ticket)
+
+
+@pytest.mark.parametrize("value", ["{}", "[{}]", "{{'x': [{}]}}"])
+def test_enumerations_are_refused_with_what_to_write(server: TableServer, value: str) -> None:
+    enumeration = value.format("word::ENUM('red', 'green')")
+    with pytest.raises(Error, match="CAST it to VARCHAR"):
+        server.ask(f"SELECT {enumeration} AS e FROM v WHERE word = 'red'")
+    cast = value.format("word::ENUM('red', 'green')::VARCHAR")
+    statement = f"SELECT {cast} AS e FROM v WHERE word = 'red' LIMIT 1"
+    assert server.ask(statement).equals(local(statement))
+
+
+def test_prepared_statements_that_are_never_closed_are_forgotten(server: TableServer) -> None:
+    def create(number: int) -> bytes:
+        text = f"SELECT {number} AS n -- {'x' * 1_000_000}"
+        request = messages.pack("ActionCreatePreparedStatementRequest", (1, text))
+        (result,) = client.do_action(("CreatePreparedStatement", request))
+        return messages.unpack(result.body.to_pybytes())[1].bytes(1)
+
+    def run(handle: bytes) -> list[dict[str, int]]:
+        command = messages.pack("CommandPreparedStatementQuery", (1, handle))
+        return client.do_get(fl.Ticket(command)).read_all().to_pylist()
+
+    with fl.connect(server.uri) as client:
+        handles = [create(number) for number in range(80)]
+        assert run(handles[-1]) == [{"n": 79}]
+        assert run(handles[-60]) == [{"n": 20}]
+        with pytest.raises(fl.FlightServerError, match="no such prepared statement"):
+            run(handles[0])
 
 
 def test_columns_of_the_same_name_keep_it(server: TableServer) -> None:
@@ -327,6 +358,64 @@ def test_a_client_that_stalls_or_goes_gives_its_slot_back(tables: dict[str, Path
         assert time.monotonic() - begin < PATIENCE_S
 
 
+def _write_ids(file: Path, first: int, **metadata: str) -> None:
+    """A table whose file has the same size, whatever it begins with."""
+    table = pa.table({"id": range(first, first + 1000)}).replace_schema_metadata(metadata)
+    pyarrow.parquet.write_table(table, file, compression="none", use_dictionary=False)
+
+
+def _is_metadata_kept(server: TableServer) -> bool:
+    (row,) = server.ask("SELECT current_setting('parquet_metadata_cache') kept").to_pylist()
+    return bool(row["kept"])
+
+
+def test_a_file_that_is_replaced_is_read_anew(tmp_path: Path) -> None:
+    file, new = tmp_path / "ids.parquet", tmp_path / "new.parquet"
+    _write_ids(file, 0)
+    size = file.stat().st_size
+    os.utime(file, (1, 1))
+    with table_server(t=file) as server:
+
+        def begins_with(first: int) -> None:
+            statement = f"SELECT min(id) a, count(*) FILTER (id >= {first}) n FROM t"
+            assert server.ask(statement).to_pylist() == [{"a": first, "n": 1000}]
+            # This one is decided by what the file's metadata say.
+            assert server.ask(f"SELECT id FROM t WHERE id >= {first}").num_rows == 1000
+
+        begins_with(0)
+        assert _is_metadata_kept(server)
+        for first in (1000, 2000, 3000, 4000):
+            _write_ids(file, first)
+            assert file.stat().st_size == size
+            begins_with(first)
+        assert not _is_metadata_kept(server)
+        _write_ids(new, 5000)
+        os.utime(new, (1, 1))
+        new.replace(file)
+        begins_with(5000)
+        assert _is_metadata_kept(server)
+        file.unlink()
+        with pytest.raises(Error, match=r"ids\.parquet"):
+            server.ask("SELECT * FROM t")
+        _write_ids(file, 0)
+        begins_with(0)
+
+
+def test_metadata_that_would_take_much_memory_are_not_kept(tmp_path: Path) -> None:
+    file = tmp_path / "ids.parquet"
+    _write_ids(file, 0, much="x" * (17 << 20))
+    os.utime(file, (1, 1))
+    with table_server(t=file) as server:
+        assert server.ask("SELECT count(*) n FROM t").to_pylist() == [{"n": 1000}]
+        assert not _is_metadata_kept(server)
+
+
+def test_settings_are_those_of_every_statement(server: TableServer) -> None:
+    names = ("python_enable_replacements", "autoload_known_extensions", "enable_external_access")
+    values = ", ".join(f"current_setting('{name}') AS {name}" for name in names)
+    assert server.ask(f"SELECT {values}").to_pylist() == [dict.fromkeys(names, False)]
+
+
 def test_rows_may_be_wide(server: TableServer) -> None:
     statement = "SELECT id, repeat('x', 10000) x FROM v WHERE id < 20000"
     with server.connect() as connection, connection.cursor() as cursor:
@@ -487,14 +576,34 @@ def test_what_is_no_table_is_said(tmp_path: Path) -> None:
         (broken, "cannot be read as a table"),
         (tmp_path / "absent.parquet", "there is no file"),
         (tmp_path, "cannot be read as a table"),
+        (Path("/dev/null"), "neither a file nor a directory"),
     ):
         done = overside("flow", "serve-table", f"t={path}")
         assert done.returncode in (2, 3)
         assert said in done.stderr
+        assert "CREATE VIEW" not in done.stderr
     done = overside("flow", "serve-table", "a b=x", code=2)
     assert "NAME=PATH" in done.stderr
     # Programs that are started after it hear signals as before.
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == blocked
+
+
+def test_addresses_and_keys_that_cannot_be_used_are_said(
+    server: TableServer, tables: dict[str, Path], tmp_path: Path
+) -> None:
+    for side in ("pem", "key"):
+        (tmp_path / f"server.{side}").write_text("nothing")
+    table = f"v={tables['v']}"
+    taken = f"cannot listen at {server.address}: the address is in use"
+    for words, said in (
+        (("--listen", server.address), taken),
+        (("--listen", "127.0.0.1:0", "--tls-keys", tmp_path), "its keys are no pair"),
+        (("--listen", "127.0.0.1:0", "--metrics", server.metrics), server.metrics),
+    ):
+        done = overside("flow", "serve-table", table, *words, code=3)
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
+        assert "leaked" not in done.stderr
 
 
 def test_packages_that_are_missing_are_named(tmp_path: Path) -> None:

@@ -59,16 +59,17 @@ def _serve(args: argparse.Namespace, allowed: Access) -> int:
     tables = engine.Engine(dict(args.tables), limits)
     memory.limit_process(limits.memory_bytes)
     with contextlib.ExitStack() as stack:
+        place = f"{allowed.host_text}:{allowed.port}"
         try:
             serving = server.Server(tables, allowed)
             said = {"address": f"{allowed.host_text}:{serving.port}"}
             if args.metrics:
+                place = "{}:{}".format(*args.metrics)
                 numbers = metrics.MetricsServer(tables, args.metrics)
                 stack.callback(numbers.close)
                 said["metrics"] = f"{args.metrics[0]}:{numbers.port}"
         except OSError as error:
-            message = f"cannot listen at {allowed.host_text}:{args.listen[1]}: {error}"
-            raise UserError(message, "", Exit.ABSENT) from None
+            raise UserError(f"cannot listen at {place}: {error}", "", Exit.ABSENT) from None
         _announce(said, [name for name, _ in args.tables], as_json=args.json)
         signal.sigwait(_SIGNALS)
         _end(tables, serving, args.drain)

@@ -6,13 +6,14 @@ connection of its own:
 
 1. it waits for one of the slots;
 2. it is parsed; anything but one SELECT is refused;
-3. its result is streamed: DuckDB stops when a few MiB wait to be fetched;
+3. its result is streamed: DuckDB stops when some 2 MiB wait to be fetched;
 4. when its time is over it is interrupted and gives its slot and memory back, also while whoever
    fetches it is stalled.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
@@ -36,6 +37,11 @@ _WAITING_PER_SLOT = 16
 _STATEMENT_BYTES_MAX = 1 << 20
 #: How often a statement that goes on after its time is interrupted again.
 _INTERRUPT_S = 0.05
+#: Metadata of Parquet files are kept if all changed longer ago: DuckDB knows a file again by its
+#: size and the second in which it changed. And if they are not longer than this: they take some 7
+#: times as much memory, of which DuckDB counts a part.
+_SETTLED_S = 10.0
+_FOOTERS_BYTES_MAX = 16 << 20
 _SETTINGS = {
     "temp_directory": "''",
     "autoload_known_extensions": "false",
@@ -45,7 +51,12 @@ _SETTINGS = {
     # Rows of a table have no order that a client could rely on.
     "preserve_insertion_order": "false",
     "parquet_metadata_cache": "true",
+    # What a connection sets for itself, below.
+    "allowed_configs": "['streaming_buffer_size', 'parquet_metadata_cache']",
 }
+#: Rows go out from when so many bytes wait. Without it, 10 MiB.
+_STREAMED = "SET streaming_buffer_size = '2 MiB'"
+_UNCACHED = "SET parquet_metadata_cache = false"
 
 
 class StatementError(Exception):
@@ -102,6 +113,8 @@ def files_of(path: Path) -> tuple[str, list[Path]]:
             raise UserError(f"{path} has no files {', '.join(endings)}", "name another directory")
     elif path.is_file():
         files = [path]
+    elif path.exists():
+        raise UserError(f"{path} is neither a file nor a directory", "", Exit.ABSENT)
     else:
         raise UserError(f"there is no file or directory {path}", "", Exit.ABSENT)
     formats = {endings.get(file.suffix, "parquet") for file in files}
@@ -122,7 +135,7 @@ class Engine:
         self._lock = threading.Lock()
         self._scanned: dict[str, pads.Dataset] = {}
         self._database = duckdb.connect()
-        paths: list[Path] = []
+        self._parquet: list[Path] = []
         schemas: dict[str, pa.Schema] = {}
         for name, path in tables.items():
             form, files = files_of(path)
@@ -133,10 +146,12 @@ class Engine:
                     listed = ", ".join(literal(str(file)) for file in files)
                     view = f"CREATE VIEW {quoted(name)} AS SELECT * FROM read_parquet([{listed}])"
                     self._database.execute(view)
-                    paths += files
+                    self._parquet += files
             except (duckdb.Error, pa.ArrowException, OSError) as error:
-                raise UserError(f"{path} cannot be read as a table: {error}") from None
-        listed = ", ".join(literal(str(path)) for path in paths)
+                # Further lines are of a statement that nobody wrote.
+                reason = str(error).partition("\n")[0]
+                raise UserError(f"{path} cannot be read as a table: {reason}") from None
+        listed = ", ".join(literal(str(path)) for path in self._parquet)
         settings = {
             "memory_limit": literal(f"{limits.memory_bytes} bytes"),
             "threads": str(limits.threads),
@@ -146,7 +161,8 @@ class Engine:
             "lock_configuration": "true",
         }
         for key, value in settings.items():
-            self._database.execute(f"SET {key} = {value}")
+            # Others than global ones would be those of this connection only.
+            self._database.execute(f"SET GLOBAL {key} = {value}")
         for name in tables:
             schemas[name] = self.schema(f"SELECT * FROM {quoted(name)}")
         #: The tables and their columns.
@@ -155,9 +171,28 @@ class Engine:
     def connection(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own, with all tables."""
         connection = self._database.cursor()
+        connection.execute(_STREAMED)
+        if not self._keeps_metadata():
+            connection.execute(_UNCACHED)
         for name, scanned in self._scanned.items():
             connection.register(name, scanned)
         return connection
+
+    def _keeps_metadata(self) -> bool:
+        """Whether metadata may be kept: DuckDB sees when a file changes, and they are not much."""
+        settled, footers_bytes = time.time() - _SETTLED_S, 0
+        for path in self._parquet:
+            try:
+                with path.open("rb") as file:
+                    if os.fstat(file.fileno()).st_mtime > settled:
+                        return False
+                    # Before the last word, which is "PAR1".
+                    file.seek(-8, os.SEEK_END)
+                    footers_bytes += int.from_bytes(file.read(4), "little")
+            except OSError:
+                # It says itself what is wrong.
+                return False
+        return footers_bytes <= _FOOTERS_BYTES_MAX
 
     def query(self, statement: str, parameters: Sequence[Any] = ()) -> Query:
         """Runs a statement. Close it.
@@ -277,10 +312,13 @@ class Query:
         self._timer.daemon = True
         try:
             self._connection = engine.connection()
-            self._timer.start()
-            text = parsed(self._connection, statement).query
+            try:
+                self._timer.start()
+            except RuntimeError:
+                raise BusyError("there is no memory for one more statement: try later") from None
+            select = parsed(self._connection, statement)
             with self._lock, _Failures(self):
-                relation = self._connection.sql(text, params=list(parameters) or None)
+                relation = self._connection.sql(select, params=list(parameters) or None)
                 names = relation.columns
                 if only_schema:
                     relation = relation.limit(0)
@@ -288,6 +326,10 @@ class Query:
                 # A limit gives columns of the same name other ones.
                 columns = zip(names, self._reader.schema, strict=True)
                 self.schema = pa.schema([field.with_name(name) for name, field in columns])
+                for field in self.schema:
+                    if _has_dictionary(field.type):
+                        # A Flight server in Python sends batches without their dictionaries.
+                        raise StatementError(f"{field.name} has an ENUM: CAST it to VARCHAR")
         except BaseException:
             self.close()
             raise
@@ -333,6 +375,11 @@ class Query:
             if self._connection is not None:
                 self._connection.close()
         self._engine.remove(self)
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    inner = (kind.field(at).type for at in range(kind.num_fields))
+    return pa.types.is_dictionary(kind) or any(map(_has_dictionary, inner))
 
 
 class _Failures:

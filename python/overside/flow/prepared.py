@@ -13,8 +13,8 @@ import pyarrow as pa
 from overside.flow.engine import Engine, StatementError, quoted
 from overside.flow.messages import COMMAND_BYTES_MAX
 
-#: Beyond it the one that was not used for longest is forgotten.
-_STATEMENTS_MAX = 1024
+#: Beyond either the one that was not used for longest is forgotten.
+_STATEMENTS_MAX, _BYTES_MAX = 1024, 64 << 20
 
 
 @dataclass
@@ -23,6 +23,12 @@ class Prepared:
 
     statement: str
     parameters: list[Any] = field(default_factory=list)
+    parameters_bytes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes."""
+        return len(self.statement) + self.parameters_bytes
 
 
 class PreparedStatements:
@@ -44,18 +50,25 @@ class PreparedStatements:
         handle = secrets.token_bytes(16)
         with self._lock:
             self._all[handle] = Prepared(statement)
-            while len(self._all) > _STATEMENTS_MAX:
-                self._all.popitem(last=False)
+            self._shrink()
         names = pa.schema([pa.field(str(at), kind) for at, kind in enumerate(types, 1)])
         return handle, columns, names
 
     def find(self, handle: bytes) -> Prepared:
         """Raises `StatementError` if there is none."""
         with self._lock:
-            if handle not in self._all:
-                raise StatementError("there is no such prepared statement: prepare it again")
-            self._all.move_to_end(handle)
-            return self._all[handle]
+            return self._found(handle)
+
+    def _found(self, handle: bytes) -> Prepared:
+        if handle not in self._all:
+            raise StatementError("there is no such prepared statement: prepare it again")
+        self._all.move_to_end(handle)
+        return self._all[handle]
+
+    def _shrink(self) -> None:
+        size_bytes = sum(prepared.size_bytes for prepared in self._all.values())
+        while len(self._all) > _STATEMENTS_MAX or size_bytes > _BYTES_MAX:
+            size_bytes -= self._all.popitem(last=False)[1].size_bytes
 
     def bind(self, handle: bytes, batch: pa.RecordBatch) -> None:
         """Gives a statement its parameters, the columns of one row.
@@ -67,7 +80,10 @@ class PreparedStatements:
         if batch.nbytes > COMMAND_BYTES_MAX:
             raise StatementError(f"{batch.nbytes} bytes of parameters: {COMMAND_BYTES_MAX} at most")
         values = [column[0].as_py() for column in batch.columns]
-        self.find(handle).parameters = values
+        with self._lock:
+            prepared = self._found(handle)
+            prepared.parameters, prepared.parameters_bytes = values, batch.nbytes
+            self._shrink()
 
     def close(self, handle: bytes) -> None:
         """Forgets one."""

@@ -51,7 +51,15 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
         """Raises `OSError` if it cannot listen, `UserError` for its keys."""
         self._engine = engine
         self._prepared = PreparedStatements(engine)
-        super().__init__(access.location, **access.options())
+        options = access.options()
+        try:
+            super().__init__(access.location, **options)
+        except pa.ArrowException:
+            # What did not start is kept by gRPC: DuckDB complains of what it would keep with it.
+            del self._engine, self._prepared
+            # gRPC has written down why, and says no more.
+            keys = " or its keys are no pair in PEM" if access.tls_keys else ""
+            raise OSError(f"the address is in use or not this machine's{keys}") from None
 
     def list_flights(self, context: object, criteria: bytes) -> Iterator[fl.FlightInfo]:
         """The tables, by their names as paths."""
