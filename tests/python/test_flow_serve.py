@@ -146,7 +146,7 @@ def test_enumerations_are_refused_with_what_to_write(server: TableServer, value:
 
 def test_prepared_statements_that_are_never_closed_are_forgotten(server: TableServer) -> None:
     def create(number: int) -> bytes:
-        text = f"SELECT {number} AS n -- {'x' * 1_000_000}"
+        text = f"SELECT {number} AS n -- {'x' * 50_000}"
         request = messages.pack("ActionCreatePreparedStatementRequest", (1, text))
         (result,) = client.do_action(("CreatePreparedStatement", request))
         return messages.unpack(result.body.to_pybytes())[1].bytes(1)
@@ -156,9 +156,9 @@ def test_prepared_statements_that_are_never_closed_are_forgotten(server: TableSe
         return client.do_get(fl.Ticket(command)).read_all().to_pylist()
 
     with fl.connect(server.uri) as client:
-        handles = [create(number) for number in range(80)]
-        assert run(handles[-1]) == [{"n": 79}]
-        assert run(handles[-60]) == [{"n": 20}]
+        handles = [create(number) for number in range(340)]
+        assert run(handles[-1]) == [{"n": 339}]
+        assert run(handles[-320]) == [{"n": 20}]
         with pytest.raises(fl.FlightServerError, match="no such prepared statement"):
             run(handles[0])
 
@@ -421,6 +421,38 @@ def test_rows_may_be_wide(server: TableServer) -> None:
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute(statement)
         assert sum(batch.num_rows for batch in cursor.fetch_record_batch()) == 20_000
+
+
+def _repeated(start: str, part: str, end: str, size: int) -> str:
+    return start + part * ((size - len(start) - len(end)) // len(part)) + end
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("SELECT count(*) n FROM v WHERE id IN (-1", ",1", ")"),
+        ("SELECT count(*) n FROM v WHERE id > 5", " AND id > 5", ""),
+        ("SELECT len([1", ",1", "]) n"),
+    ],
+    ids=["in", "and", "list"],
+)
+def test_long_statements_take_turns(tables: dict[str, Path], parts: tuple[str, str, str]) -> None:
+    longest = _repeated(*parts, 64 << 10)
+    with table_server("--memory", "64 MiB", **tables) as server:
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(server.ask, [longest] * 4))
+        assert all(answer == answers[0] and answer.num_rows > 0 for answer in answers)
+        status = Path(f"/proc/{server.process.pid}/status").read_text()
+        (resident,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
+        assert int(resident.split()[1]) << 10 < 1536 << 20
+        with pytest.raises(Error, match="a statement has at most 65536 bytes, not 65537"):
+            server.ask(longest + " " * (65_537 - len(longest)))
+
+
+def test_columns_of_a_result_are_bounded(server: TableServer) -> None:
+    assert server.ask("SELECT " + ",".join(["1"] * 1600)).num_columns == 1600
+    with pytest.raises(Error, match="a result has at most 1600 columns, not 1601"):
+        server.ask("SELECT " + ",".join(["1"] * 1601))
 
 
 def test_parallel_clients_have_their_own_answers(server: TableServer) -> None:

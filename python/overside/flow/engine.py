@@ -4,7 +4,7 @@ Tables are views of an in-memory database on Parquet files, or Arrow files that 
 access to other files, extensions and settings are switched off for good. A statement runs on a
 connection of its own:
 
-1. it waits for one of the slots;
+1. it waits for one of the slots; a long text takes several, so that all together are bounded;
 2. it is parsed; anything but one SELECT is refused;
 3. its result is streamed: DuckDB stops when some 2 MiB wait to be fetched;
 4. when its time is over it is interrupted and gives its slot and memory back, also while whoever
@@ -13,11 +13,13 @@ connection of its own:
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +35,11 @@ from overside.flow import parameters
 _BATCH_ROWS = 4 * 2048
 #: Statements that may wait for a slot, for each slot.
 _WAITING_PER_SLOT = 16
-#: A longer text is no statement.
-_STATEMENT_BYTES_MAX = 1 << 20
+#: Text of all statements that run: DuckDB takes up to some 6 KiB a byte for what it makes of it,
+#: and counts none of that.
+_STATEMENT_BYTES_MAX = 64 << 10
+#: Columns of a result: a batch takes some 16 KiB for each before it has a row.
+_COLUMNS_MAX = 1600
 #: How often a statement that goes on after its time is interrupted again.
 _INTERRUPT_S = 0.05
 #: Metadata of Parquet files are kept if all changed longer ago: DuckDB knows a file again by its
@@ -215,16 +220,17 @@ class Engine:
 
         Raises `StatementError`.
         """
-        connection = self.connection()
+        slots = slots_of(statement, self.limits.statements)
+        self.slots.acquire(slots, self.limits.timeout_s)
         try:
-            count = len(parsed(connection, statement).named_parameters)
-            try:
+            with closing(self.connection()) as connection:
+                count = len(parsed(connection, statement).named_parameters)
                 found = parameters.types(connection, statement) if count else {}
-            except duckdb.Error as error:
-                raise StatementError(str(error)) from None
             return [found.get(str(number + 1), pa.null()) for number in range(count)]
+        except duckdb.Error as error:
+            raise StatementError(str(error)) from None
         finally:
-            connection.close()
+            self.slots.release(slots)
 
     def count(self, **events: int) -> None:
         """Adds to the counts of these names."""
@@ -264,7 +270,18 @@ class Engine:
         """Forgets it."""
         with self._lock:
             self._running.discard(query)
-        self.slots.release()
+        self.slots.release(query.slots)
+
+
+def slots_of(statement: str, slots: int) -> int:
+    """How many of the slots it takes: all of them have the longest statement there is.
+
+    Raises `StatementError`.
+    """
+    size = len(statement.encode(errors="surrogatepass"))
+    if size > _STATEMENT_BYTES_MAX:
+        raise StatementError(f"a statement has at most {_STATEMENT_BYTES_MAX} bytes, not {size}")
+    return max(1, math.ceil(size * slots / _STATEMENT_BYTES_MAX))
 
 
 def parsed(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.Statement:
@@ -272,9 +289,6 @@ def parsed(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.Stat
 
     Raises `StatementError`.
     """
-    size = len(statement.encode(errors="surrogatepass"))
-    if size > _STATEMENT_BYTES_MAX:
-        raise StatementError(f"a statement has at most {_STATEMENT_BYTES_MAX} bytes, not {size}")
     try:
         found = connection.extract_statements(statement)
     except (duckdb.Error, UnicodeError) as error:
@@ -304,7 +318,9 @@ class Query:
         self._lock = threading.Lock()
         self._reader: pa.RecordBatchReader | None = None
         timeout_s = engine.limits.timeout_s
-        engine.slots.acquire(timeout_s)
+        #: How many it takes.
+        self.slots = slots_of(statement, engine.limits.statements)
+        engine.slots.acquire(self.slots, timeout_s)
         engine.add(self)
         self._connection: duckdb.DuckDBPyConnection | None = None
         over = f"the time limit of {timeout_s:g} s is over: narrow the statement"
@@ -320,6 +336,9 @@ class Query:
             with self._lock, _Failures(self):
                 relation = self._connection.sql(select, params=list(parameters) or None)
                 names = relation.columns
+                if len(names) > _COLUMNS_MAX:
+                    reason = f"a result has at most {_COLUMNS_MAX} columns, not {len(names)}"
+                    raise StatementError(reason)
                 if only_schema:
                     relation = relation.limit(0)
                 self._reader = relation.to_arrow_reader(_BATCH_ROWS)
@@ -412,15 +431,15 @@ class Slots:
         self._is_open = True
         self._changed = threading.Condition()
 
-    def acquire(self, timeout_s: float) -> None:
-        """Waits for one. Raises `BusyError`."""
+    def acquire(self, count: int, timeout_s: float) -> None:
+        """Waits for so many. Raises `BusyError`."""
         with self._changed:
             if self._waiting >= self._waiting_max:
                 raise BusyError("too many statements wait already: try again later")
             self._waiting += 1
             try:
                 available = self._changed.wait_for(
-                    lambda: self._free > 0 or not self._is_open, timeout_s
+                    lambda: self._free >= count or not self._is_open, timeout_s
                 )
             finally:
                 self._waiting -= 1
@@ -428,13 +447,13 @@ class Slots:
                 raise BusyError("the server ends")
             if not available:
                 raise BusyError(f"other statements took all of {timeout_s:g} s: try again later")
-            self._free -= 1
+            self._free -= count
 
-    def release(self) -> None:
-        """Gives it to the next."""
+    def release(self, count: int) -> None:
+        """Gives them to the next."""
         with self._changed:
-            self._free += 1
-            self._changed.notify()
+            self._free += count
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Gives none any more."""

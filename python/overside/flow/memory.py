@@ -6,7 +6,7 @@ import resource
 from pathlib import Path
 
 #: Memory beside DuckDB's buffers: Arrow batches on their way out, messages, stacks of threads.
-_BESIDE_BYTES = 768 << 20
+_BESIDE_BYTES = 1 << 30
 
 
 def limit_process(memory_bytes: int) -> None:

@@ -14,7 +14,7 @@ from overside.flow.engine import Engine, StatementError, quoted
 from overside.flow.messages import COMMAND_BYTES_MAX
 
 #: Beyond either the one that was not used for longest is forgotten.
-_STATEMENTS_MAX, _BYTES_MAX = 1024, 64 << 20
+_STATEMENTS_MAX, _BYTES_MAX = 1024, 16 << 20
 
 
 @dataclass
