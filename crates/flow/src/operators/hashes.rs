@@ -43,3 +43,23 @@ fn assign_masked<T: ArrowNativeType>(values: &[T], partitions: u64, ids: &mut Ve
             .map(|value| (xxh3_64(value.to_byte_slice()) & mask) as u16),
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_buffer::ToByteSlice;
+
+    use super::{assign, partition_of};
+
+    #[test]
+    fn numbers_have_the_partitions_of_their_bytes() {
+        let values: Vec<u64> = (0..999).map(|n| (n * n * n) << (n % 50)).collect();
+        for partitions in [1, 2, 7, 16, 1000, 1024] {
+            let mut ids = vec![9];
+            assign(&values, partitions, &mut ids);
+            let expected = values
+                .iter()
+                .map(|value| partition_of(value.to_byte_slice(), partitions));
+            assert_eq!(ids[1..], expected.collect::<Vec<_>>());
+        }
+    }
+}
