@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -627,6 +628,7 @@ def test_addresses_and_keys_that_cannot_be_used_are_said(
         (tmp_path / f"server.{side}").write_text("nothing")
     table = f"v={tables['v']}"
     taken = f"cannot listen at {server.address}: the address is in use"
+    limit = resource.getrlimit(resource.RLIMIT_DATA)
     for words, said in (
         (("--listen", server.address), taken),
         (("--listen", "127.0.0.1:0", "--tls-keys", tmp_path), "its keys are no pair"),
@@ -636,6 +638,8 @@ def test_addresses_and_keys_that_cannot_be_used_are_said(
         assert said in done.stderr
         assert "Traceback" not in done.stderr
         assert "leaked" not in done.stderr
+    # Programs that are started after it have as much memory as before.
+    assert resource.getrlimit(resource.RLIMIT_DATA) == limit
 
 
 def test_packages_that_are_missing_are_named(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ def _serve(args: argparse.Namespace, allowed: Access) -> int:
         args.threads or len(os.sched_getaffinity(0)),
     )
     tables = engine.Engine(dict(args.tables), limits)
-    memory.limit_process(limits.memory_bytes)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(memory.limited_process(limits.memory_bytes))
         place = f"{allowed.host_text}:{allowed.port}"
         try:
             serving = server.Server(tables, allowed)
