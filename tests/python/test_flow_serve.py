@@ -21,9 +21,10 @@ import pyarrow.flight as fl
 import pyarrow.parquet
 import pytest
 from adbc_driver_manager import Error
-from command import PATIENCE_S, native, overside
+from command import PATIENCE_S, native, overside, wait_for
 from flow_server import ROWS, TableServer, same, table_server, values, write_tables
 from overside.flow import messages
+from overside.flow.engine import Slots
 from overside.flow.protobuf import Message, ProtobufError, encode
 
 
@@ -448,6 +449,27 @@ def test_long_statements_take_turns(tables: dict[str, Path], parts: tuple[str, s
         assert int(resident.split()[1]) << 10 < 1536 << 20
         with pytest.raises(Error, match="a statement has at most 65536 bytes, not 65537"):
             server.ask(longest + " " * (65_537 - len(longest)))
+
+
+def test_a_statement_that_takes_many_slots_has_its_turn() -> None:
+    slots = Slots(2)
+    order: list[str] = []
+    slots.acquire(1, 1)
+
+    def take(name: str, count: int) -> None:
+        slots.acquire(count, 10)
+        order.append(name)
+        slots.release(count)
+
+    with ThreadPoolExecutor(2) as pool:
+        long = pool.submit(take, "long", 2)
+        wait_for(lambda: slots.waiting == 1)
+        short = pool.submit(take, "short", 1)
+        wait_for(lambda: slots.waiting == 2)
+        slots.release(1)
+        long.result()
+        short.result()
+    assert order == ["long", "short"]
 
 
 def test_columns_of_a_result_are_bounded(server: TableServer) -> None:

@@ -17,7 +17,7 @@ import math
 import os
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -141,6 +141,8 @@ class Engine:
         self._scanned: dict[str, pads.Dataset] = {}
         self._database = duckdb.connect()
         self._parquet: list[Path] = []
+        #: Which Parquet files these were, and the bytes of their footers together.
+        self._footers: tuple[list[tuple[int, int, int]], int] = ([], 0)
         schemas: dict[str, pa.Schema] = {}
         for name, path in tables.items():
             form, files = files_of(path)
@@ -185,19 +187,18 @@ class Engine:
 
     def _keeps_metadata(self) -> bool:
         """Whether metadata may be kept: DuckDB sees when a file changes, and they are not much."""
-        settled, footers_bytes = time.time() - _SETTLED_S, 0
-        for path in self._parquet:
-            try:
-                with path.open("rb") as file:
-                    if os.fstat(file.fileno()).st_mtime > settled:
-                        return False
-                    # Before the last word, which is "PAR1".
-                    file.seek(-8, os.SEEK_END)
-                    footers_bytes += int.from_bytes(file.read(4), "little")
-            except OSError:
-                # It says itself what is wrong.
+        settled = time.time() - _SETTLED_S
+        try:
+            states = [path.stat() for path in self._parquet]
+            if any(state.st_mtime > settled for state in states):
                 return False
-        return footers_bytes <= _FOOTERS_BYTES_MAX
+            versions = [(state.st_ino, state.st_size, state.st_mtime_ns) for state in states]
+            if versions != self._footers[0]:
+                self._footers = versions, sum(map(_footer_bytes, self._parquet))
+        except OSError:
+            # The statement says itself what is wrong.
+            return False
+        return self._footers[1] <= _FOOTERS_BYTES_MAX
 
     def query(self, statement: str, parameters: Sequence[Any] = ()) -> Query:
         """Runs a statement. Close it.
@@ -396,6 +397,13 @@ class Query:
         self._engine.remove(self)
 
 
+def _footer_bytes(path: Path) -> int:
+    with path.open("rb") as file:
+        # Before the last word, which is "PAR1".
+        file.seek(-8, os.SEEK_END)
+        return int.from_bytes(file.read(4), "little")
+
+
 def _has_dictionary(kind: pa.DataType) -> bool:
     inner = (kind.field(at).type for at in range(kind.num_fields))
     return pa.types.is_dictionary(kind) or any(map(_has_dictionary, inner))
@@ -423,26 +431,36 @@ class _Failures:
 
 
 class Slots:
-    """Statements at a time. Further ones wait, up to a number and a time."""
+    """Statements at a time. Further ones wait in turn, up to a number and a time."""
 
     def __init__(self, count: int) -> None:
-        self._free, self._waiting = count, 0
+        self._free = count
+        self._turns: deque[object] = deque()
         self._waiting_max = count * _WAITING_PER_SLOT
         self._is_open = True
         self._changed = threading.Condition()
 
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._turns)
+
     def acquire(self, count: int, timeout_s: float) -> None:
         """Waits for so many. Raises `BusyError`."""
         with self._changed:
-            if self._waiting >= self._waiting_max:
+            if len(self._turns) >= self._waiting_max:
                 raise BusyError("too many statements wait already: try again later")
-            self._waiting += 1
+            turn = object()
+            self._turns.append(turn)
             try:
+                # Else those that take few slots would always come before one that takes many.
                 available = self._changed.wait_for(
-                    lambda: self._free >= count or not self._is_open, timeout_s
+                    lambda: (self._turns[0] is turn and self._free >= count) or not self._is_open,
+                    timeout_s,
                 )
             finally:
-                self._waiting -= 1
+                self._turns.remove(turn)
+                self._changed.notify_all()
             if not self._is_open:
                 raise BusyError("the server ends")
             if not available:
