@@ -281,7 +281,8 @@ def slots_of(statement: str, slots: int) -> int:
     """
     size = len(statement.encode(errors="surrogatepass"))
     if size > _STATEMENT_BYTES_MAX:
-        raise StatementError(f"a statement has at most {_STATEMENT_BYTES_MAX} bytes, not {size}")
+        most = f"a statement has at most {_STATEMENT_BYTES_MAX} bytes, not {size}"
+        raise StatementError(f"{most}: send it in parts")
     return max(1, math.ceil(size * slots / _STATEMENT_BYTES_MAX))
 
 
@@ -338,8 +339,8 @@ class Query:
                 relation = self._connection.sql(select, params=list(parameters) or None)
                 names = relation.columns
                 if len(names) > _COLUMNS_MAX:
-                    reason = f"a result has at most {_COLUMNS_MAX} columns, not {len(names)}"
-                    raise StatementError(reason)
+                    most = f"a result has at most {_COLUMNS_MAX} columns, not {len(names)}"
+                    raise StatementError(f"{most}: select fewer")
                 if only_schema:
                     relation = relation.limit(0)
                 self._reader = relation.to_arrow_reader(_BATCH_ROWS)
