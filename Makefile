@@ -4,6 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 CARGO ?= cargo
+# pip installs packages while cargo compiles. The lock keeps two pips from changing one environment at once.
+MAKEFLAGS += --jobs=2
+# Cargo has its own job server and must not inherit make's.
+unexport MAKEFLAGS MFLAGS
+PIP = flock $(BIN) $(BIN)/pip install --quiet --disable-pip-version-check
+# Prints how long a step took.
+TIMED := sh tools/timed
 # As pip's build has it, so that the module's binding is compiled once.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 # What runs say that they were measured with.
@@ -20,7 +27,7 @@ TEST_PACKAGES := chromium poppler-utils lz4 pigz zstd isal ripgrep sysbench tabi
 NETWORK_PACKAGES := openvswitch-switch openvswitch-switch-dpdk dpdk-dev librte-net-virtio23 \
 	librte-net-af-packet23
 
-SOURCES := $(shell find crates python profiles boxes facts scenarios -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null) \
+SOURCES := $(shell find crates python profiles boxes facts scenarios -type f -not -name '*.pyc' -not -name '*.so' -not -path '*.egg-info/*' 2>/dev/null) \
 	Cargo.toml Cargo.lock pyproject.toml
 
 .DEFAULT_GOAL := help
@@ -32,11 +39,11 @@ help: ## this list
 setup: $(BIN)/.installed ## install what is missing, build, and put `overside` into .venv/bin
 
 $(BIN)/.system-build:
-	@sh tools/system-packages $(BUILD_PACKAGES)
+	@$(TIMED) sh tools/system-packages $(BUILD_PACKAGES)
 	@mkdir -p $(BIN) && touch $@
 
 $(BIN)/.system-test: $(BIN)/.system-build
-	@sh tools/system-packages $(TEST_PACKAGES)
+	@$(TIMED) sh tools/system-packages $(TEST_PACKAGES)
 	@touch $@
 
 $(BIN)/python: | $(BIN)/.system-build
@@ -44,27 +51,49 @@ $(BIN)/python: | $(BIN)/.system-build
 
 # Cargo says what it compiles; pip would keep that to itself. What pip asks for is there by then. The
 # command and the module are built at once, so that neither waits for the other's last crate.
-$(BIN)/.installed: $(SOURCES) | $(BIN)/python
-	@echo 'building the command and the Python module: five to ten minutes the first time' >&2
-	$(CARGO) build --locked --release --package overside --package overside-py
-	@rm -rf build # modules that are no more would be installed again
-	$(BIN)/pip install --quiet --disable-pip-version-check .
+$(BIN)/.built: $(SOURCES) | $(BIN)/python
+	@echo 'building the command and the Python module: five to twelve minutes the first time' >&2
+	@$(TIMED) $(CARGO) build --locked --release --package overside --package overside-py
 	@touch $@
 
-$(BIN)/.installed-test: tests/requirements.txt docs/requirements.txt $(BIN)/.installed $(BIN)/.system-test
-	$(BIN)/pip install --quiet --disable-pip-version-check -r tests/requirements.txt -r docs/requirements.txt
+# What the package needs of PyPI, to be built and to be used.
+$(BIN)/.requirements: pyproject.toml | $(BIN)/python
+	@$(BIN)/python -c 'import tomllib; all = tomllib.load(open("pyproject.toml", "rb")); print(*all["build-system"]["requires"], *all["project"]["dependencies"], sep="\n")' >$@.txt
+	@$(TIMED) $(PIP) -r $@.txt
+	@touch $@
+
+$(BIN)/.requirements-test: tests/requirements.txt docs/requirements.txt | $(BIN)/.requirements
+	@$(TIMED) $(PIP) -r tests/requirements.txt -r docs/requirements.txt
+	@touch $@
+
+$(BIN)/.installed: $(BIN)/.built $(BIN)/.requirements
+	@rm -rf build # modules that are no more would be installed again
+	@$(TIMED) $(PIP) --no-build-isolation --no-deps .
+	@touch $@
+
+$(BIN)/.installed-test: $(BIN)/.installed $(BIN)/.requirements-test $(BIN)/.system-test
 	@touch $@
 
 demo: setup ## measure this machine with boxes/quick.json and write a report
 	$(BIN)/overside run boxes/quick.json
 
-test: lint ## all quick tests
-	$(CARGO) test --locked --release --workspace --no-fail-fast --quiet
-	$(BIN)/python -m pytest -m 'not long'
+test: test-rust test-python ## all quick tests
+
+# Half of the time tests wait, so those in Rust run beside those in Python. What they print comes at their end.
+.PHONY: test-built test-rust test-python
+test-built: setup-test
+	@$(TIMED) $(CARGO) test --locked --release --workspace --no-run --quiet
+
+test-rust: test-built
+	@$(TIMED) $(CARGO) test --locked --release --workspace --no-fail-fast --quiet >target/test-rust.log 2>&1; \
+		code=$$?; cat target/test-rust.log; exit $$code
+
+test-python: test-built
+	@$(TIMED) $(BIN)/python -m pytest -m 'not long' -n 3
 
 test-long: setup-test ## the tests that take longer, and all with debug assertions
 	$(CARGO) test --locked --workspace --no-fail-fast --quiet
-	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p overside-device -p overside-link --release --lib --quiet \
+	RUSTC_WORKSPACE_WRAPPER= RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p overside-device -p overside-link --release --lib --quiet \
 		--target-dir target/loom loom
 	@tools/miri-check
 	$(BIN)/python -m pytest --minutes=1
@@ -74,28 +103,29 @@ test-miri: ## what touches memory by itself under Miri, where that can be had
 
 test-aarch64: setup-test ## build for 64-bit Arm and run its tests under emulation, where that can be had
 	@tools/aarch64-check
-	$(BIN)/python -m pytest -q -rs tests/python/test_nodes_aarch64.py
+	$(BIN)/python -m pytest -q -rs tests/python/core/test_nodes_aarch64.py
 
 test-glibc: ## build with glibc 2.31, without DPDK and UCX, and let an agent work there
 	@tools/glibc-check
 
 test-rdma: setup-test ## RDMA in software, and modes of a card that take vhost, in a virtual machine, where that can be had
 	@sh tools/system-packages $(NETWORK_PACKAGES) || echo 'some modes of a card: not checked' >&2
-	@tools/with-debian-kernel $(abspath $(BIN)/python) -m pytest -q -rs tests/python/test_rdma.py \
-		tests/python/test_network.py::test_a_hop_is_built_and_leaves_nothing || \
+	@tools/with-debian-kernel $(abspath $(BIN)/python) -m pytest -q -rs tests/python/measure/test_rdma.py \
+		tests/python/measure/test_network.py::test_a_hop_is_built_and_leaves_nothing || \
 		{ code=$$?; [ $$code -eq 77 ] || exit $$code; echo 'RDMA: not checked'; }
 
 .PHONY: setup-test
 setup-test: $(BIN)/.installed-test
 
-lint: setup-test ## rustfmt, clippy, ruff, mypy, and phrases that are hard to read
+lint: setup-test ## rustfmt, clippy, ruff, mypy, phrases that are hard to read, and the size of the tree
 	$(CARGO) fmt --all --check
 	@tools/same-features
-	$(CARGO) clippy --locked --release --workspace --all-targets --quiet -- -D warnings
+	@tools/check-structure
+	@$(TIMED) $(CARGO) clippy --locked --release --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/python tools/check-phrases
+	@$(TIMED) $(BIN)/mypy
+	@$(TIMED) $(BIN)/python tools/check-phrases
 
 bench: setup-test ## the speed that the documentation promises, as ratios
 	$(CARGO) bench --locked -p overside-backend-cpu --bench contract
@@ -106,7 +136,7 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(CARGO) bench --locked -p overside-link --bench link
 	$(CARGO) bench --locked -p overside-kv --bench store --bench server
 	$(BIN)/python benches/harness.py
-	$(BIN)/pip install --quiet --disable-pip-version-check -r benches/requirements.txt
+	$(PIP) -r benches/requirements.txt
 	$(CARGO) bench --locked -p overside-flow --bench partition --bench pipeline
 	$(CARGO) bench --locked -p overside-flow-service --bench slowed --bench ingest
 	$(BIN)/python benches/partition.py
@@ -119,7 +149,7 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(BIN)/python benches/flow_pack.py $(BIN)/overside
 
 .PHONY: model-figures
-model-figures: ## compute the widths of the model's intervals and what it gets wrong, for docs/model.md
+model-figures: ## compute the widths of the model's intervals and what it gets wrong, for docs/measure/model.md
 	$(CARGO) run --locked --quiet -p overside-model --example model-figures
 	$(CARGO) run --locked --quiet -p overside-model --example model-figures
 
@@ -134,7 +164,7 @@ dist: setup ## build and try what is given away: wheel, Debian packages, native 
 
 .PHONY: docs
 docs: setup ## build the documents as a site, build/site/index.html, which needs no network
-	$(BIN)/pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	$(PIP) -r docs/requirements.txt
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean: ## remove what was built

@@ -8,7 +8,7 @@ use overside_testkit::data::{shared, sources};
 
 /// So many chunks of so many bytes: files of the Silesia corpus, one after the other, where they
 /// are at hand, else this repository's own sources again and again.
-pub fn plain(bytes: usize, count: usize) -> Vec<Vec<u8>> {
+pub(crate) fn plain(bytes: usize, count: usize) -> Vec<Vec<u8>> {
     let all = silesia().unwrap_or_else(sources);
     // Spread over all of it.
     let step = all.len().saturating_sub(bytes) / count.max(1);
@@ -21,7 +21,7 @@ pub fn plain(bytes: usize, count: usize) -> Vec<Vec<u8>> {
 }
 
 /// What an operation reads: compressed where that is the input.
-pub fn compressed(operation: &OperationConfig, plain: &[Vec<u8>]) -> Vec<Vec<u8>> {
+pub(crate) fn compressed(operation: &OperationConfig, plain: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let Operation::Decompress(format) = operation.operation else {
         return plain.to_vec();
     };

@@ -10,19 +10,19 @@ use overside_device::{Completion, Context, Device, Job, Slice, wait};
 
 /// The least jobs and time of a slice: a thread that slept is slow to begin, and that is not what
 /// is measured.
-pub const SLICE_JOBS: usize = 128;
-pub const SLICE: Duration = Duration::from_millis(20);
+pub(crate) const SLICE_JOBS: usize = 128;
+pub(crate) const SLICE: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(10);
 
 /// Bytes in memory of a device.
-pub fn slice(device: &dyn Device, bytes: &[u8]) -> Slice {
+pub(crate) fn slice(device: &dyn Device, bytes: &[u8]) -> Slice {
     let mut region = device.alloc(bytes.len(), 64).expect("memory");
     region.copy_from_slice(bytes);
     region.share()
 }
 
 /// A job for each source.
-pub fn jobs(device: &dyn Device, sources: &[Slice], capacity: usize) -> VecDeque<Job> {
+pub(crate) fn jobs(device: &dyn Device, sources: &[Slice], capacity: usize) -> VecDeque<Job> {
     (sources.iter().zip(0..))
         .map(|(source, tag)| Job {
             tag,
@@ -35,7 +35,7 @@ pub fn jobs(device: &dyn Device, sources: &[Slice], capacity: usize) -> VecDeque
 
 /// Seconds a job, at least `batch` handed over at once. To the last job: with as many threads as
 /// cores, a submitter that polled for the rest would take a core from a thread that has some of it.
-pub fn seconds_a_job(
+pub(crate) fn seconds_a_job(
     context: &mut dyn Context,
     jobs: &mut VecDeque<Job>,
     batch: usize,

@@ -17,14 +17,16 @@ import argparse
 import json
 import os
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from overside.kv.resp import Connection
 
 SERVER = "10.77.0.2"
 CLIENT = "10.77.0.1"
@@ -151,11 +153,9 @@ class Bench:
 
     def _info(self) -> dict[str, str]:
         """The counters that are needed."""
-        with socket.create_connection(self._tcp, 10) as connection:
-            connection.sendall(b"INFO\r\n")
-            reader = connection.makefile("rb")
-            text = reader.read(int(reader.readline()[1:])).decode()
-        fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+        host, port = self._tcp
+        with closing(Connection(None, f"{host}:{port}", None, 10)) as connection:
+            fields = connection.info()
         names = ("total_commands_processed", "used_cpu_main_thread")
         return {name: fields[name] for name in names}
 

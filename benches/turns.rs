@@ -8,7 +8,7 @@ const TIME: Duration = Duration::from_secs(4);
 
 /// The filter, and whether this is a measurement: `cargo bench` passes `--bench`, while
 /// `cargo test --benches` passes nothing and only tries it.
-pub fn arguments() -> (Option<String>, bool) {
+pub(crate) fn arguments() -> (Option<String>, bool) {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let filter = (arguments.iter()).find(|argument| !argument.starts_with('-'));
     (
@@ -18,13 +18,13 @@ pub fn arguments() -> (Option<String>, bool) {
 }
 
 /// Which side is to run.
-pub enum Side {
+pub(crate) enum Side {
     First,
     Second,
 }
 
 /// Runs the two sides in turns, A B, B A, so that drift hits both. Seconds a job.
-pub fn take_turns(is_bench: bool, mut run: impl FnMut(Side) -> f64) -> Vec<(f64, f64)> {
+pub(crate) fn take_turns(is_bench: bool, mut run: impl FnMut(Side) -> f64) -> Vec<(f64, f64)> {
     let (begin, mut turned) = (Instant::now(), Vec::new());
     let turns = if is_bench { TURNS } else { 1 };
     while turned.len() < turns && (turned.len() < 7 || begin.elapsed() < TIME) {
@@ -41,7 +41,7 @@ pub fn take_turns(is_bench: bool, mut run: impl FnMut(Side) -> f64) -> Vec<(f64,
 
 /// How much faster the second side was: the median over the turns, the range, and the ratio of
 /// each side's fastest; and what a job costs more.
-pub fn told(turned: &[(f64, f64)]) -> String {
+pub(crate) fn told(turned: &[(f64, f64)]) -> String {
     let mut ratios: Vec<f64> = turned
         .iter()
         .map(|(first, second)| first / second)

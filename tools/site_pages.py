@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import posixpath
 import re
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 from overside import report
 from overside.bench.statistics import load_run
 
@@ -31,10 +33,8 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Files outside of docs/ that are pages, and what documents call them.
 OUTSIDE = {"../CHANGELOG.md": "changes.md", "../fuzz/README.md": "fuzzing.md"}
 
-#: A verb in a list of verbs: two spaces before it and at least two behind it, as clap prints them;
-#: argparse puts four before an action.
-_VERB = re.compile(r"^(?: {2}([a-z][a-z-]*) {2,}\S| {4}([a-z][a-z-]*)(?: {2,}\S|$))")
-
+#: A verb in a list of verbs: two spaces before it and at least two behind it.
+_VERB = re.compile(r"^ {2}([a-z][a-z-]*) {2,}\S")
 
 #: A link whose text is the name of the document: `[network.md](network.md#modes)`.
 _NAMED = re.compile(r"\[([a-z0-9-]+\.md)\]\(((?:[a-z./]*/)?\1(?:#[^)]*)?)\)")
@@ -45,24 +45,28 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     made = {
         "index.md": _inside(ROOT / "README.md"),
         "reference/commands.md": _commands(),
-        "reference/box-schema.md": _schema(json.loads((ROOT / "docs/box.schema.json").read_text())),
+        "reference/box-schema.md": _schema(
+            json.loads((ROOT / "docs/measure/box.schema.json").read_text())
+        ),
     }
     for notebook in sorted((ROOT / "docs").rglob("*.ipynb")):
         name = notebook.relative_to(ROOT / "docs").with_suffix(".md").as_posix()
         made[name] = _notebook(json.loads(notebook.read_text())["cells"])
     for outside, name in OUTSIDE.items():
         made[name] = _inside(ROOT / "docs" / outside)
-    for run in sorted((ROOT / "docs" / "gallery").glob("*.tar.gz")):
-        made[f"gallery/{run.name.removesuffix('.tar.gz')}.html"] = _report(run)
+    for run in sorted((ROOT / "docs" / "measure/gallery").glob("*.tar.gz")):
+        made[f"measure/gallery/{run.name.removesuffix('.tar.gz')}.html"] = _report(run)
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
     return files
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Links to those pages; and lists, whose items Python-Markdown wants indented by four."""
-    for outside, name in OUTSIDE.items():
-        markdown = markdown.replace(f"]({outside})", f"]({name})")
+    folder = posixpath.dirname(page.file.src_uri) or "."
+    for link in OUTSIDE.items():
+        outside, inside = (posixpath.relpath(path, folder) for path in link)
+        markdown = markdown.replace(f"]({outside})", f"]({inside})")
     markdown = _NAMED.sub(lambda link: f"[{_title(link[1])}]({link[2]})", markdown)
     markdown = markdown.replace(".ipynb)", ".md)")
     return "\n".join(_indented(markdown.split("\n")))
@@ -70,9 +74,9 @@ def on_page_markdown(markdown: str, **_: object) -> str:
 
 @cache
 def _title(name: str) -> str:
-    """A document's title, or its name if it is not in docs/."""
-    path = ROOT / "docs" / name
-    first = path.read_text().partition("\n")[0] if path.exists() else ""
+    """A document's title, or its name if it is not in docs/; no two have one name."""
+    path = next((ROOT / "docs").rglob(name), None)
+    first = path.read_text().partition("\n")[0] if path else ""
     return first.removeprefix("# ") or name
 
 
@@ -126,13 +130,7 @@ def command_help(*words: str) -> str:
 
 def verbs(text: str) -> list[str]:
     """The verbs, or a verb's actions, that a help lists."""
-    found, heading, has_actions = [], "", False
-    for line in text.splitlines():
-        heading = heading if not line or line.startswith(" ") else line
-        has_actions = line == "  ACTION" or (has_actions and line.startswith("  "))
-        match = _VERB.match(line)
-        if match and (has_actions if match[2] else "arguments" not in heading):
-            found.append(match[1] or match[2])
+    found = [match[1] for line in text.splitlines() if (match := _VERB.match(line))]
     return [name for name in dict.fromkeys(found) if name != "help"]
 
 
@@ -177,7 +175,7 @@ def _schema(schema: dict[str, Any]) -> str:
     """The schema of boxes as tables."""
     text = [
         "# Box schema\n",
-        "Generated from [box.schema.json](../box.schema.json), JSON Schema 2020-12. "
+        "Generated from [box.schema.json](../measure/box.schema.json), JSON Schema 2020-12. "
         "[Boxes](../boxes.md) explains how the keys are used.\n",
     ]
     parts = {"Box": schema} | schema["$defs"]

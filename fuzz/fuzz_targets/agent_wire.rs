@@ -1,6 +1,6 @@
 //! What a host and an agent say to each other.
 #![no_main]
-#[path = "../../crates/link/tests/it/common/agent_checks.rs"]
+#[path = "../../crates/core/link/tests/it/common/agent_checks.rs"]
 mod checks;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,5 +1,5 @@
 #![no_main]
-#[path = "../../crates/model/tests/it/common/checks.rs"]
+#[path = "../../crates/measure/model/tests/it/common/checks.rs"]
 #[allow(dead_code)]
 mod checks;
 

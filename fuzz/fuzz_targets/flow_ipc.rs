@@ -1,6 +1,6 @@
 //! Arrow IPC, streams and files.
 #![no_main]
-#[path = "../../crates/tables/tests/it/pack_checks.rs"]
+#[path = "../../crates/files/tables/tests/it/pack_checks.rs"]
 mod checks;
 
 libfuzzer_sys::fuzz_target!(

@@ -1,6 +1,6 @@
 //! Tables of any format as flows read, partition and sort them.
 #![no_main]
-#[path = "../../crates/flow/tests/it/reader_checks.rs"]
+#[path = "../../crates/flow/pipeline/tests/it/reader_checks.rs"]
 #[allow(dead_code)]
 mod checks;
 

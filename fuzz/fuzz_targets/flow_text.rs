@@ -1,6 +1,6 @@
 //! SQL expressions, partition methods and sort columns.
 #![no_main]
-#[path = "../../crates/flow/tests/it/reader_checks.rs"]
+#[path = "../../crates/flow/pipeline/tests/it/reader_checks.rs"]
 #[allow(dead_code)]
 mod checks;
 

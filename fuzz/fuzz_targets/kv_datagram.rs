@@ -2,14 +2,13 @@
 
 #![no_main]
 
-#[path = "../../crates/kv/tests/it/twin_servers.rs"]
+#[path = "../../crates/kv/server/tests/it/twin_servers.rs"]
 mod twin_servers;
 
 use std::collections::{HashMap, HashSet};
 
 use libfuzzer_sys::fuzz_target;
 use overside_kv::KeyHasher;
-use overside_kv::protocol::PacketEngine;
 use overside_kv::protocol::datagram::{
     ANSWER_LIMIT_MIN_BYTES, AnswerDatagrams, DATAGRAM_MAX_BYTES, DatagramEngine, Header, WINDOW,
     replies,

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/kv/tests/it/offload/checks.rs"]
+#[path = "../../crates/kv/server/tests/it/offload/checks.rs"]
 mod checks;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-#[path = "../../crates/kv/tests/it/replica/checks.rs"]
+#[path = "../../crates/kv/server/tests/it/replica/checks.rs"]
 mod checks;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::stream(data));

@@ -46,7 +46,9 @@ impl ServerContext for Server {
             age_s: 0,
             idle_s: 0,
             input_bytes: 0,
+            input_free_bytes: 0,
             output_bytes: 0,
+            memory_bytes: 0,
         });
     }
 

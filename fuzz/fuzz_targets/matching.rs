@@ -1,6 +1,6 @@
 #![no_main]
 #[allow(dead_code)]
-#[path = "../../crates/ops/tests/it/common/checks.rs"]
+#[path = "../../crates/core/ops/tests/it/common/checks.rs"]
 mod checks;
 
 use libfuzzer_sys::Corpus;

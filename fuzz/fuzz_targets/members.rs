@@ -1,7 +1,7 @@
 //! Headers of gzip members, LZ4 frames and Zstandard frames.
 #![no_main]
 #[allow(dead_code)]
-#[path = "../../crates/compress/tests/it/common/checks.rs"]
+#[path = "../../crates/files/compress/tests/it/common/checks.rs"]
 mod checks;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,6 +1,6 @@
 //! What a host and an agent say to each other about a test.
 #![no_main]
-#[path = "../../crates/probe/tests/it/common/wire_checks.rs"]
+#[path = "../../crates/measure/probe/tests/it/common/wire_checks.rs"]
 mod checks;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,6 +1,6 @@
 //! Records of text and of tables.
 #![no_main]
-#[path = "../../crates/match/tests/it/common/checks.rs"]
+#[path = "../../crates/files/match/tests/it/common/checks.rs"]
 mod checks;
 
 libfuzzer_sys::fuzz_target!(

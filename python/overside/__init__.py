@@ -3,7 +3,7 @@
 In programs: `compress`, `decompress` and `match` for data in memory (`compress_async` and
 `decompress_async` to be awaited), `Compressor`, `Decompressor` and `open` for streams, `dataset`
 for tables of a server, `subscribe` for outputs of a pipeline; `run` to measure, and `load` for
-what was measured. docs/python.md shows how they are used.
+what was measured. docs/core/python.md shows how they are used.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ __all__ = [
     "subscribe",
 ]
 
-#: Where names are that are not in the native module.
+#: Modules of the public names that are not in the native module.
 _MODULES = {
     "Chart": "drawing",
     "compress_async": "asynchronous",
@@ -79,13 +79,13 @@ _MODULES = {
     "run": "results",
 }
 
-#: Those that need the extra `overside[flow]`.
+#: Modules of the public names that need the extra `overside[flow]`.
 _FLOW_MODULES = {"dataset": "dataset", "subscribe": "subscriber"}
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Loads what is used when it is first used: the command line never needs all of it."""
+        """Loads modules when they are first used: the command line never needs all of them."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name in _MODULES:

@@ -1,7 +1,7 @@
 """The verbs of the command line that are written in Python.
 
-Each is a module in `overside.commands` with `main(args) -> int`; their arguments are in
-`overside.commands.arguments`. Only the module of the verb that was asked for is imported.
+Each is a module in `overside.commands`; their options are declared in `crates/py/verbs`. Only the
+module of the verb that was asked for is imported.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Sequence
 
-from overside import log
-from overside.commands import arguments
+from overside import _core, commands, log
 from overside.errors import Exit, UserError, printable, require_utf8
 
 
@@ -27,34 +25,29 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # Whatever the locale is. Names of files that are not text are shown, and end nothing.
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    verb = next((word for word in argv if not word.startswith("-")), None)
-    parser = arguments.Parser(prog="overside", description=__doc__.split("\n")[0])
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name, (text, add) in arguments.VERBS.items():
-        sub = verbs.add_parser(name, help=text, description=text + ".")
-        if name == verb:
-            add(sub)
-            sub.show_examples(name)
-            log.arguments(sub)
-    args, unknown = parser.parse_known_args(argv)
-    if hasattr(args, "words") and not any(word.startswith("-") for word in unknown):
-        # Words may stand behind options too: argparse gives a list of words up at the first option.
-        args.words, unknown = [*args.words, *unknown], []
-    if unknown:
-        verbs.choices[args.verb].error(f"unrecognized arguments: {' '.join(unknown)}")
+    is_for_programs = not {"--json", "--json-lines"}.isdisjoint(argv)
+    program = "overside"
     try:
         _require_utf8(argv)
-        log.start(args)
-        code = int(importlib.import_module(f"overside.commands.{verb}").main(args))
+        verb, text = _core.command_line(argv)
+        program += f" {verb}" if verb else ""
+        kind, found = vars(json.loads(text, object_hook=commands.value)).popitem()
+        if kind == "wrong":
+            raise UserError(found.message, found.remedy)
+        if kind != "values":
+            print(found, end="", flush=True, file=sys.stdout if kind == "help" else sys.stderr)
+            return Exit.OK if kind == "help" else Exit.USAGE
+        with log.started(found):
+            code = int(importlib.import_module(f"overside.commands.{verb}").main(found))
         sys.stdout.flush()
         return code
     except UserError as error:
-        if arguments.is_for_programs(argv):
+        if is_for_programs:
             print(json.dumps(error.json()))
-        print(f"overside {verb}: {printable(str(error))}", file=sys.stderr)
+        print(f"{program}: {printable(str(error))}", file=sys.stderr)
         return error.code
     except KeyboardInterrupt:
-        print(f"overside {verb}: interrupted", file=sys.stderr)
+        print(f"{program}: interrupted", file=sys.stderr)
         return Exit.INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone, as in `overside ... | head`.
@@ -63,18 +56,18 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             where = printable(str(error.filename or "the output"))
-            print(f"overside {verb}: cannot write {where}: {error.strerror}", file=sys.stderr)
+            print(f"{program}: cannot write {where}: {error.strerror}", file=sys.stderr)
             _drop_output()
             return Exit.INCOMPLETE
         traceback.print_exc()
         print(
-            f"overside {verb}: internal error (above); nothing that was written is lost",
+            f"{program}: internal error (above); nothing that was written is lost",
             file=sys.stderr,
         )
         return Exit.INTERNAL
 
 
-def _require_utf8(argv: Sequence[str]) -> None:
+def _require_utf8(argv: list[str]) -> None:
     """Raises `UserError` for an argument, or a variable that names files, which is not UTF-8."""
     for word in argv:
         require_utf8(word)
@@ -84,7 +77,10 @@ def _require_utf8(argv: Sequence[str]) -> None:
 
 
 def _drop_output() -> None:
-    """What is still buffered cannot be written; Python would try at its end, and complain."""
+    """Discards stdout's buffered text, which cannot be written any more.
+
+    Otherwise Python would try to write it at its end, and report an error.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

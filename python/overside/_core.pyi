@@ -1,6 +1,6 @@
 """The native code: devices, the measuring loop, boxes, profiles. Texts are JSON where said."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -10,10 +10,13 @@ MAX_SIZE: int
 """The most bytes that decompression gives at once by default: 1 GiB."""
 
 class Error(Exception):
-    """What Overside's functions raise, where it is not a built-in exception."""
+    """Base class of the exceptions that Overside raises, other than built-in ones."""
 
 class DataError(Error, ValueError):
     """The data are not what their format says they should be."""
+
+    output: bytes
+    """Output before the error: all that is whole."""
 
 class TruncatedError(DataError, EOFError):
     """The data end in the middle."""
@@ -44,13 +47,17 @@ class Result:
         """`gzip`, `zlib`, `lz4` or `zstd`."""
     @property
     def applied(self) -> list[dict[str, Any]]:
-        """What really ran: a dict for each target that did something, of its `target`, `chunks`,
-        `device`, `driver`, `variant`, `library` and `provenance`.
+        """Targets that actually ran: a dict for each target that did something.
+
+        Its keys are `target`, `chunks`, `device`, `driver`, `variant`, `library` and
+        `provenance`.
         """
     @property
     def report(self) -> dict[str, Any]:
-        """What was done: `format`, `bytes_in`, `bytes_out`, `members`, `stored`, `streamed`,
-        `ignored`, `original`, and `executor`: what each target did, or `None`.
+        """Report of the call.
+
+        Its keys are `format`, `bytes_in`, `bytes_out`, `members`, `stored`, `streamed`, `ignored`,
+        `original`, and `executor`: the work of each target, or `None`.
         """
 
 def compress(
@@ -129,8 +136,8 @@ def decompress(
         The plain bytes, bytes-like, and where they were made.
 
     Raises:
-        DataError: The data are not what their format says.
-        TruncatedError: They end in the middle.
+        DataError: The data are not what their format says; `output` of the error has what is whole.
+        TruncatedError: They end in the middle; a `DataError`.
         LimitError: The output would be longer than `max_size`.
         ValueError: An argument that cannot be.
         TypeError: An argument of another type.
@@ -158,7 +165,7 @@ class Matches:
     def __len__(self) -> int: ...
     @property
     def count(self) -> int:
-        """How many records are selected; at most 1 with `answer="any"`."""
+        """Number of selected records; at most 1 with `answer="any"`."""
     @property
     def indices(self) -> memoryview | None:
         """Their numbers in the data, from 0, ascending: unsigned 64-bit numbers (format `Q`), one a
@@ -166,24 +173,31 @@ class Matches:
         """
     @property
     def begins(self) -> memoryview | None:
-        """Where they begin in the text, in bytes, in the shape of `indices`; `None` as there, and
-        of Arrow data.
+        """Offsets in the text at which the selected records begin, in bytes.
+
+        They have the shape of `indices`. `None` where `indices` is `None`, and for Arrow data.
         """
     @property
     def ends(self) -> memoryview | None:
-        """Where they end in the text, in bytes, without the line feed; otherwise as `begins`."""
+        """Offsets in the text at which the selected records end, in bytes, without the line feed.
+
+        Otherwise as `begins`.
+        """
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
         """Which rows of Arrow data are selected: an Arrow array of booleans, one a row, which
         filters them. Raises `ValueError` of text, and unless `answer` is `records`.
         """
     @property
     def applied(self) -> list[dict[str, Any]]:
-        """What really ran, as `Result.applied`; empty where nothing had to be searched."""
+        """Targets that actually ran, as `Result.applied`; empty if there was nothing to search."""
     @property
     def report(self) -> dict[str, Any]:
-        """What was done: `selected`, `long` records that were searched by themselves, rows
-        `without_value`, `tried_engine`: the fastest if engines were tried, `because`: which
-        engine `auto` chose by the patterns, and why, and `executor`.
+        """Report of the search.
+
+        Its keys are `selected`, `long` and `without_value`: the numbers of selected records, of
+        records that were searched by themselves, and of rows without a value; `tried_engine`: the
+        fastest engine if engines were tried; `because`: the engine that `auto` chose by the
+        patterns, and the reason; and `executor`: the work of each target.
         """
 
 def match(
@@ -298,10 +312,10 @@ class Compressor:
         """
     @property
     def applied(self) -> list[dict[str, Any]] | None:
-        """What really ran, as `Result.applied`; `None` before the stream is finished."""
+        """Targets that actually ran, as `Result.applied`; `None` before the stream is finished."""
     @property
     def report(self) -> dict[str, Any] | None:
-        """What was done, as `Result.report`; `None` before the stream is finished."""
+        """Report of the stream, as `Result.report`; `None` before the stream is finished."""
 
 @final
 class Decompressor:
@@ -344,7 +358,8 @@ class Decompressor:
             What is decompressed so far, which may be nothing.
 
         Raises:
-            DataError: The data are not what their format says.
+            DataError: The data are not what their format says; `output` of the error has what this
+                call would have given.
             LimitError: More than `max_size` bytes would be given.
             ValueError: The stream is finished, or has failed.
         """
@@ -365,10 +380,10 @@ class Decompressor:
         """
     @property
     def applied(self) -> list[dict[str, Any]] | None:
-        """What really ran, as `Result.applied`; `None` before the stream is finished."""
+        """Targets that actually ran, as `Result.applied`; `None` before the stream is finished."""
     @property
     def report(self) -> dict[str, Any] | None:
-        """What was done, as `Result.report`; `None` before the stream is finished."""
+        """Report of the stream, as `Result.report`; `None` before the stream is finished."""
 
 class BoxError(ValueError):
     """A box that is not valid; its text is a JSON list of {pointer, line, column, message,
@@ -397,7 +412,7 @@ class Worker:
 
     def __new__(cls) -> Worker: ...
     def measure(self, test_json: str) -> str:
-        """Takes one sample (docs/results.md) of a test; both are JSON.
+        """Takes one sample (docs/measure/results.md) of a test; both are JSON.
 
         Whatever goes wrong while measuring is in the sample. Raises `ValueError` if `test_json` is
         no test. Other threads run meanwhile.
@@ -416,12 +431,18 @@ def version() -> str:
 def commit() -> str:
     """The commit that it was built from, `-dirty` behind it if files differed; empty if unknown."""
 
+def command_line(words: Sequence[str]) -> tuple[str, str]:
+    """Reads the words behind `overside`: the verb, empty if there is none, and JSON, an object with
+    one key: `values` (of the options, by name), `help`, `incomplete` or `wrong`."""
+
 def parse_box(text: str) -> str:
     """A box in its parsed form, as JSON: axes as lists, defaults filled in. Raises `BoxError`."""
 
 def audit(scratch: str) -> str:
-    """What came of planting each mistake in a real test, with a file in the directory `scratch`, as
-    JSON (docs/audit.md). Raises `OSError`."""
+    """Plants each known measuring mistake in a real test and reports whether it was caught.
+
+    Uses a file in the directory `scratch`. Returns JSON (docs/measure/audit.md). Raises `OSError`.
+    """
 
 def box_schema() -> str:
     """The JSON Schema of boxes."""
@@ -439,21 +460,30 @@ def suggest(word: str, known: list[str]) -> str | None:
     """The one of `known` that `word` may have been meant to be."""
 
 def pattern_problem(patterns: list[str]) -> str | None:
-    """Why the patterns cannot be searched for together, naming the one to blame; `None` if they
-    can. All engines take the same ones. Other threads run meanwhile."""
+    """Returns the reason why the patterns cannot be searched for together; `None` if they can.
+
+    It names the pattern to blame. All engines take the same patterns. Other threads run
+    meanwhile.
+    """
 
 def test_problem(test_json: str) -> str | None:
-    """Why a test, as `Worker.measure` takes it, cannot be: a value out of its bounds, or several
-    together; `None` if it can."""
+    """Returns the reason why a test for `Worker.measure` is invalid; `None` if it is valid.
+
+    The reason is a value out of its bounds, or values that conflict.
+    """
 
 def node_environment(node: str) -> str:
-    """What a machine is, this one (`local`) or an agent's, as a run has it (docs/results.md), as
-    JSON. Raises `ValueError` if the agent cannot be asked. Other threads run meanwhile."""
+    """Describes a machine, this one (`local`) or an agent's, as a run has it (results.md).
+
+    Returns JSON. Raises `ValueError` if the agent cannot be asked. Other threads run meanwhile.
+    """
 
 def tasks() -> str:
-    """What the built-in tasks declare of themselves, as a JSON list of {name, description,
-    operation, verified, parameters, metrics, report}; crates/measure/src/tasks/spec.rs says what
-    is in them."""
+    """Returns the specifications of the built-in tasks, as a JSON list.
+
+    Each has {name, description, operation, verified, parameters, metrics, report};
+    crates/measure/measure/src/tasks/spec.rs describes these.
+    """
 
 def backends() -> str:
     """The backends, as a JSON list of {prefix, wildcard, cost}: what their devices' names begin
@@ -461,8 +491,10 @@ def backends() -> str:
     listing them starts or asks, or null."""
 
 def doctor() -> str:
-    """What the backends find on this machine, as a JSON list of {level, message}; the level is
-    `ok`, `note` or `lack`."""
+    """Returns the findings of all backends on this machine, as a JSON list of {level, message}.
+
+    The level is `ok`, `note` or `lack`.
+    """
 
 def perftest_command(test: str, port: int) -> list[str]:
     """The command that both ends of a test of perftest's are started by; the client's has the
@@ -520,8 +552,11 @@ def facts(
     """
 
 def facts_ask(name: str, file: str | None = None) -> str:
-    """What to type to see what the model answers about a fact, as JSON: `figures`, each `name`,
-    `published`, `unit` and `commands` of `what`, `figure` and `command`. Raises `ValueError`.
+    """Returns the commands that show the model's answer about a fact or an ordering, as JSON.
+
+    Of a fact: `figures`, each with `name`, `published`, `unit`, `not_modelled` and `commands` of
+    `what`, `figure` and `command`. Of an ordering: `statement`, `not_modelled` and `relations`.
+    Raises `ValueError`.
     """
 
 def facts_check(file: str | None = None) -> str:
@@ -535,14 +570,19 @@ def advise(
     files: list[tuple[str, str]],
     workload: tuple[str, str] | None,
 ) -> str:
-    """What should run where, as JSON (docs/advise.md): by operation and device, and for a workload.
+    """Recommends a place for each operation on each device, and for a workload, as JSON.
+
+    docs/measure/advise.md describes the form.
 
     `question` is JSON of what was measured; `profiles` are names, `files` further profiles and
     `workload` a workload, each with what it is called and its text. Raises `ValueError`.
     """
 
 def published_question(cores: int) -> str:
-    """What a host of so many cores does by published figures: a question for `advise`, as JSON."""
+    """Builds a question for `advise` from published figures of a host with `cores` cores.
+
+    It is JSON.
+    """
 
 def workload(file: str, text: str) -> str:
     """A workload in its parsed form, as JSON. Raises `ValueError` that names the key."""
@@ -552,7 +592,7 @@ def placement(text: str) -> str:
     Raises `ValueError`."""
 
 def placement_file(rules: str) -> str:
-    """A placement file (docs/advise.md) of rules, which are JSON. Raises `ValueError`."""
+    """A placement file (docs/measure/advise.md) of rules, which are JSON. Raises `ValueError`."""
 
 def merge_histograms(histograms: list[str]) -> str:
     """Several samples' latencies together, as JSON: {count, mean_ns, min_ns, p50_ns, p90_ns,
@@ -583,3 +623,21 @@ def memory_latency(block_bytes: int, seconds: float) -> float:
 
 def memory_stream(kernel: str, threads: int, array_bytes: int, seconds: float) -> float:
     """Bytes a second of a STREAM kernel: `copy`, `scale`, `add` or `triad`. Raises `ValueError`."""
+
+def kv_get(key: bytes) -> tuple[bytes, bool]:
+    """A request of the key-value store as bytes, and `True` if it may be executed twice."""
+
+def kv_set(key: bytes, value: bytes, expires_at_ms: int | None) -> tuple[bytes, bool]: ...
+def kv_delete(key: bytes) -> tuple[bytes, bool]: ...
+def kv_increment(key: bytes, delta: int) -> tuple[bytes, bool]: ...
+def kv_partition_of(key: bytes, count: int) -> int:
+    """The partition of `count` that has a key."""
+
+@final
+class KvDatagramClient:
+    """A client of the key-value store by datagrams."""
+
+    def __init__(self, host: str, port: int, tries: int, datagram_bytes: int) -> None: ...
+    def close(self) -> None: ...
+    def execute(self, records: list[bytes]) -> list[tuple[int, list[bytes | int | float | None]]]:
+        """The protocol's number of each outcome, -1 without an answer, and its operands."""

@@ -1,8 +1,8 @@
-"""What should run where: a run's figures as a question to the model, and the answer as data.
+"""Advice on where to run operations: builds the model's question from a run, returns its answer.
 
-The model (`overside._core.advise`) compares what this host's CPU was measured to do with devices
-that were measured in the same run, and with the cards that profiles describe. Without a run, this
-host's cores are taken to do what published ones did.
+The model (`overside._core.advise`) compares this host's measured CPU rates with devices that were
+measured in the same run, and with the cards that profiles describe. Without a run, this host's
+cores get the rates of published ones.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.errors import UserError
 from overside.report import groups
 from overside.report.groups import Group
-from overside.tasks.common import Json, operation_parameter
+from overside.tasks.common import Json, operation_parameter, restores
 
-#: What was asked of a run last, so that its report answers the same.
+#: File in a run's directory with the last query about it, so that its report gives the same
+#: answer.
 QUERY_FILE = "advise.json"
 QUERY_SCHEMA = "advise/1"
 #: No profile or workload is longer.
@@ -29,7 +30,7 @@ FILE_BYTES_MAX = 1 << 20
 
 @dataclass(frozen=True)
 class File:
-    """A text and what it is called."""
+    """A text and its name."""
 
     name: str
     text: str
@@ -51,20 +52,20 @@ class File:
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked beside the run's figures."""
+    """Query for advice: the part of the question that is not in the run's figures."""
 
     #: Names of profiles that are there.
     profiles: tuple[str, ...]
     #: Profiles of one's own.
     files: tuple[File, ...] = ()
     workload: File | None = None
-    #: Operations, or what their names begin with (`compress`); all that are known if none.
+    #: Operations, or the beginnings of their names (`compress`); all that are known if none.
     operations: tuple[str, ...] = ()
-    #: Buffers of that size alone, in bytes of the uncompressed side.
+    #: Buffers of only that size, in bytes of the uncompressed side.
     size_bytes: int | None = None
 
     def json(self) -> Json:
-        """For `QUERY_FILE`, without what a report, which has all operations and sizes, ignores."""
+        """For `QUERY_FILE`, without fields that a report of all operations and sizes ignores."""
         return {
             "schema": QUERY_SCHEMA,
             "profiles": list(self.profiles),
@@ -74,7 +75,7 @@ class Query:
 
     @staticmethod
     def of_run(path: Path) -> Query | None:
-        """What was asked of a run last; `None` if nothing was, or it cannot be read."""
+        """Returns the last query about a run; `None` if there was none, or it cannot be read."""
         try:
             found = strict_json.loads(File.read(path / QUERY_FILE, "JSON").text)
             if found["schema"] != QUERY_SCHEMA:
@@ -101,7 +102,7 @@ def default_profiles() -> tuple[str, ...]:
 
 
 def query_of(view: RunView) -> Query:
-    """What was asked of a run last, else all cards.
+    """Returns the last query about a run, or a query about all cards if there was none.
 
     Raises `ValueError` if the profiles cannot be read.
     """
@@ -109,7 +110,7 @@ def query_of(view: RunView) -> Query:
 
 
 def answer(view: RunView | None, query: Query, cores: str = "all") -> Json:
-    """The advice; docs/advise.md has its form. `cores` as in `question`.
+    """The advice; docs/measure/advise.md has its form. `cores` as in `question`.
 
     Raises `UserError` for a profile, a workload or an operation that cannot be used.
     """
@@ -123,16 +124,16 @@ def answer(view: RunView | None, query: Query, cores: str = "all") -> Json:
         )
     except ValueError as error:
         raise UserError(
-            str(error), "docs/advise.md and docs/profiles.md say what they hold"
+            str(error), "docs/measure/advise.md and docs/measure/profiles.md say what they hold"
         ) from None
     advice: Json = json.loads(text)
     return advice
 
 
 def narrowed(asked: Json, query: Query) -> Json:
-    """The question about the operations and the size that were asked for alone.
+    """The question, limited to the requested operations and size.
 
-    Raises `UserError` for an operation that nothing is known of.
+    Raises `UserError` for an unknown operation.
     """
     known = [one["operation"] for one in asked["measured"]]
     for name in query.operations:
@@ -159,7 +160,9 @@ def check(query: Query) -> None:
 
 
 def question(view: RunView | None, cores: str = "all") -> Json:
-    """What this host does in the model's form, in bytes a second: by a run or published figures.
+    """Returns the rates of this host in the model's form, in bytes a second.
+
+    They are from a run, or from published figures if `view` is `None`.
 
     The CPU's rates are those of `all` cores of this host, or of `one`. What all do is scaled from
     fewer where they were not measured together.
@@ -240,8 +243,10 @@ def _on_cpu(group: Group) -> list[list[TestSummary]]:
 
 
 def _cpu(tests: Sequence[TestSummary], cores: int) -> tuple[TestSummary, Json] | None:
-    """What `cores` cores do at one size, from the test that says most of it. 0 cores: the fastest
-    that was measured."""
+    """Returns the rate of `cores` cores at one size, and the test that gives the best evidence.
+
+    If `cores` is 0, it is the fastest test. A rate of fewer cores is scaled.
+    """
     most = max(map(_threads, tests))
     if cores == 0 or (cores > 1 and most >= cores):
         return _rate_of(max(tests, key=_median), 1.0)
@@ -282,7 +287,7 @@ def _threads(test: TestSummary) -> int:
 
 
 def _device(test: TestSummary) -> Iterator[Json]:
-    """What a device that is really there did; nothing for the CPU."""
+    """Yields the rates that a test measured on a real device; nothing for the CPU."""
     device = test.parameters.get("device")
     placement = test.parameters.get("placement") or "device"
     shared = placement == "device" or str(placement).startswith("split:")
@@ -322,8 +327,8 @@ def newest(out: Path) -> Path | None:
 
 
 def measure(out: Path, data: str | None, workload: File | None, command: Sequence[str]) -> Path:
-    """Measures what advice needs of this host: the box `quick` on its CPU, on data of one's own if
-    there are any, and what a workload does beside that. Returns the run.
+    """Measures the rates of this host that advice needs: the box `quick` on its CPU, on the user's
+    data if there are any, and the other operations of a workload. Returns the run.
 
     Raises `UserError`.
     """
@@ -404,7 +409,7 @@ def placement_file(advice: Json, question_of: Json, target: str | None, device: 
             continue
         found = next((t for t in one["targets"] if t["name"] == target), None)
         if found is not None:
-            scale = ratios[name] if name.startswith("decompress-") else 1.0
+            scale = ratios[name] if restores(name) else 1.0
             rules += [_rule(name, found, part, scale, device) for part in found["ranges"]]
     try:
         return _core.placement_file(json.dumps(rules))

@@ -26,7 +26,7 @@ _SECONDS: Mapping[str, float] = {
 _BITS: Mapping[str, float] = {"b/s": 1, "kb/s": 1e3, "Mb/s": 1e6, "Gb/s": 1e9, "Tb/s": 1e12}
 _SHARE: Mapping[str, float] = {"%": 0.01}
 
-#: By a figure's unit: the units that its text may have, and what the figure is counted in.
+#: By a figure's unit: the units that its text may have, and the unit that the figure is counted in.
 _SCALES: Mapping[str, tuple[Mapping[str, float], float]] = {
     "bytes": (_BYTES, 1.0),
     "s": (_SECONDS, 1.0),
@@ -40,8 +40,8 @@ _SCALES: Mapping[str, tuple[Mapping[str, float], float]] = {
 
 
 def number(text: str, unit: str) -> int | float | None:
-    """The figure in `unit` that a text with a unit of the same kind stands for: `"64KiB"` in
-    `bytes` is 65536, `"50 ms"` in `s` 0.05, `"10%"` as a `share` 0.1. `None` if it is none."""
+    """Converts a text with a unit of the same kind into a figure in `unit`: `"64KiB"` in `bytes` is
+    65536, `"50 ms"` in `s` 0.05, `"10%"` as a `share` 0.1. `None` if it is no such text."""
     match = _AMOUNT.fullmatch(text.strip())
     scales = _SCALES.get(unit)
     if match is None or scales is None or match[2] not in scales[0]:

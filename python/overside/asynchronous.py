@@ -45,8 +45,8 @@ async def decompress_async(data: Buffer, **options: Any) -> _core.Result:
         The plain bytes, bytes-like, and where they were made.
 
     Raises:
-        DataError: The data are not what their format says.
-        TruncatedError: They end in the middle.
+        DataError: The data are not what their format says; `output` of the error has what is whole.
+        TruncatedError: They end in the middle; a `DataError`.
         LimitError: The output would be longer than `max_size`.
         ValueError: An argument that cannot be.
         DeviceError: The device is not there, cannot do it, or was lost with no CPU to replace it.

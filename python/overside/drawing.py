@@ -72,7 +72,7 @@ class Chart:
         """Writes the picture, or the specification, to a file.
 
         Args:
-            path: The file; its suffix says what is written: `.svg`, `.png`, or `.json` for
+            path: The file; its suffix chooses the format: `.svg`, `.png`, or `.json` for
                 Vega-Lite.
 
         Returns:

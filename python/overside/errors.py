@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
+from overside import _core
+
 
 class Exit(IntEnum):
     """Exit codes of the command line; docs/exit-codes.md explains them."""
@@ -26,14 +28,14 @@ class Exit(IntEnum):
 
 
 class UserError(Exception):
-    """Something the user can fix: what happened, to what, and the remedy."""
+    """An error that the user can fix: the event, its subject, and the remedy."""
 
     def __init__(self, message: str, remedy: str = "", code: Exit = Exit.USAGE) -> None:
         super().__init__(message)
         self.message = message
         self.remedy = remedy
         self.code = code
-        #: What else there is to say to programs; printed with `--json`.
+        #: Further fields for programs, which `--json` prints with the error; `None` without any.
         self.details: dict[str, Any] | None = None
 
     def __str__(self) -> str:
@@ -41,22 +43,17 @@ class UserError(Exception):
 
     def json(self) -> dict[str, Any]:
         """For programs."""
-        return error_json(self.message, self.remedy, self.code) | (self.details or {})
-
-
-def error_json(message: str, remedy: str, code: int) -> dict[str, Any]:
-    """What `--json` prints of an error, whatever went wrong."""
-    return {
-        "schema": "error/1",
-        "message": message,
-        "remedy": remedy or None,
-        "exit_code": int(code),
-    }
+        return {
+            "schema": "error/1",
+            "message": self.message,
+            "remedy": self.remedy or None,
+            "exit_code": int(self.code),
+        } | (self.details or {})
 
 
 def require_utf8(name: object) -> None:
-    """Raises `UserError` for a name that is not UTF-8: what is kept of a run is text, and what
-    names a file would be lost in it."""
+    """Raises `UserError` for a name that is not UTF-8: a run's files are text, and could not hold
+    such a name of a file."""
     try:
         str(name).encode()
     except UnicodeEncodeError:
@@ -65,14 +62,12 @@ def require_utf8(name: object) -> None:
 
 
 def unknown(kind: str, name: str, known: Sequence[str], also: Sequence[str] = ()) -> UserError:
-    """That there is no `kind` of that name, and which may have been meant."""
-    from overside import _core  # noqa: PLC0415 (help needs no native code)
-
+    """Returns the error for an unknown name of a `kind`, with a suggestion if there is one."""
     hint = _core.suggest(name, [*known, *also])
     remedy = f"did you mean {hint}?" if hint else f"there are {', '.join(known)}"
     return UserError(f"there is no {kind} {name}", remedy)
 
 
 def printable(text: str) -> str:
-    """The text with what steers a terminal, or cannot be printed, escaped. Its lines stay lines."""
+    """The text with control sequences and unprintable characters escaped. Its lines stay lines."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

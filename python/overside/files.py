@@ -9,9 +9,10 @@ import errno
 import io
 import os
 from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING, BinaryIO, Literal, TypedDict, Unpack, cast, overload
 
-from overside._core import MAX_SIZE, Compressor, Decompressor
+from overside._core import MAX_SIZE, Compressor, DataError, Decompressor
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -33,13 +34,20 @@ BUFFER_BYTES = 128 << 10
 
 
 class _Reader(io.RawIOBase):
-    """Decompresses what it reads from a file."""
+    """Decompresses the bytes that it reads from a file."""
 
-    def __init__(self, file: BinaryIO, owns: bool, decompressor: Decompressor) -> None:
+    def __init__(
+        self, file: BinaryIO, owns: bool, decompressor: Decompressor, *, may_be_empty: bool
+    ) -> None:
         super().__init__()
         self._file = file
         self._owns = owns
         self._decompressor = decompressor
+        self._may_be_empty = may_be_empty
+        #: Error in the data. It is raised once everything before it was given.
+        self.failure: DataError | None = None
+        #: Thread for which the error is an end of the file, because it would lose bytes by it.
+        self.deferring_thread = 0
         self._ready = memoryview(b"")
         self._ended = False
         self._taken = 0
@@ -50,6 +58,10 @@ class _Reader(io.RawIOBase):
 
     def readinto(self, buffer: Buffer) -> int | None:
         while not self._ready and not self._ended:
+            if self.failure is not None:
+                if self.deferring_thread == get_ident():
+                    return 0
+                raise self.failure
             more = self._more()
             if more is None:
                 return None
@@ -61,7 +73,9 @@ class _Reader(io.RawIOBase):
         return size
 
     def _more(self) -> bytes | None:
-        """What comes next; `None`: the file has nothing at the moment."""
+        """Returns the next decompressed bytes; `None` if the file has none at the moment."""
+        # In a forked child this raises, before it takes bytes from its parent.
+        _ = self._decompressor.applied
         ratio = self._made // max(self._taken, 1)
         is_dense = not self._taken or ratio > MADE_BYTES // READ_BYTES
         size = max(MADE_BYTES // (ratio or MADE_BYTES), READ_BYTES_MIN) if is_dense else READ_BYTES
@@ -69,14 +83,30 @@ class _Reader(io.RawIOBase):
         if piece is None:
             return None
         if not piece:
-            self._ended = True
-            return self._decompressor.finish()
-        made = self._decompressor.decompress(piece)
-        if is_dense:
-            made += self._decompressor.flush()
+            made = b""
+            if self._taken or not self._may_be_empty:
+                made = self._before_failure(self._decompressor.finish)
+            self._ended = self.failure is None
+            return made
+        made = self._before_failure(self._decompressor.decompress, piece)
+        if is_dense and self.failure is None:
+            made += self._before_failure(self._decompressor.flush)
         self._taken += len(piece)
         self._made += len(made)
         return made
+
+    def _before_failure(self, call: Callable[..., bytes], *arguments: Buffer) -> bytes:
+        """Returns the output of a call, or of its part before an error in the data."""
+        try:
+            return call(*arguments)
+        except DataError as error:
+            self.failure = error
+            made, error.output = error.output, b""
+            return made
+
+    def put_back(self, data: bytes) -> None:
+        """Gives these bytes again."""
+        self._ready = memoryview(data + bytes(self._ready))
 
     def close(self) -> None:
         if not self.closed:
@@ -85,16 +115,49 @@ class _Reader(io.RawIOBase):
                 self._file.close()
 
 
+class _BufferedReader(io.BufferedReader):
+    """Raises an error in the data after everything before it was given. The class that it extends
+    loses the bytes that a call has gathered when the error comes."""
+
+    def __init__(self, reader: _Reader) -> None:
+        super().__init__(reader, BUFFER_BYTES)
+        self._reader = reader
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        reader = self._reader
+        reader.deferring_thread = get_ident()
+        try:
+            data = super().read(size)
+        finally:
+            reader.deferring_thread = 0
+        if reader.failure is not None:
+            if size is None or size < 0:
+                reader.put_back(data)
+                raise reader.failure
+            if size and not data:
+                raise reader.failure
+        return data
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        with memoryview(buffer) as view, view.cast("B") as room:
+            data = cast("bytes | None", self.read(len(room)))
+            if data is not None:
+                room[: len(data)] = data
+            # As the class that it extends does for a file that has nothing at the moment.
+            return cast(int, None if data is None else len(data))
+
+
 class _Writer(io.RawIOBase):
-    """Compresses what it is given and writes it to a file."""
+    """Compresses its input and writes it to a file."""
 
     def __init__(self, file: BinaryIO, owns: bool, compressor: Compressor) -> None:
         super().__init__()
         self._file = file
         self._owns = owns
         self._compressor = compressor
-        #: Why something is missing in the file: whatever followed could not be read.
-        self._failure: OSError | None = None
+        #: Error of an earlier write. Bytes are missing in the file since then, so every later
+        #: write raises it.
+        self._failure: Exception | None = None
 
     def writable(self) -> bool:
         return True
@@ -108,12 +171,18 @@ class _Writer(io.RawIOBase):
             raise self._failure
         try:
             _write_all(self._file, make())
-        except OSError as error:
+        except Exception as error:
             self._failure = error
             raise
         except BaseException:
             self._failure = OSError(errno.EIO, "an earlier write failed; the file is not whole")
             raise
+
+    def flush(self) -> None:
+        super().flush()
+        self._write(self._compressor.flush)
+        if hasattr(self._file, "flush"):
+            self._file.flush()
 
     def close(self) -> None:
         if self.closed:
@@ -126,8 +195,16 @@ class _Writer(io.RawIOBase):
                 self._file.close()
 
 
+class _BufferedWriter(io.BufferedWriter):
+    """Ends a block when it is flushed, so that others can read what was written so far."""
+
+    def flush(self) -> None:
+        super().flush()
+        self.raw.flush()
+
+
 def _write_all(file: BinaryIO, data: bytes) -> None:
-    """Unbuffered files and sockets take what they have room for at the moment."""
+    """Writes all bytes: unbuffered files and sockets take only as many as they have room for."""
     rest = memoryview(data)
     while rest:
         taken = cast("int | None", file.write(rest))
@@ -211,13 +288,15 @@ def open(
         newline: Of text, as of the built-in `open`.
 
     Returns:
-        A file of bytes or text. Not seekable.
+        A file of bytes or text. Not seekable. `flush()` ends a block: others can read what was
+        written before it. A forked child cannot use it.
 
     Raises:
         ValueError: The mode, or another argument, cannot be.
         OSError: The file cannot be opened, read or written.
-        DataError: What is read is not what its format says.
-        TruncatedError: It ends in the middle.
+        DataError: What is read is not what its format says. Reading gives all that is whole before
+            the error; `read()` without a size raises at once, and loses nothing.
+        TruncatedError: It ends in the middle; a `DataError`.
         LimitError: A piece of it becomes longer than `max_size`.
         DeviceError: The device is not there, cannot do it, or was lost with no CPU to replace it.
     """
@@ -236,8 +315,10 @@ def open(
             threads=threads,
             verify=verify,
         )
-        reader = _Reader(*_file(file, "rb"), decompressor)
-        stream = io.BufferedReader(reader, BUFFER_BYTES)
+        # No member at all is an empty content, but a zlib file is one stream.
+        may_be_empty = (format or _format_of(file)) != "zlib"
+        reader = _Reader(*_file(file, "rb"), decompressor, may_be_empty=may_be_empty)
+        stream = _BufferedReader(reader)
     else:
         format = format or _format_of(file)
         if format == "zlib" and kind == "a":
@@ -252,7 +333,7 @@ def open(
             chunk=chunk,
         )
         writer = _Writer(*_file(file, f"{kind}b"), compressor)
-        stream = io.BufferedWriter(writer, BUFFER_BYTES)
+        stream = _BufferedWriter(writer, BUFFER_BYTES)
     if "t" in mode:
         return io.TextIOWrapper(stream, encoding, errors, newline)
     return stream
@@ -261,7 +342,8 @@ def open(
 def _file(file: Path | BinaryIO, mode: str) -> tuple[BinaryIO, bool]:
     """The file, and whether it is to be closed."""
     if isinstance(file, str | bytes | os.PathLike):
-        return cast(BinaryIO, builtins.open(file, mode)), True
+        # Without a buffer, of which a forked child would write its copy.
+        return cast(BinaryIO, builtins.open(file, mode, buffering=0)), True
     return file, False
 
 

@@ -1,23 +1,23 @@
 """The log of a Python process: the standard `logging`, through the native command's log.
 
 Python's events go to `logging.getLogger("overside....")` and from there to the native code, so that
-one writer writes all events, in one format, filtered by one switch (docs/logging.md). In a filter
+one writer writes all events, in one format, filtered by one switch (logging.md). In a filter
 Python is the part `python`.
 """
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
+from overside import _core
 from overside.errors import UserError
 
-_LEVELS = ("off", "error", "warn", "info", "debug", "trace")
-#: As `logging` numbers them.
+#: Numbers of the levels in `logging`.
 _NUMBERS = {"off": 60, "error": 40, "warn": 30, "info": 20, "debug": 10, "trace": 5}
 #: Unless something else is asked for.
 DEFAULT = "warn"
@@ -26,50 +26,27 @@ _FORMAT_ENV = "OVERSIDE_LOG_FORMAT"
 FILE_ENV = "OVERSIDE_LOG_FILE"
 
 
-def arguments(parser: argparse.ArgumentParser, nested: bool = False) -> None:
-    """Adds the options of the log to a verb and to its own verbs."""
-    group = parser.add_argument_group("logging")
-
-    def option(*names: str, default: int | None, **rest: Any) -> None:
-        # What stands before a nested verb is not to be forgotten because nothing stands behind it.
-        group.add_argument(*names, default=argparse.SUPPRESS if nested else default, **rest)
-
-    option("-v", "--verbose", action="count", default=0, help="log more; twice for even more")
-    text = "log less, and print nothing but errors and results"
-    option("-q", "--quiet", action="count", default=0, help=text)
-    text = "off, error, warn, info or debug; also per part, as in info,link=debug"
-    option("--log", metavar="LEVEL", default=None, help=f"{text} (default: $OVERSIDE_LOG)")
-    text = "text or json (default: $OVERSIDE_LOG_FORMAT, otherwise text)"
-    option("--log-format", metavar="FORMAT", default=None, help=text)
-    text = "append the log to FILE (default: $OVERSIDE_LOG_FILE, otherwise stderr)"
-    option("--log-file", metavar="FILE", type=Path, default=None, help=text)
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for verb in action.choices.values():
-                arguments(verb, nested=True)
-
-
-def start(args: argparse.Namespace) -> None:
+@contextmanager
+def started(args: SimpleNamespace) -> Iterator[None]:
     """Starts the log as the command line and the environment say, for this process and those that
-    it starts.
+    it starts meanwhile; afterwards the environment is as before.
 
     Raises `UserError` if either is not valid.
     """
-    level = args.log
-    steps = args.verbose - args.quiet
-    if level is None and steps:
-        at = _LEVELS.index(DEFAULT) + steps
-        level = _LEVELS[min(max(at, 0), len(_LEVELS) - 1)]
-    for name, value in ((_FILTER_ENV, level), (_FORMAT_ENV, args.log_format)):
-        if value is not None:
-            os.environ[name] = value
-    begin(args.log_file)
+    asked = {_FILTER_ENV: args.log, _FORMAT_ENV: args.log_format}
+    before = {name: os.environ.get(name) for name in asked}
+    try:
+        os.environ.update({name: value for name, value in asked.items() if value is not None})
+        begin(args.log_file)
+        yield
+    finally:
+        for name in asked:
+            os.environ.pop(name, None)
+        os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 def begin(file: Path | None = None) -> None:
     """Starts the log as the environment says. Raises `UserError` if it is not valid."""
-    from overside import _core  # noqa: PLC0415 (help needs no native code)
-
     try:
         level = _core.start_log(DEFAULT, file=file)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What a run measured of this machine, as a profile that scenarios of the model read.
+"""Profile of this machine for scenarios of the model, from the figures of a run.
 
 Only tests count that ran for real, on the CPU, and were verified. A parameter that is one number is
 taken from the longest buffers; of several ways to do it, from the fastest.
@@ -20,7 +20,7 @@ from overside.calibration.figures import word
 from overside.errors import Exit, UserError
 from overside.tasks.common import Json
 
-#: What the machine is called where a scenario asks for a profile.
+#: Name of the profile of this machine in a scenario.
 NAME = "here"
 _SOURCE = "measured by Overside {version} on {model}, {started}, run {id}"
 _QUERIES = ["q1", "q2", "q3", "q4"]
@@ -28,21 +28,21 @@ _QUERIES = ["q1", "q2", "q3", "q4"]
 
 @dataclass(frozen=True)
 class Rule:
-    """Which tests give a parameter of the model."""
+    """Rule for the tests that give a parameter of the model."""
 
     parameter: str
     task: str
     metric: str
     unit: str
-    #: What the tests' parameters have to be; a tuple is any of several.
+    #: Values that the tests' parameters must have; of a tuple any one.
     where: Mapping[str, Any]
     #: The axis of a table and the test's parameter that is on it; a number if none.
     by: tuple[str, str] | None = None
-    #: The part of the bytes that is saved, of which the metric gives what is left.
+    #: `True` if the figure is the part saved, and the metric the part left.
     is_saved: bool = False
 
     def takes(self, test: TestSummary) -> bool:
-        """Whether that test is one of them."""
+        """Returns `True` if the rule applies to the test."""
         if test.task != self.task or self.metric not in test.metrics:
             return False
         one_thread = test.parameters.get("threads") in (None, 1)
@@ -57,7 +57,7 @@ def _codec(task: str, form: str, variant: str, parameter: str, metric: str, **mo
     return Rule(f"codec.{parameter}", task, metric, "MB/s", where)
 
 
-#: Rates of decompression count what goes in, but for a shared input, as in the studies.
+#: Rates of decompression count compressed bytes, shared inputs uncompressed ones, as in studies.
 RULES = (
     _codec("compress", "deflate", "zlib", "deflate.compress.rate", "throughput", level=(1, 2, 3)),
     _codec("compress", "deflate", "zlib", "deflate.compress.split", "throughput", level=6),
@@ -148,7 +148,7 @@ def profile_of(path: Path) -> tuple[str, str]:
 
 
 def profile(view: RunView) -> Json:
-    """What a run measured of this machine, in the form of a profile."""
+    """Returns a profile of this machine with the figures that a run measured."""
     cpu = view.environment.get("cpu") or {}
     model = str(cpu.get("model") or "a processor that does not say its model")
     about = {

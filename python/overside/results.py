@@ -45,7 +45,7 @@ def run(
 
     Args:
         box: A path, the name of a ready-made box (`"quick"`), or the box itself as a dict
-            (docs/boxes.md).
+            (docs/measure/boxes.md).
         out: The directory in which the run's own directory is made.
         name: Names the run's directory. Default: the time and the box's name.
         settings: Other values for parameters, as of `--set`: `{"compress.level": [1, 3],
@@ -58,7 +58,7 @@ def run(
         quiet: Shows no progress on a terminal.
 
     Returns:
-        The run, whatever became of its tests: `Run.state` and `Run.exit_code` say.
+        The run, in any state: see `Run.state` and `Run.exit_code`.
 
     Raises:
         UserError: There is no such box, it is not valid, it leaves no test, or `out` cannot be
@@ -119,36 +119,36 @@ def load(run: str | Path = "@", *, out: str | Path = "results") -> Run:
 class Run:
     """A run: its tests, their figures, charts and verdict. In a notebook it shows itself.
 
-    It is what was read; it does not change when its files do.
+    It does not change when its files do.
     """
 
     def __init__(self, view: RunView) -> None:
-        """Of what `overside.bench.statistics.load_run` gave."""
+        """Wraps the result of `overside.bench.statistics.load_run`."""
         self._view = view
 
     @property
     def path(self) -> Path:
-        """Its directory."""
+        """Directory of the run."""
         return self._view.path
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What was to be measured, on what and how (docs/results.md)."""
+        """Manifest: the tests of the run, their data, machine and method (results.md)."""
         return self._view.manifest
 
     @property
     def machine(self) -> dict[str, Any]:
-        """The machine that it was measured on (docs/results.md); empty if nothing is known."""
+        """The machine that it was measured on (results.md); empty if nothing is known."""
         return self._view.environment
 
     @property
     def state(self) -> str:
-        """`complete`, `incomplete`, `interrupted`, or `running`: also what a killed run leaves."""
+        """`complete`, `incomplete`, `interrupted`, or `running`, which a killed run also keeps."""
         return str(self.manifest.get("state", "running"))
 
     @property
     def exit_code(self) -> int | None:
-        """What the run ended with (docs/exit-codes.md); `None` while it runs."""
+        """Exit code of the run (docs/exit-codes.md); `None` while it runs."""
         code = self.manifest.get("exit_code")
         return code if isinstance(code, int) else None
 
@@ -157,7 +157,7 @@ class Run:
         return len(self._view.tests)
 
     def verdict(self) -> RunVerdict:
-        """What should run where: one line for each operation and device, as the report has it.
+        """Recommends a place for each operation and device, a line each, as the report has it.
 
         Returns:
             The verdict; `str()` of it is its text, `.json()` a dict for programs. Speed-ups are
@@ -235,7 +235,7 @@ class Run:
             The chart, which a notebook shows, and which has `.svg()`, `.png()` and `.save(path)`.
 
         Raises:
-            UserError: No chart fits; the message says which there are.
+            UserError: No chart fits; the message lists those there are.
         """
         for one in self.charts:
             if (

@@ -1,5 +1,5 @@
 """The runs in a directory, and the short names for them: `@` is the newest, `@1` the one before it,
-and what `overside run --name` called a run is that run."""
+and a run's name by `overside run --name`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Entry:
     #: RFC 3339, UTC.
     started: str
     state: str
-    #: Tests by what became of them; empty while it runs.
+    #: Number of tests by outcome; empty while it runs.
     counts: Mapping[str, Any]
     #: One machine measured it and finished a round: its figures can be asked about. What was
     #: merged from several machines is none.
@@ -34,7 +34,7 @@ class Entry:
 
 def entries(results: Path) -> list[Entry]:
     """The runs in a directory, the newest first. What is no run is left out."""
-    from overside.bench import store  # noqa: PLC0415 (help needs no native code)
+    from overside.bench import store  # noqa: PLC0415 (it takes long to load)
 
     found = []
     for manifest in results.glob(f"*/{store.MANIFEST}"):
@@ -61,7 +61,7 @@ def entries(results: Path) -> list[Entry]:
 def find(text: str, results: Path) -> Path:
     """The run that `text` stands for: a path, a run's name in `results`, `@`, or `@N`.
 
-    Raises `UserError` if there are not so many runs.
+    Raises `UserError` if there are fewer runs.
     """
     short = _SHORT.fullmatch(text)
     if short is None:

@@ -1,4 +1,4 @@
-"""What a terminal shows: its width, whether it has colours, and lines wrapped to it."""
+"""Output on a terminal: its width, whether it has colors, and lines wrapped to it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ WIDTH_MIN, WIDTH_MAX = 40, 100
 
 
 def columns(stream: TextIO | None = None) -> int:
-    """The width of the terminal behind a stream (default: stdout), or what `COLUMNS` says; 80 where
-    there is no terminal."""
+    """The width of the terminal behind a stream (default: stdout), or the value of `COLUMNS`; 80
+    where there is no terminal."""
     if stream is not None and stream.isatty() and not os.environ.get("COLUMNS"):
         return os.get_terminal_size(stream.fileno()).columns
     return shutil.get_terminal_size().columns
 
 
 def has_colour(stream: TextIO) -> bool:
-    """Whether text for people on `stream` is coloured: on a terminal that can, unless `NO_COLOR` is
-    set and not empty (no-color.org)."""
+    """Returns `True` if text for people on `stream` is colored.
+
+    That takes a terminal with colors, and `NO_COLOR` that is unset or empty (no-color.org).
+    """
     is_capable = stream.isatty() and os.environ.get("TERM") != "dumb"
     return is_capable and not os.environ.get("NO_COLOR")
 

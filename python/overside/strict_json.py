@@ -1,5 +1,5 @@
-"""Reads JSON that others wrote: only what can be written again, and read by everybody (RFC 8259;
-RFC 7493, "I-JSON", but that of equal keys the last one counts)."""
+"""Reads JSON of other programs: only values that can be written again, and read by any parser (RFC
+8259; RFC 7493, "I-JSON", but that of equal keys the last one counts)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _DIGITS_MAX = 300
 
 
 def loads(text: str | bytes) -> Any:
-    """What a text in JSON stands for; of bytes, UTF-8.
+    """Parses a text in JSON; bytes must be UTF-8.
 
-    Raises `ValueError` for what Python would take but nobody can use: numbers that are not finite
-    (`NaN`, `1e309`) or as long as a line, halves of characters (`"\\ud800"`), and values nested too
-    deep for Python.
+    Raises `ValueError` for what Python accepts but other parsers do not: numbers that are not
+    finite (`NaN`, `1e309`) or as long as a line, halves of characters (`"\\ud800"`), and values
+    nested too deep for Python.
     """
     if isinstance(text, bytes):
         text = text.decode()

@@ -73,7 +73,7 @@ def samples(view: RunView) -> pa.Table:
     return _table(rows, units)
 
 
-#: Where a row has its test's parameters until the columns are known.
+#: Key under which a row has its test's parameters until the columns are known.
 _PARAMETERS = "\0parameters"
 
 
@@ -82,7 +82,7 @@ def _test(test: TestSummary) -> Row:
 
 
 def _table(rows: Sequence[Row], units: Mapping[str, str]) -> pa.Table:
-    """The rows as a table: what is measured, its parameters, the figures."""
+    """The rows as a table: the metric, its parameters, the figures."""
     own = list(dict.fromkeys(name for row in rows for name in row if name != _PARAMETERS))
     parameters = list(dict.fromkeys(name for row in rows for name in row[_PARAMETERS]))
     columns: dict[str, pa.Array] = {}

@@ -53,11 +53,12 @@ class Trials:
                 self.told.append(f"--seed {seed}:\n{traceback.format_exc()}")
 
 
-COUNTS = pytest.StashKey[list[Trials]]()
+#: Under which a test's report has how many trials it made, and how many of them failed.
+COUNTS = "hostile trials"
 
 
 @pytest.fixture
-def trials(request: pytest.FixtureRequest) -> Trials:
+def trials(request: pytest.FixtureRequest) -> Iterator[Trials]:
     """Makes and counts the trials of a test."""
     config = request.config
     seed = config.getoption("--seed")
@@ -65,14 +66,21 @@ def trials(request: pytest.FixtureRequest) -> Trials:
     # With time to spare each run tries something else; the quick part is the same each time.
     first = seed if seed is not None else (time.time_ns() // 1000 if minutes else 1)
     of_test = Trials(request.node.name, first, minutes)
-    config.stash.setdefault(COUNTS, []).append(of_test)
-    return of_test
+    yield of_test
+    # Workers hand reports over, and nothing else.
+    request.node.user_properties.append((COUNTS, (of_test.tried, of_test.failed)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    counts = terminalreporter.config.stash.get(COUNTS, [])
+    counts = [
+        (report.nodeid.rpartition("::")[2], counted)
+        for report in terminalreporter.getreports("")
+        if report.when == "teardown"
+        for name, counted in report.user_properties
+        if name == COUNTS
+    ]
     if not counts:
         return
-    terminalreporter.section("hostile trials")
-    for of_test in counts:
-        terminalreporter.line(f"{of_test.name}: tried {of_test.tried}, failed {of_test.failed}")
+    terminalreporter.section(COUNTS)
+    for test, (tried, failed) in counts:
+        terminalreporter.line(f"{test}: tried {tried}, failed {failed}")

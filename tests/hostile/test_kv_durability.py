@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 from command import PATIENCE_S
+from kv_disk import Recorder
 from kv_server import KvServer, kv_server
 
 if TYPE_CHECKING:
@@ -80,6 +81,62 @@ def test_killed_at_any_time_it_has_what_was_acknowledged(trials: Trials, tmp_pat
             with kv_server(*words) as server, redis.Redis(port=server.port) as client:
                 for writer in writers:
                     writer.check(client)
+
+
+@pytest.mark.parametrize(
+    ("sync", "cores"), [("always", 1), ("always", 2), ("everysec", 1), ("no", 1)]
+)
+def test_when_the_power_fails_it_has_what_was_promised(
+    trials: Trials, tmp_path: Path, sync: str, cores: int
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    recorder = Recorder(tmp_path, disk)
+    words = ["--sync", sync, "--cores", str(cores), "--dir"]
+    history: list[tuple[str, str]] = []
+    acknowledged: list[int] = []
+    random = Random(1)
+    for is_killed in (True, False):
+        with (
+            kv_server(*words, disk / "state", before=recorder.command()) as server,
+            redis.Redis(port=server.port, decode_responses=True) as client,
+        ):
+            for turn in range(40):
+                key = f"k{random.randrange(7)}"
+                value = f"{turn}:" + "v" * random.randrange(3000)
+                history.append((key, value))
+                client.set(key, value)
+                acknowledged.append(recorder.size())
+                if turn in (12, 25):
+                    client.save() if turn == 12 else client.bgsave()
+                if turn == 20 and sync == "everysec":
+                    # Longer than from one sync to the next.
+                    time.sleep(1.2)
+            if is_killed:
+                server.process.kill()
+    calls = recorder.calls()
+    for trial in trials(quick=40):
+        with trial() as random:
+            crash = random.randrange(len(calls))
+            before, state = calls[:crash], tmp_path / f"after-{trials.tried}"
+            state.mkdir()
+            recorder.fail_power(before, random, state)
+            synced = 0
+            begun: dict[str, int] = {}
+            for call in before:
+                if call.name == "begin":
+                    begun[call.path] = call.end
+                elif call.name == "end" and "/log-" in call.path:
+                    synced = begun[call.path]
+            until = synced if sync != "always" else before[-1].end if before else 0
+            promised = sum(size <= until for size in acknowledged)
+            with (
+                kv_server(*words, state / "state") as server,
+                redis.Redis(port=server.port, decode_responses=True) as client,
+            ):
+                found = {key: client.get(key) for key in client.scan_iter()}
+            possible = (dict(history[:count]) for count in range(promised, len(history) + 1))
+            assert found in possible, f"{promised} writes were promised"
 
 
 def test_a_full_disk_refuses_writes_until_there_is_room(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import agents
 import pytest
 from agents import Agent
-from command import children, native, only_run, samples, short_box, wait_for
+from command import children, is_playing, native, only_run, samples, short_box, wait_for
 
 if TYPE_CHECKING:
     from conftest import Trials
@@ -149,26 +149,17 @@ def interrupted(
         stderr=subprocess.PIPE,
     ) as run:
         try:
-            wait_for(lambda: run.poll() is not None or is_playing(agent))
+            wait_for(lambda: run.poll() is not None or is_playing(agent.process.pid))
             if run.poll() is None:
                 time.sleep(after_s)
                 victim = agent.process.pid if whose == "agent" else worker(run.pid)
                 os.kill(victim, how)
                 if whose == "host":
-                    wait_for(lambda: not is_playing(agent))
+                    wait_for(lambda: not is_playing(agent.process.pid))
             run.communicate(timeout=NOTICED_S)
         finally:
             run.kill()
     return samples(only_run(box.parent))
-
-
-def is_playing(agent: Agent) -> bool:
-    """Whether the agent plays an end of a test that has begun."""
-    names = []
-    for thread in Path(f"/proc/{agent.process.pid}/task").iterdir():
-        with suppress(OSError):
-            names.append((thread / "comm").read_text().strip())
-    return "agent-probe" in names
 
 
 def worker(run: int) -> int:

@@ -45,28 +45,38 @@ def _isolated() -> list[str]:
 
 
 class Page:
-    """One tab."""
+    """A browser that shows one page after the other, each in a tab of its own."""
 
     def __init__(self, write_fd: int, read_fd: int) -> None:
         self._write, self._read = write_fd, read_fd
         self._buffer = b""
         self._next = 0
+        self._target: str | None = None
         self._session: str | None = None
-        self._loaded = False
+        #: Documents of this tab that are loaded.
+        self._loaded: set[str] = set()
         #: Console messages and exceptions of the page.
         self.console: list[str] = []
         #: Addresses that the page asked for, itself included.
         self.requests: list[str] = []
 
     def attach(self) -> None:
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        """Opens a new tab in the place of the last, which may still ask for something: its icon."""
+        before, self._session = self._target, None
+        self._target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        if before is not None:
+            self.call("Target.closeTarget", targetId=before)
+        attached = self.call("Target.attachToTarget", targetId=self._target, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
+        self.console.clear()
+        self.requests.clear()
+        self._loaded.clear()
 
     def call(self, method: str, **parameters: Any) -> Json:
-        """One command and its answer; events that come meanwhile are noted."""
+        """One command and its answer; events of this tab that come meanwhile are noted."""
         self._next += 1
         message: Json = {"id": self._next, "method": method, "params": parameters}
         if self._session is not None:
@@ -92,6 +102,8 @@ class Page:
         return answer
 
     def _note(self, event: Json) -> None:
+        if event.get("sessionId") != self._session:
+            return
         about = event.get("params", {})
         match event.get("method"):
             case "Runtime.consoleAPICalled":
@@ -101,8 +113,8 @@ class Page:
                 self.console.append(str(about["exceptionDetails"]))
             case "Log.entryAdded":
                 self.console.append(f"{about['entry']['level']}: {about['entry']['text']}")
-            case "Page.loadEventFired":
-                self._loaded = True
+            case "Page.lifecycleEvent" if about["name"] == "load":
+                self._loaded.add(about["loaderId"])
             case "Network.requestWillBeSent":
                 self.requests.append(about["request"]["url"])
 
@@ -120,9 +132,8 @@ class Page:
         self.evaluate(_UNTIL_DRAWN)
 
     def visit(self, url: str, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Opens a page and waits until it is loaded."""
-        self.console.clear()
-        self.requests.clear()
+        """Opens a page in a new tab and waits until it is loaded."""
+        self.attach()
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -131,9 +142,8 @@ class Page:
             mobile=width < 600,
         )
         self.theme(dark)
-        self._loaded = False
-        self.call("Page.navigate", url=url)
-        while not self._loaded:
+        document = self.call("Page.navigate", url=url)["loaderId"]
+        while document not in self._loaded:
             self._note(self._receive())
 
     def theme(self, dark: bool, media: str = "") -> None:
@@ -157,7 +167,7 @@ class Page:
 
 @contextlib.contextmanager
 def browser(home: Path, *, with_network: bool = False) -> Iterator[Page]:
-    """A browser with one tab; `home` holds its profile. Unless with network, it reaches nothing."""
+    """A browser; `home` holds its profile. Unless with network, it reaches nothing."""
     to_read, to_write = os.pipe()
     from_read, from_write = os.pipe()
 
@@ -188,9 +198,7 @@ def browser(home: Path, *, with_network: bool = False) -> Iterator[Page]:
     os.close(to_read)
     os.close(from_write)
     try:
-        page = Page(to_write, from_read)
-        page.attach()
-        yield page
+        yield Page(to_write, from_read)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -9,12 +9,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, chdir, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import (
+    ExitStack,
+    chdir,
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from overside import _core, commands
 from overside.__main__ import main
+from overside.commands import Arguments
 
 Json = dict[str, Any]
 
@@ -26,7 +35,8 @@ def overside(
     *words: str | Path, cwd: Path = Path(), code: int | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs a verb; its exit code must be `code` if that is given. Those that measure get a process
-    of their own, others do not: starting Python takes longer than most of them."""
+    of their own, others do not: starting Python takes longer than most of them. Where only the run
+    is of interest, `ran` starts none either."""
     argv = [str(word) for word in words]
     if argv[:1] in (["run"], ["calibrate"]):
         done = subprocess.run(
@@ -59,11 +69,14 @@ def _called(
         mock.patch.dict(os.environ, variables),
         mock.patch.object(sys, "argv", ["overside", *argv]),
     ):
-        try:
-            code = main(argv)
-        except SystemExit as end:
-            code = int(end.code or 0)
+        code = main(argv)
     return subprocess.CompletedProcess(argv, code, out.getvalue(), err.getvalue())
+
+
+def parsed(*line: str | Path) -> Arguments:
+    """The values of a command line, as a verb gets them."""
+    _, text = _core.command_line([str(word) for word in line])
+    return json.loads(text, object_hook=commands.value).values
 
 
 def start(*words: str | Path, cwd: Path) -> subprocess.Popen[str]:
@@ -182,15 +195,18 @@ def write_box(directory: Path, box: Json, name: str = "tiny.json") -> Path:
 
 
 def short_box(directory: Path, *tasks: Json, **measure: Any) -> Path:
-    """A box of these entries that takes one short sample of each test."""
-    measure = {"rounds": 1, "warmup_s": 0, "sample_s": 0.05, "max_s": 120} | measure
+    """A box of these entries that takes one short sample of each test, however busy the machine
+    is meanwhile."""
+    measure = {"rounds": 1, "warmup_s": 0, "sample_s": 0.05, "max_s": 300} | measure
     box = {"schema": "box/1", "name": "short", "seed": 7, "tasks": tasks, "measure": measure}
     return write_box(directory, box)
 
 
 def ran(box: Path, *words: str | Path, code: int | None = 0) -> Path:
-    """Runs a box where it lies; the run."""
-    overside("run", box, *words, cwd=box.parent, code=code)
+    """Runs a box where it lies; the run. It is measured by processes of its own as always, but the
+    verb is called in this one."""
+    done = _called(["run", *map(str, [box, *words])], box.parent, environment())
+    assert code in (None, done.returncode), done.stderr + done.stdout
     return only_run(box.parent)
 
 
@@ -234,6 +250,15 @@ def children(pid: int) -> list[int]:
             if int(fields[1]) == pid and fields[0] != "Z":
                 found.append(int(entry.name))
     return found
+
+
+def is_playing(agent: int) -> bool:
+    """Whether an agent, a process, plays an end of a test that has begun."""
+    names = []
+    for thread in Path(f"/proc/{agent}/task").iterdir():
+        with suppress(OSError):
+            names.append((thread / "comm").read_text().strip())
+    return "agent-probe" in names
 
 
 def wait_for(happened: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Writes run directories as docs/results.md describes them, with made-up, seeded figures.
+"""Writes run directories as docs/measure/results.md describes them, with made-up, seeded figures.
 
 The reports' tests need runs of every kind without measuring for minutes. The figures follow a
 simple rule (a cost per job and a rate) with noise from round to round; they describe no machine.
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from command import Json
-from overside.bench.plan import test_id
 from overside.bench.statistics import RunView, TestSummary, summarise
+from overside.tasks.common import test_id
 
 KIB = 1024
 

@@ -1,4 +1,4 @@
-"""Writes runs of placements as docs/results.md describes them, with made-up, seeded figures.
+"""Writes runs of placements as results.md describes them, with made-up, seeded figures.
 
 Two rates, and what setting up a stream anew costs: the shares follow by equal finish. The figures
 describe no machine.
@@ -14,8 +14,8 @@ from pathlib import Path
 import make_run
 from command import Json
 from make_run import KIB, METRICS, Scenario
-from overside.bench.plan import test_id
 from overside.tasks import find
+from overside.tasks.common import test_id
 
 #: Bytes of one stream.
 STREAM = 16 * KIB * KIB

@@ -7,7 +7,7 @@
 //! the thread; a ratio is the median of those of the turns. Both sides have to give all rows, each object's to one
 //! partition.
 
-#[path = "../../../crates/flow/benches/partition/data.rs"]
+#[path = "../../../crates/flow/pipeline/benches/partition/data.rs"]
 mod data;
 
 use std::collections::HashMap;

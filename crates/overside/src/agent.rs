@@ -1,6 +1,9 @@
 //! `overside agent`.
 
-use std::ffi::OsString;
+#[cfg(feature = "measure")]
+pub(crate) mod measure;
+
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -10,17 +13,15 @@ use std::time::{Duration, Instant};
 
 use overside_agent::{Agent, Limits, Settings, default_memory_bytes, keys};
 use overside_backends::{BACKENDS, Options, open};
-use overside_kv::offload::agent::EngineProbe;
+use overside_command::{
+    complain, exit,
+    logging::Verbosity,
+    options::{Threads, size_within, time_within},
+    system,
+};
 use overside_link::agent::{PORT, Probe};
 use overside_log::LevelFilter;
-use overside_measure::node::{self, DataCache, MeasureProbe, WORKER_VERB, WorkerCommand};
-use overside_probe::network::Role;
-use overside_probe::{dma, network, perftest};
 use serde_json::json;
-
-use crate::logging::Verbosity;
-use crate::options::{Threads, size_within, time_within};
-use crate::{exit, system};
 
 /// Offer this machine's devices to a host
 #[derive(clap::Args)]
@@ -35,7 +36,7 @@ Examples:
   overside agent --keys keys --listen 192.168.100.2  on a DPU
   overside agent --insecure --device cpu             on this machine, to try it"
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Option<AgentCommand>,
     /// Address to listen at, with or without a port
@@ -56,39 +57,19 @@ pub struct Arguments {
     devices: Vec<String>,
     #[command(flatten)]
     threads: Threads,
-    /// Whose cores these are: CPU time of tests played here is accounted to that side
-    #[arg(long, value_enum, default_value_t = CoreOwner::Dpu)]
-    role: CoreOwner,
     /// Most memory the agent takes, libraries included; what needs more is refused [default: half of
     /// the machine's, or two thirds of what a service may have if that is less]
     #[arg(long, value_name = "SIZE", value_parser = size_within(MEMORY))]
     memory: Option<usize>,
-    /// Let hosts keep key-value stores (`kv serve --dir`) in this directory, 16 at most, each under a name of its
-    /// own [default: in memory only]
-    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
-    kv_dir: Option<PathBuf>,
-    /// Certificates for TLS clients of hosts' key-value stores here: directory with server.pem and server.key,
-    /// and ca.pem for client certificates
-    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
-    kv_tls_keys: Option<PathBuf>,
-    /// Let hosts' key-value stores serve datagrams at this network port by DPDK (`kv serve --dpdk-port`); may be
-    /// repeated
-    #[arg(long = "kv-dpdk-port", value_name = "DEVICE")]
-    kv_dpdk_ports: Vec<String>,
+    #[cfg(feature = "kv")]
+    #[command(flatten)]
+    stores: overside_kv_cli::agent::StoreArguments,
     /// Do not act as the remote end of `network` and `dma` tests, and measure no tests here
     #[arg(long)]
     no_probes: bool,
-    /// Most tests measured here at a time; others wait, as timings would disturb one another
-    #[arg(long, value_name = "N", default_value = "1",
-          value_parser = clap::value_parser!(u16).range(1..=64))]
-    tests: u16,
-    /// Directory for the data of tests measured here; one for each agent [default: $CACHE_DIRECTORY,
-    /// or overside/agent of the user's cache]
-    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
-    data_dir: Option<PathBuf>,
-    /// Most bytes of data kept there; the oldest go first
-    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = size_within(DATA))]
-    data_size: usize,
+    #[cfg(feature = "measure")]
+    #[command(flatten)]
+    measure: measure::MeasureArguments,
     /// On shutdown, wait this long for hosts to fetch their results
     #[arg(long, value_name = "TIME", default_value = "30s",
           value_parser = time_within(0.0..=DRAIN_MAX_SECONDS))]
@@ -98,6 +79,20 @@ pub struct Arguments {
     json: bool,
     #[command(flatten)]
     verbosity: Verbosity,
+}
+
+impl Arguments {
+    /// The tests whose remote end the agent plays: those that are built in.
+    fn probes(&self) -> io::Result<Vec<Arc<dyn Probe>>> {
+        let built_in: [io::Result<Vec<Arc<dyn Probe>>>; _] = [
+            #[cfg(feature = "measure")]
+            Ok(self.measure.probes()),
+            #[cfg(feature = "kv")]
+            self.stores.probes(),
+        ];
+        let probes: io::Result<Vec<_>> = built_in.into_iter().collect();
+        Ok(probes?.concat())
+    }
 }
 
 #[derive(clap::Subcommand)]
@@ -113,19 +108,12 @@ ca.key in a safe place.")]
     },
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum CoreOwner {
-    Dpu,
-    Host,
-}
-
-/// What can be asked for: less serves nobody.
+/// Allowed values of `--memory`, in bytes: from 64 MiB, below which the agent could serve no host,
+/// to 64 TiB.
 const MEMORY: RangeInclusive<usize> = 64 << 20..=1 << 46;
-/// Bytes of data kept: a test of a few buffers, or a disk.
-const DATA: RangeInclusive<usize> = 1 << 20..=1 << 46;
 const DRAIN_MAX_SECONDS: f64 = 3600.0;
 
-pub fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let verbosity = arguments.verbosity.clone();
     if let Err(code) = verbosity.start("agent", LevelFilter::INFO, exit::USAGE) {
         return code;
@@ -143,7 +131,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// An address, with the usual port if it has none.
-pub fn address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let ip = || text.parse().map(|ip| SocketAddr::new(ip, PORT));
     (text.parse().or_else(|_| ip()))
         .map_err(|_| format!("not an IP address; write it as 192.168.100.2:{PORT}"))
@@ -176,10 +164,14 @@ fn serve(all: &Arguments) -> ExitCode {
         Ok(keys) => keys,
         Err(error) => return failed(&error),
     };
-    let kept = match all.kv_dir.as_deref().map(std::path::absolute).transpose() {
-        Ok(kept) => kept,
-        Err(error) => return failed(&error),
+    let probes = match all.no_probes {
+        true => Vec::new(),
+        false => match all.probes() {
+            Ok(probes) => probes,
+            Err(error) => return failed(&error),
+        },
     };
+    let plays_parts = !probes.is_empty();
     system::return_freed_memory();
     system::block_shutdown_signals();
     system::fail_writes_beyond_limits();
@@ -193,10 +185,7 @@ fn serve(all: &Arguments) -> ExitCode {
         ..Options::default()
     };
     let settings = Settings {
-        probes: match all.no_probes {
-            true => Vec::new(),
-            false => probes(all, kept),
-        },
+        probes,
         limits: Limits {
             memory: (all.memory).map_or_else(default_memory_bytes, |bytes| bytes as u64),
             ..Limits::default()
@@ -211,12 +200,12 @@ fn serve(all: &Arguments) -> ExitCode {
     let announcement = match all.json {
         true => format!(
             "{}\n",
-            json!({"schema": "agent/1", "address": address.to_string(), "devices": names, "probes": !all.no_probes})
+            json!({"schema": "agent/1", "address": address.to_string(), "devices": names, "probes": plays_parts})
         ),
         false => format!("listening at {address}, offering {}\n", names.join(", ")),
     };
     // A closed stdout is no reason to end.
-    let _ = crate::print(&announcement);
+    let _ = overside_command::print(&announcement);
     system::wait_for_shutdown();
     match agent.drain(Instant::now() + all.drain) {
         true => ExitCode::SUCCESS,
@@ -225,48 +214,6 @@ fn serve(all: &Arguments) -> ExitCode {
             ExitCode::from(exit::INCOMPLETE)
         }
     }
-}
-
-/// The tests whose remote end the agent plays.
-fn probes(all: &Arguments, kept: Option<PathBuf>) -> Vec<Arc<dyn Probe>> {
-    let (role, owner) = match all.role {
-        CoreOwner::Dpu => (Role::Dpu, node::CoreOwner::Dpu),
-        CoreOwner::Host => (Role::Host, node::CoreOwner::Host),
-    };
-    let mut probes: Vec<Arc<dyn Probe>> = vec![
-        Arc::new(network::remote::NetworkProbe { role }),
-        Arc::new(dma::remote::DmaProbe),
-        Arc::new(perftest::PerftestProbe),
-        Arc::new(EngineProbe {
-            kept,
-            tls_keys: all.kv_tls_keys.clone(),
-            ports: all.kv_dpdk_ports.clone(),
-        }),
-        Arc::new(overside_kv::bench::remote::LoadProbe),
-    ];
-    match std::env::current_exe() {
-        Ok(program) => {
-            let worker = worker_command(program);
-            let directory = all.data_dir.clone().unwrap_or_else(data_directory);
-            let cache = DataCache::new(directory, all.data_size as u64);
-            let tests = usize::from(all.tests);
-            probes.push(Arc::new(MeasureProbe::new(worker, cache, tests, owner)));
-        }
-        Err(error) => complain!("overside agent: no tests are measured here: {error}"),
-    }
-    probes
-}
-
-/// Where data are kept: what systemd gives a service (`CacheDirectory=`), or the user's cache.
-fn data_directory() -> PathBuf {
-    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(directory) = named("CACHE_DIRECTORY") {
-        return directory.into();
-    }
-    let cache = named("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || named("HOME").map(|home| Path::new(&home).join(".cache"));
-    let cache = cache.or_else(home).unwrap_or_else(|| "/var/cache".into());
-    cache.join("overside/agent")
 }
 
 /// The devices that this machine really has.
@@ -282,25 +229,11 @@ fn make_keys(directory: &Path) -> ExitCode {
     match keys::make(directory) {
         Ok(names) => {
             let line = |name: &str| format!("{}\n", directory.join(name).display());
-            crate::print(&names.into_iter().map(line).collect::<String>())
+            overside_command::print(&names.into_iter().map(line).collect::<String>())
         }
         Err(error) => {
             complain!("overside agent keys: {error}");
             ExitCode::from(exit::USAGE)
         }
-    }
-}
-
-/// What starts programs where a kernel cannot: `qemu-aarch64-static -L ROOT`, before this one's path.
-const RUNNER_ENV: &str = "OVERSIDE_RUNNER";
-
-/// A process of this program that measures tests.
-fn worker_command(program: PathBuf) -> WorkerCommand {
-    let runner = std::env::var(RUNNER_ENV).unwrap_or_default();
-    let mut words =
-        (runner.split_whitespace().map(OsString::from)).chain([program.into(), WORKER_VERB.into()]);
-    WorkerCommand {
-        program: words.next().unwrap_or_default().into(),
-        arguments: words.collect(),
     }
 }

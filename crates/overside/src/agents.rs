@@ -7,12 +7,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use overside_backends::agents::{Entry, Found, Inventory, ask};
+use overside_command::{complain, exit, logging::Verbosity};
 use overside_config::{Error, LockedFile};
 use overside_log::LevelFilter;
 use serde_json::{Value as Json, json};
-
-use crate::exit;
-use crate::logging::Verbosity;
 
 /// Add, list or remove agents whose devices can be used here
 #[derive(clap::Args)]
@@ -26,7 +24,7 @@ Examples:
   overside agents add dpu0 192.168.100.2 --keys keys  an agent that runs already
   overside agents list"
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
     /// Inventory of agents [default: $OVERSIDE_AGENTS, otherwise overside/agents.toml in the
@@ -73,20 +71,21 @@ Examples:
     },
 }
 
-/// How long an agent that was installed has to answer, and the pause between two questions.
+/// Longest time that a newly installed agent may take until it answers, and the pause between two
+/// attempts.
 const STARTING: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What went wrong, and the exit code.
+/// Error message, and the exit code.
 type Failure = (String, u8);
 
-pub fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let verbosity = arguments.verbosity.clone();
     if let Err(code) = verbosity.start("agents", LevelFilter::WARN, exit::USAGE) {
         return code;
     }
     match answer(arguments) {
-        Ok(text) => crate::print(&text),
+        Ok(text) => overside_command::print(&text),
         Err((message, code)) => {
             complain!("overside agents: {message}");
             ExitCode::from(code)

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use rustix::fs::{FileType, fstat};
 
-/// What the command is called, and what that stands for. zstd and lz4 keep their input; `lz4` itself
-/// is missing because its second argument is a file to be written.
+/// Other names of the command, each with the verb and options that it means. zstd and lz4 keep
+/// their input; `lz4` itself is missing because its second argument is a file to be written.
 const ALIASES: [(&str, &[&str]); 10] = [
     ("gzip", &["compress"]),
     ("gunzip", &["decompress"]),
@@ -27,7 +27,7 @@ const ALIASES: [(&str, &[&str]); 10] = [
 /// The command line with a verb, where the name of the program or the lack of one stands for it.
 ///
 /// tar's `-I overside` calls it without any argument to compress, and with `-d` to decompress.
-pub fn with_verb(program: &OsStr, arguments: Vec<OsString>) -> Vec<OsString> {
+pub(crate) fn with_verb(program: &OsStr, arguments: Vec<OsString>) -> Vec<OsString> {
     let name = Path::new(program).file_name().unwrap_or_default();
     let alias = ALIASES.iter().find(|(alias, _)| name == *alias);
     let verb: &[&str] = match (alias, arguments.first()) {
@@ -44,7 +44,7 @@ fn is_filter_option(argument: &OsStr) -> bool {
     matches!(argument.as_bytes(), [b'-', b'd' | b'0'..=b'9', ..])
 }
 
-/// Whether something is piped or redirected in, and out of it too.
+/// Returns `true` if stdin is a file, a pipe or a socket, and stdout is not a terminal.
 fn is_filter() -> bool {
     let stdin = std::io::stdin();
     let kind = fstat(stdin.as_fd()).map(|stat| FileType::from_raw_mode(stat.st_mode));

@@ -1,4 +1,4 @@
-//! Whether text is colored.
+//! Decision whether output is colored.
 
 use std::env;
 use std::io::IsTerminal;
@@ -7,15 +7,15 @@ use clap::ValueEnum;
 
 /// `--color`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ColorChoice {
+pub(crate) enum ColorChoice {
     Auto,
     Always,
     Never,
 }
 
-/// Whether what is written to `output` is colored: unasked only on a terminal that has colors, and
-/// if nobody has set `NO_COLOR` (<https://no-color.org>).
-pub fn are_wanted(choice: ColorChoice, output: &impl IsTerminal) -> bool {
+/// Returns `true` if text that is written to `output` is to be colored. By default only a terminal
+/// that has colors gets them, unless the user has set `NO_COLOR` (<https://no-color.org>).
+pub(crate) fn are_wanted(choice: ColorChoice, output: &impl IsTerminal) -> bool {
     let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     match choice {
         ColorChoice::Always => true,

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use overside_compress::{Container, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 
 use crate::files::{self, ChunkSize, FileArguments, Mode, Request, Verb};
-use crate::options::size_within;
+use overside_command::options::size_within;
 
 /// Compress files on the CPU, on a device, or on both
 #[derive(clap::Args)]
@@ -24,7 +24,7 @@ Examples:
 
 Exit codes are gzip's: 0 done, 1 error, 2 warning (for example, a file was skipped)."
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Decompress, like `overside decompress`; so do --test and --list
     #[arg(short, long, alias = "uncompress", help_heading = "Files")]
     decompress: bool,
@@ -60,7 +60,7 @@ fn chunk(text: &str) -> Result<ChunkSize, String> {
     }
 }
 
-pub fn run(arguments: Arguments) -> ExitCode {
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
     files::run(arguments.into())
 }
 
@@ -90,7 +90,7 @@ impl From<Arguments> for Request {
 /// `--level N`, or one of `-0` to `-9`, `--fast`, `--best`. The last one counts.
 struct Level(Option<u32>);
 
-/// What `tests::the_default_levels_are_named` compares with the libraries.
+/// Help of `--level`. `tests::the_default_levels_are_named` compares it with the libraries' levels.
 const LEVEL_HELP: &str = "\
 Compression level in the library's own numbers, also -0 to -9; a higher one takes longer and makes \
 less: 0 to 12 for gzip, 0 to 9 for zlib, 1 to 12 for lz4, 1 to 22 for zstd [default: 1; of zstd, 3]";

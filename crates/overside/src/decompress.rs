@@ -23,7 +23,7 @@ Examples:
 
 Exit codes are gzip's: 0 done, 1 error, 2 warning (for example, a file was skipped)."
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     format: FormatArguments,
     #[command(flatten)]
@@ -38,7 +38,7 @@ struct FormatArguments {
     format: Option<Container>,
 }
 
-pub fn run(arguments: Arguments) -> ExitCode {
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
     files::run(arguments.into())
 }
 

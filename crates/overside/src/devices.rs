@@ -3,14 +3,12 @@
 use std::process::ExitCode;
 
 use overside_backends::Described;
+use overside_command::{complain, exit, line, logging::Verbosity};
 use overside_config::units;
 use overside_link::listing::{self, LinkListing};
 use overside_link::verbs::Mover;
 use overside_log::LevelFilter;
 use serde::Serialize;
-
-use crate::exit;
-use crate::logging::Verbosity;
 
 /// List devices and links, and what they can do
 #[derive(clap::Args)]
@@ -22,7 +20,7 @@ Examples:
   overside devices
   overside devices --json
   sudo overside devices --compile dpdk --compile ucx")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -33,7 +31,7 @@ pub struct Arguments {
     verbosity: Verbosity,
 }
 
-pub fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let verbosity = arguments.verbosity.clone();
     if let Err(code) = verbosity.start("devices", LevelFilter::WARN, exit::USAGE) {
         return code;
@@ -44,7 +42,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let devices = overside_backends::list_all();
     let links = listing::list();
     if !arguments.json {
-        return crate::print(&text(&devices, &links));
+        return overside_command::print(&text(&devices, &links));
     }
     let devices = devices.into_iter().map(Entry::Device);
     let links = links.into_iter().map(|link| Entry::Link {
@@ -56,7 +54,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         devices: devices.chain(links).collect(),
     };
     match serde_json::to_string_pretty(&all) {
-        Ok(text) => crate::print(&(text + "\n")),
+        Ok(text) => overside_command::print(&(text + "\n")),
         Err(error) => {
             complain!("overside devices: {error}");
             ExitCode::from(exit::INTERNAL)

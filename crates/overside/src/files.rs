@@ -1,4 +1,4 @@
-//! What `compress` and `decompress` have in common: files in, files out, as gzip does it.
+//! Files in, files out, as gzip does it: the part that `compress` and `decompress` share.
 
 mod arguments;
 mod destination;
@@ -25,25 +25,24 @@ use overside_compress::{Container, Error, Options};
 use overside_device::OpenError;
 use overside_log::LevelFilter;
 
-use crate::messages::shown;
-use crate::system;
 use crate::walk::{Unreadable, Walk};
-pub use arguments::{ChunkSize, FileArguments, Mode, Request};
+pub(crate) use arguments::{ChunkSize, FileArguments, Mode, Request};
 use destination::Destination;
 use input::Input;
 use listing::Listing;
 use original::RemovalOutcome;
+use overside_command::{complain, messages::shown, system};
 use placement_file::PlacementRules;
 use report::FileReport;
 
 /// Bytes of a compressed file that are worth a thread.
 const PART_BYTES: u64 = 128 << 10;
 /// Exit codes, gzip's.
-pub const ERROR: u8 = 1;
+pub(crate) const ERROR: u8 = 1;
 const WARNING: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub(crate) enum Verb {
     Compress,
     Decompress,
 }
@@ -57,7 +56,7 @@ impl fmt::Display for Verb {
     }
 }
 
-/// Why a file was not processed, in words that name it.
+/// Reason why a file was not processed, as a message that names the file.
 enum FileError {
     /// It was skipped.
     Warning(String),
@@ -75,7 +74,7 @@ enum Exit {
 }
 
 /// Runs one of the verbs.
-pub fn run(mut request: Request) -> ExitCode {
+pub(crate) fn run(mut request: Request) -> ExitCode {
     let log = request.arguments.log.clone();
     if let Err(code) = log.start(&request.verb.to_string(), LevelFilter::OFF, ERROR) {
         return code;
@@ -98,7 +97,7 @@ pub fn run(mut request: Request) -> ExitCode {
     })
 }
 
-/// What holds for all files of a command.
+/// Settings that apply to all files of a command, and the list of the files so far.
 struct Files<'a> {
     request: &'a Request,
     options: Options,
@@ -306,7 +305,8 @@ fn level(verb: Verb, options: &Options) -> Option<u32> {
         .flatten()
 }
 
-/// What became of a list's line.
+/// Maps the result of printing a line of the list to the command's exit state. Ends the process if
+/// the reader of stdout has gone.
 fn written(verb: Verb, result: io::Result<()>) -> Exit {
     match result {
         Ok(()) => Exit::Done,

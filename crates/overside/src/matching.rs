@@ -6,30 +6,33 @@ mod input;
 mod output;
 mod patterns;
 mod printer;
+#[cfg_attr(not(feature = "flow"), path = "matching/without_tables.rs")]
+mod tables;
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
+use overside_base::FileFormat;
 use overside_log::LevelFilter;
-use overside_match::{Answer, Error, Format, Options, Search, SearchSummary};
+use overside_match::{Answer, Error, Options, Search, SearchSummary};
 use overside_placement::{Event, EventKind, Policy};
 
-pub use arguments::Arguments;
+pub(crate) use arguments::Arguments;
 use input::{Inside, Opened, Source};
 use output::OutputMode;
 use printer::{Binary, Printer};
 
-use crate::messages::shown;
 use crate::walk::{Unreadable, Walk};
+use overside_command::{complain, messages::shown};
 
 /// Exit codes, grep's.
 const NONE: u8 = 1;
-pub const ERROR: u8 = 2;
+pub(crate) const ERROR: u8 = 2;
 
-pub fn run(arguments: Arguments) -> ExitCode {
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
     if let Err(code) = arguments
         .log
         .clone()
@@ -67,11 +70,18 @@ impl<'a> Run<'a> {
         let (patterns, mut files) = arguments.inputs()?;
         let placement = &arguments.placement;
         let mode = arguments.output.mode();
-        let mut options = Options::new(patterns);
+        // What no pattern selects is what the empty one, which is anywhere, does not select.
+        let has_patterns = !patterns.is_empty();
+        let mut options = Options::new(match has_patterns {
+            true => patterns,
+            false => vec![String::new()],
+        });
         options.fixed_strings = arguments.fixed_strings;
-        options.scope = arguments.scope();
+        if has_patterns {
+            options.scope = arguments.scope();
+        }
         options.ignore_case = arguments.ignore_case;
-        options.invert = arguments.invert;
+        options.invert = arguments.invert == has_patterns;
         options.numbers = arguments.output.with_number() || mode == OutputMode::Json;
         options.records_max = arguments.search.max_count;
         options.context = arguments.output.context();
@@ -109,11 +119,12 @@ impl<'a> Run<'a> {
             true => Some(search.exact().map_err(|error| error.to_string())?.clone()),
             false => None,
         };
+        let end = if arguments.search.null_data { 0 } else { b'\n' };
         Ok(Self {
             policy,
             threads,
             search,
-            printer: Printer::new(arguments, exact),
+            printer: Printer::new(&arguments.output, arguments.invert, end, exact),
             with_filename: arguments.output.with_filename(several),
             nothing_named,
             arguments,
@@ -170,7 +181,7 @@ impl<'a> Run<'a> {
         match self.file(file) {
             Ok(found) => self.found |= found,
             // The reader has gone.
-            Err(error) if error.is_broken_pipe() => crate::system::end_by_broken_pipe(),
+            Err(error) if error.is_broken_pipe() => overside_command::system::end_by_broken_pipe(),
             // Whatever else would be found cannot be written either.
             Err(Error::Write(error)) => {
                 complain!("overside match: stdout: {error}");
@@ -231,7 +242,7 @@ impl<'a> Run<'a> {
     fn search_in(&mut self, opened: Opened, file: &OsStr) -> Result<SearchSummary, Error> {
         let (search, printer) = (&mut self.search, &mut self.printer);
         if let Some(column) = &self.arguments.search.column {
-            return table(search, opened, file, column, printer);
+            return tables::search(search, opened, file, column, printer);
         }
         if !self.arguments.search.null_data {
             return text(search, opened, file, printer);
@@ -243,8 +254,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What is done if a file is no text: grep prints nothing of it. Values of a table are no lines,
-    /// and objects have a way to say any byte.
+    /// Returns the handling of a file that turns out to be binary: like grep, no record of it is
+    /// printed. `None` if its content is printed anyway: values of a table are not lines, and JSON
+    /// can represent any byte.
     fn binary(&self, file: &OsStr, opened: &Opened) -> Option<Binary> {
         let wanted = &self.arguments.search;
         let is_text = wanted.text || wanted.null_data || wanted.column.is_some();
@@ -269,7 +281,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What a file is called.
+/// Name of a file in the output and in messages.
 fn name(file: &OsStr) -> &OsStr {
     match file == "-" {
         true => OsStr::new("(standard input)"),
@@ -284,13 +296,13 @@ fn text(
     printer: &mut Printer,
 ) -> Result<SearchSummary, Error> {
     match opened.format() {
-        Format::Parquet | Format::ArrowFile | Format::ArrowStream
+        FileFormat::Parquet | FileFormat::ArrowFile | FileFormat::ArrowStream
             if !matches!(opened.source, Source::Stream(_)) =>
         {
             let reason = "a table; name the column to search with --column";
             return Err(Error::Format(reason.into()));
         }
-        Format::Compressed(program) => complain!(
+        FileFormat::Compressed(program) => complain!(
             "overside match: {}: compressed by {program}; searching the compressed bytes",
             shown(name(file))
         ),
@@ -303,47 +315,7 @@ fn text(
     }
 }
 
-fn table(
-    search: &mut Search,
-    opened: Opened,
-    file: &OsStr,
-    column: &str,
-    printer: &mut Printer,
-) -> Result<SearchSummary, Error> {
-    let lower = OsStr::to_string_lossy(file).to_lowercase();
-    let plain = ["", ".gz", ".zst", ".lz4"].iter().find_map(|end| {
-        lower
-            .strip_suffix(end)
-            .filter(|name| name.ends_with(".tsv"))
-    });
-    let delimiter = if plain.is_some() { b'\t' } else { b',' };
-    let format = opened.format();
-    let not_seekable = |what: &str| {
-        let reason = "must be a file that is not compressed as a whole, and not a pipe";
-        Err(Error::Format(format!("{what} {reason}")))
-    };
-    let mut input: Box<dyn Read + Send> = match (format, opened.source) {
-        (Format::Parquet, Source::File(file)) => return search.parquet(file, column, printer),
-        (Format::ArrowFile, Source::File(file)) => {
-            return search.arrow_file(file, column, printer);
-        }
-        (Format::Parquet, _) => return not_seekable("Parquet"),
-        (Format::ArrowFile, _) => return not_seekable("an Arrow file"),
-        (Format::Compressed(program), _) => {
-            let reason = format!("compressed by {program}; decompress it first");
-            return Err(Error::Format(reason));
-        }
-        (_, Source::File(file)) => Box::new(file),
-        (_, Source::Stream(pipe)) => Box::new(pipe),
-        (_, Source::Decompressed(inside)) => inside,
-    };
-    match format {
-        Format::ArrowStream => search.arrow_stream(&mut input, column, printer),
-        _ => search.csv(&mut input, column, delimiter, printer),
-    }
-}
-
-/// Where records go.
+/// Buffered stdout, to which records are printed.
 fn stdout() -> io::BufWriter<io::StdoutLock<'static>> {
     io::BufWriter::with_capacity(1 << 16, io::stdout().lock())
 }

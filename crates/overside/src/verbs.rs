@@ -1,62 +1,25 @@
-//! All verbs, native and Python's.
+//! All verbs, native and Python's. The latter are declared in `crates/py/verbs`.
 
 mod generated;
 mod groups;
-mod python_verbs;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
-use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::{agent, agents, compress, decompress, devices, flow, kv, matching};
+#[cfg(feature = "flow")]
+use overside_flow_cli as flow;
+#[cfg(feature = "kv")]
+use overside_kv_cli as kv;
 
-/// Answered by `overside.__main__`; `overside.commands.arguments` has the same list.
-const PYTHON: &[(&str, &str)] = &[
-    (
-        "doctor",
-        "Find what this machine lacks and what makes it noisy, with fixes",
-    ),
-    ("list", "List tasks, variants, boxes, profiles or data sets"),
-    ("validate", "Check a box"),
-    ("plan", "Show a box's tests and their time without running"),
-    ("run", "Run a box and write its report"),
-    ("runs", "List runs, the newest first"),
-    ("report", "Write a run's report, or print its summary"),
-    (
-        "advise",
-        "Recommend what to run where, from measured and published figures",
-    ),
-    ("compare", "Compare two runs test by test"),
-    (
-        "audit",
-        "Check that the harness catches planted errors, and measure its noise",
-    ),
-    (
-        "facts",
-        "Search published figures, and compare the model with them",
-    ),
-    (
-        "clean",
-        "Remove leftovers of runs, data sets and killed compressors",
-    ),
-    ("data", "List, make, fetch or verify data sets"),
-    ("plugin", "Create a plug-in"),
-    (
-        "simulate",
-        "Model a scenario: throughput, latency, cores, bottleneck",
-    ),
-    ("profile", "Show, compare, check or write device profiles"),
-    (
-        "calibrate",
-        "Measure what the model needs to know of a device, and write its profile",
-    ),
-    (
-        "fleet",
-        "Run a box on the machines of a Ray cluster at once",
-    ),
-];
+use overside_command::python;
+
+use crate::{agent, agents, compress, decompress, devices, matching};
+
+/// Verbs that a feature of their name builds in.
+const OPTIONAL: [&str; 2] = ["flow", "kv"];
 
 /// Measure, plan and run data-processing offload to a DPU
 #[derive(Parser)]
@@ -74,21 +37,25 @@ struct CommandLine {
 }
 
 #[derive(Subcommand)]
-pub enum Verb {
+pub(crate) enum Verb {
     Agent(agent::Arguments),
     Agents(agents::Arguments),
     Completions(generated::CompletionsArguments),
     Compress(compress::Arguments),
     Decompress(decompress::Arguments),
     Devices(devices::Arguments),
-    Flow(flow::Arguments),
+    #[cfg(feature = "flow")]
+    Flow(flow::Arguments<overside_python_verbs::FlowVerb>),
+    #[cfg(feature = "kv")]
     Kv(kv::Arguments),
     Manual(generated::ManualArguments),
     Match(matching::Arguments),
+    #[command(flatten)]
+    Python(overside_python_verbs::Verb),
 }
 
 impl Verb {
-    pub fn run(self) -> ExitCode {
+    pub(crate) fn run(self) -> ExitCode {
         match self {
             Self::Agent(arguments) => agent::run(&arguments),
             Self::Agents(arguments) => agents::run(&arguments),
@@ -96,54 +63,37 @@ impl Verb {
             Self::Compress(arguments) => compress::run(arguments),
             Self::Decompress(arguments) => decompress::run(arguments),
             Self::Devices(arguments) => devices::run(&arguments),
+            #[cfg(feature = "flow")]
             Self::Flow(arguments) => flow::run(&arguments),
+            #[cfg(feature = "kv")]
             Self::Kv(arguments) => kv::run(&arguments),
             Self::Manual(arguments) => generated::manual(&arguments),
             Self::Match(arguments) => matching::run(arguments),
+            Self::Python(_) => python::hand_over(),
         }
     }
 }
 
-/// Whether Python answers `verb`.
-pub fn is_python(verb: &str) -> bool {
-    PYTHON.iter().any(|(name, _)| *name == verb)
-}
-
-/// Whether `verb` is answered here.
-pub fn is_native(verb: &str) -> bool {
+/// Returns `true` if there is such a verb.
+pub(crate) fn is_known(verb: &str) -> bool {
     Verb::has_subcommand(verb)
 }
 
-/// The whole command line. Verbs in Python have the options that are in `python`, where they are
-/// named; the others none.
-fn everything(python: Vec<Command>) -> Command {
-    let known = PYTHON
-        .iter()
-        .map(|(name, about)| Command::new(*name).about(*about));
-    let mut command = CommandLine::augment_args(Command::new("overside")).subcommands(known);
-    for verb in python {
-        command = defined(command, verb);
-    }
+/// Returns `true` if this program could implement `verb`, but was built without it.
+pub(crate) fn is_left_out(verb: &str) -> bool {
+    OPTIONAL.contains(&verb) && !is_known(verb)
+}
+
+/// The whole command line.
+fn everything() -> Command {
+    let command = CommandLine::command();
     let template = groups::template(&command);
     command.help_template(template)
 }
 
-/// Puts a verb in the place of the one of its name. A native verb keeps what Python does not answer.
-fn defined(command: Command, verb: Command) -> Command {
-    let name = verb.get_name().to_owned();
-    let replace = |one: Command| match is_native(&name) {
-        true => verb.get_subcommands().cloned().fold(one, defined),
-        false => verb.clone(),
-    };
-    match command.find_subcommand(&name) {
-        Some(_) => command.mut_subcommand(&name, replace),
-        None => command,
-    }
-}
-
-/// Reads a command line of a native verb, without the program's name.
-pub fn parse(arguments: &[OsString]) -> Result<Verb, Error> {
-    let mut command = everything(Vec::new());
+/// Reads a command line without the program's name.
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Verb, Error> {
+    let mut command = everything();
     let words = std::iter::once("overside".into()).chain(arguments.iter().cloned());
     let suggest = |error| suggest(error, arguments.first());
     let mut matches = (command.try_get_matches_from_mut(words)).map_err(suggest)?;
@@ -159,10 +109,11 @@ fn suggest(mut error: Error, first: Option<&OsString>) -> Error {
     let invalid = error.get(ContextKind::InvalidSubcommand);
     let is_verb = invalid == Some(&ContextValue::String(word.into()));
     if error.kind() == ErrorKind::InvalidSubcommand && is_verb {
-        let native = CommandLine::command();
-        let native = native.get_subcommands().map(Command::get_name);
-        let python = PYTHON.iter().map(|(name, _)| *name);
-        let names: Vec<String> = native.chain(python).map(str::to_owned).collect();
+        let command = CommandLine::command();
+        let names = command
+            .get_subcommands()
+            .map(|verb| verb.get_name().to_owned());
+        let names: Vec<String> = names.collect();
         if let Some(name) = overside_backends::closest(word, &names) {
             let names = ContextValue::Strings(vec![name]);
             error.insert(ContextKind::SuggestedSubcommand, names);
@@ -177,19 +128,19 @@ mod tests {
 
     #[test]
     fn all_definitions_are_consistent() {
-        CommandLine::command().debug_assert();
-        everything(Vec::new()).debug_assert();
+        everything().debug_assert();
     }
 
     #[test]
     fn each_verb_stands_in_one_group() {
-        let command = everything(Vec::new());
+        let command = everything();
         let mut verbs: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
         verbs.push("help");
         let mut grouped: Vec<&str> = groups::GROUPS
             .iter()
             .flat_map(|(_, names)| *names)
             .copied()
+            .filter(|verb| !is_left_out(verb))
             .collect();
         verbs.sort_unstable();
         grouped.sort_unstable();

@@ -1,9 +1,10 @@
-//! What is told of the verification of devices' results.
+//! Summary of the verification of devices' results.
 
 use overside_placement::Report;
 
-/// How many were verified, and what that cost; `None` if the device had none.
-pub fn text(report: &Report) -> Option<String> {
+/// Sentence with the number of verified results and the CPU time for it; `None` if the devices had
+/// no results.
+pub(crate) fn text(report: &Report) -> Option<String> {
     let verification = &report.verification;
     let all = verification.chunks + verification.unverified;
     let devices: Vec<&str> = (report.devices.iter())

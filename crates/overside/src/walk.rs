@@ -8,15 +8,15 @@ use std::vec::IntoIter;
 /// Gives regular files, those of a directory in the order of their names. Symbolic links are not
 /// followed, so that it ends; what is neither file nor directory is left out. A directory is read
 /// when it is entered: what is made in it later is not seen.
-pub struct Walk(Vec<IntoIter<(PathBuf, FileType)>>);
+pub(crate) struct Walk(Vec<IntoIter<(PathBuf, FileType)>>);
 
 /// A directory that cannot be read, and why.
-pub struct Unreadable(pub PathBuf, pub io::Error);
+pub(crate) struct Unreadable(pub PathBuf, pub io::Error);
 
 impl Walk {
     /// # Errors
     /// The directory cannot be read.
-    pub fn new(directory: &Path) -> Result<Self, Unreadable> {
+    pub(crate) fn new(directory: &Path) -> Result<Self, Unreadable> {
         entries(directory).map(|entries| Self(vec![entries]))
     }
 }

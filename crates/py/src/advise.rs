@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 
 use crate::{answers::text, guarded, refused};
 
-/// What should run where, as JSON. Raises `ValueError`.
+/// Recommends a place to run each operation, and a workload if one is given, as JSON. Raises
+/// `ValueError`.
 #[pyfunction]
 #[pyo3(signature = (question, profiles, files, workload))]
 pub(crate) fn advise(
@@ -43,7 +44,7 @@ pub(crate) fn advise(
     })
 }
 
-/// What a host of so many cores does by published figures: a question for `advise`, as JSON.
+/// Builds a question for `advise` from published figures of a host with `cores` cores, as JSON.
 #[pyfunction]
 pub(crate) fn published_question(cores: u32) -> PyResult<String> {
     guarded(|| text(&of_published(Library::published(), cores)))

@@ -1,5 +1,6 @@
 //! The functions: questions with an answer in JSON.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use overside_backends::{BACKENDS, Backend};
@@ -26,13 +27,24 @@ pub(crate) fn commit() -> &'static str {
     env!("OVERSIDE_COMMIT")
 }
 
+/// Reads the words behind `overside`: the verb, empty if there is none, and an object with one key: `values`, `help`,
+/// `incomplete` or `wrong`.
+#[pyfunction]
+pub(crate) fn command_line(words: Vec<OsString>) -> PyResult<(String, String)> {
+    guarded(|| {
+        let (verb, answer) = overside_python_verbs::parse(&words);
+        Ok((verb.unwrap_or_default(), answer.to_string()))
+    })
+}
+
 /// A box in its parsed form. Raises `BoxError`.
 #[pyfunction]
 pub(crate) fn parse_box(text: &str) -> PyResult<String> {
     guarded(|| boxes::parse_json(text).map_err(BoxError::new_err))
 }
 
-/// What came of planting each mistake, with a file in the directory `scratch`. Raises `OSError`.
+/// Plants each known measuring mistake in a real test and reports whether it was caught, as JSON.
+/// Uses a file in the directory `scratch`. Raises `OSError`.
 #[pyfunction]
 pub(crate) fn audit(py: Python<'_>, scratch: PathBuf) -> PyResult<String> {
     guarded(|| text(&py.detach(|| overside_measure::audit::audit(&scratch))?))
@@ -67,7 +79,7 @@ pub(crate) fn suggest(word: &str, known: Vec<String>) -> PyResult<Option<String>
     guarded(|| Ok(overside_config::suggest(word, &known)))
 }
 
-/// Why patterns cannot be searched for together; `None` if they can.
+/// Returns the reason why the patterns cannot be searched for together; `None` if they can.
 #[pyfunction]
 pub(crate) fn pattern_problem(py: Python<'_>, patterns: Vec<String>) -> PyResult<Option<String>> {
     guarded(|| {
@@ -83,19 +95,21 @@ pub(crate) fn pattern_problem(py: Python<'_>, patterns: Vec<String>) -> PyResult
     })
 }
 
-/// Why a test cannot be: a value out of its bounds, or several together; `None` if it can.
+/// Returns the reason why a test is invalid: a value out of its bounds, or values that conflict.
+/// `None` if the test is valid.
 #[pyfunction]
 pub(crate) fn test_problem(test_json: &str) -> PyResult<Option<String>> {
     guarded(|| Ok(overside_measure::tasks::test_problem(test_json)))
 }
 
-/// What the built-in tasks declare of themselves.
+/// Returns the specifications of the built-in tasks, as a JSON list.
 #[pyfunction]
 pub(crate) fn tasks() -> PyResult<String> {
     guarded(|| text(&overside_measure::tasks::tasks()))
 }
 
-/// What a machine is, this one or an agent's, as a run records it. Raises `ValueError` if it cannot be asked.
+/// Describes a machine, this one or an agent's, as JSON in the form in which runs record it. Raises
+/// `ValueError` if the agent cannot be asked.
 #[pyfunction]
 pub(crate) fn node_environment(py: Python<'_>, node: &str) -> PyResult<String> {
     guarded(|| {
@@ -129,7 +143,7 @@ pub(crate) fn devices(py: Python<'_>, backend: &str) -> PyResult<String> {
     })
 }
 
-/// What the backends find on this machine, for `overside doctor`.
+/// Returns the findings of all backends on this machine as a JSON list, for `overside doctor`.
 #[pyfunction]
 pub(crate) fn doctor(py: Python<'_>) -> PyResult<String> {
     guarded(|| {

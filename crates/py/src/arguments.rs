@@ -1,4 +1,4 @@
-//! What was asked for in keyword arguments, where it is the same for several functions.
+//! Keyword arguments that several functions share, parsed and checked.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use crate::{errors, refused};
 /// The most threads that can be asked for.
 const THREADS_MAX: usize = 1024;
 
-/// Who does the work.
+/// Placement of the work: policy, opened devices, CPU threads, and verification of devices'
+/// results.
 pub(crate) struct PlacementArgs {
     pub(crate) policy: Policy,
     pub(crate) devices: Vec<Arc<dyn Device>>,

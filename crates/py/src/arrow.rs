@@ -177,7 +177,8 @@ fn child(kind: &DataType, name: Option<&str>) -> PyResult<Option<usize>> {
     }
 }
 
-/// What a capsule points to, if it has that name.
+/// Returns the pointer of a capsule. Raises an exception if the capsule has another name or the
+/// pointer is not aligned.
 fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {
     let capsule = capsule.cast::<PyCapsule>()?;
     let pointer = capsule.pointer_checked(Some(name))?.cast::<T>();

@@ -20,7 +20,7 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 
-/// How deep the types of a schema may nest, and how many there may be.
+/// Deepest nesting of the types of a schema, and the highest number of types in it.
 const DEPTH_MAX: usize = 32;
 const TYPES_MAX: usize = 10_000;
 /// The longest array: memory has no room for more, whatever its values are.
@@ -109,7 +109,7 @@ pub(crate) fn import(
 /// One array of a tree of them, whose counts are right.
 struct Part<'a> {
     array: &'a FFI_ArrowArray,
-    /// What keeps the memory.
+    /// The imported array, which keeps the memory of all its parts alive.
     owner: &'a Arc<FFI_ArrowArray>,
     len: usize,
     offset: usize,
@@ -200,7 +200,8 @@ impl<'a> Part<'a> {
         Ok(Some(NullBuffer::new(bits)))
     }
 
-    /// Where values begin and end, and their bytes.
+    /// Returns the offsets at which the values begin and end, copied and checked, and the buffer
+    /// with the values' bytes.
     fn offsets<O: Offset>(&self) -> Result<(OffsetBuffer<O>, Buffer), String> {
         if self.len == 0 {
             return Ok((OffsetBuffer::new_empty(), Buffer::default()));

@@ -77,7 +77,7 @@ pub(crate) fn start_decompress(
         .submitted(submitters, window);
     let options = decompression(format, targets)?;
     Ok(call(done, move |cancel| {
-        decompress_all(data, &options, max_size, cancel).map_err(errors::stream)
+        decompress_all(data, &options, max_size, cancel)
     }))
 }
 

@@ -9,18 +9,18 @@ use pyo3::prelude::*;
 
 use crate::arguments::PlacementArgs;
 use crate::memory::{BorrowedBuffer, Immutable};
-use crate::output::OutputBuffer;
+use crate::output::{OutputBuffer, Stream};
 use crate::result::Output;
 use crate::{errors, guarded, refused};
 
 /// The longest output of decompression in bytes by default.
 pub(crate) const MAX_SIZE: u64 = 1 << 30;
-/// What chunks are not made shorter than for short inputs, in bytes.
+/// Shortest chunk length, in bytes, that is chosen by default for a short input.
 const SHORT_CHUNK_BYTES: usize = 64 << 10;
 /// Compressed bytes that are worth a thread.
 pub(crate) const COMPRESSED_BYTES_A_THREAD: usize = 128 << 10;
 
-/// How long chunks are.
+/// Chunk length, as given in the argument `chunk`.
 #[derive(FromPyObject)]
 pub(crate) enum Chunk {
     /// Bytes.
@@ -49,7 +49,7 @@ impl Chunk {
     }
 }
 
-/// What is to be made, and how.
+/// Options for compression, from the arguments of a function or of `Compressor`.
 pub(crate) fn compression(
     format: &str,
     level: Option<u32>,
@@ -71,7 +71,8 @@ pub(crate) fn compression(
     })
 }
 
-/// What the input is, if it has to be something, and how it is decompressed.
+/// Options for decompression. `format` is the format that the input must have; `None`: it is
+/// detected.
 pub(crate) fn decompression(format: Option<&str>, targets: PlacementArgs) -> PyResult<Options> {
     let container: Option<Container> = format.map(str::parse).transpose().map_err(refused)?;
     Ok(Options {
@@ -141,7 +142,8 @@ pub(crate) fn compress(
     })
 }
 
-/// How so many bytes are compressed.
+/// Options for compressing an input of `bytes` bytes. Without a given chunk length, chunks are no
+/// longer than a short input needs.
 pub(crate) fn compression_of(
     bytes: usize,
     format: &str,
@@ -199,8 +201,8 @@ pub(crate) fn compress_all(
 ///     The plain bytes, bytes-like, and where they were made.
 ///
 /// Raises:
-///     DataError: The data are not what their format says.
-///     TruncatedError: They end in the middle.
+///     DataError: The data are not what their format says; `output` of the error has what is whole.
+///     TruncatedError: They end in the middle; a `DataError`.
 ///     LimitError: The output would be longer than `max_size`.
 ///     ValueError: An argument that cannot be.
 ///     TypeError: An argument of another type.
@@ -228,7 +230,6 @@ pub(crate) fn decompress(
             .submitted(submitters, window);
         let options = decompression(format, targets)?;
         py.detach(|| decompress_all(data, &options, max_size, &Cancel::default()))
-            .map_err(errors::stream)
     })
 }
 
@@ -237,16 +238,19 @@ pub(crate) fn decompress_all(
     options: &Options,
     max_size: Option<u64>,
     cancel: &Cancel,
-) -> Result<Output, Error> {
+) -> PyResult<Output> {
     let output = OutputBuffer::new(max_size).ended_by(cancel);
-    let mut decompressor = Decompressor::new(output, options)?;
-    match Immutable::new(data) {
-        Ok(data) => decompressor.lend(ExternalBytes::new(data))?,
-        Err(data) => {
-            let mut reader = data.reader();
-            while decompressor.fill(&mut reader)? > 0 {}
+    let mut decompressor = Decompressor::new(output, options).map_err(errors::stream)?;
+    let output = decompressor.output_of(|decompressor| {
+        match Immutable::new(data) {
+            Ok(data) => decompressor.lend(ExternalBytes::new(data))?,
+            Err(data) => {
+                let mut reader = data.reader();
+                while decompressor.fill(&mut reader)? > 0 {}
+            }
         }
-    }
-    let (mut gathered, summary) = decompressor.finish()?;
-    Ok(Output::new(gathered.take(), summary))
+        decompressor.complete()
+    })?;
+    let (_, summary) = decompressor.finish().map_err(errors::stream)?;
+    Ok(Output::new(output, summary))
 }

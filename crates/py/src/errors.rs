@@ -9,7 +9,7 @@ use overside_placement::Error as ExecutorError;
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyBytes, PyDict, PyType};
 
 use crate::refused;
 
@@ -23,12 +23,13 @@ static LIMIT: Class = Class(PyOnceLock::new());
 static PATTERN: Class = Class(PyOnceLock::new());
 static DEVICE: Class = Class(PyOnceLock::new());
 
-/// As in the package whose users see them.
+/// Python source of the exception classes, which are executed as part of the module `overside`.
 const CLASSES: &CStr = cr#"
 class Error(Exception):
-    "What Overside's functions raise, where it is not a built-in exception."
+    "Base class of the exceptions that Overside raises, other than built-in ones."
 class DataError(Error, ValueError):
     "The data are not what their format says they should be."
+    output = b""
 class TruncatedError(DataError, EOFError):
     "The data end in the middle."
 class LimitError(Error, ValueError):
@@ -86,7 +87,7 @@ pub(crate) fn device(error: impl std::fmt::Display) -> PyErr {
     DEVICE.error(error)
 }
 
-/// What is raised for an error of a compressed stream.
+/// Maps an error of a compressed stream to the Python exception that is raised for it.
 pub(crate) fn stream(error: StreamError) -> PyErr {
     match error {
         StreamError::Read(error) | StreamError::Write(error) => error.into(),
@@ -105,7 +106,20 @@ pub(crate) fn stream(error: StreamError) -> PyErr {
     }
 }
 
-/// What is raised for an error of an executor.
+/// Maps an error of a compressed stream as [`stream`] does. A `DataError` has the output before the error.
+pub(crate) fn stream_after(error: StreamError, output: &[u8]) -> PyErr {
+    let error = stream(error);
+    Python::attach(|py| {
+        let value = error.value(py);
+        // Only the exceptions of damaged data have the attribute.
+        if !output.is_empty() && value.hasattr("output").unwrap_or(false) {
+            let _ = value.setattr("output", PyBytes::new(py, output));
+        }
+    });
+    error
+}
+
+/// Maps an error of an executor to the Python exception that is raised for it.
 pub(crate) fn executor(error: ExecutorError) -> PyErr {
     match error {
         ExecutorError::NoTarget { .. }
@@ -117,7 +131,7 @@ pub(crate) fn executor(error: ExecutorError) -> PyErr {
     }
 }
 
-/// What is raised for an operation that cannot be done like this.
+/// Maps an error of setting up an operation to the Python exception that is raised for it.
 pub(crate) fn operation(error: OperationError) -> PyErr {
     match error {
         OperationError::Pattern { .. } => PATTERN.error(error),

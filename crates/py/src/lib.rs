@@ -10,11 +10,14 @@ mod asynchronous;
 mod codec;
 mod errors;
 mod facts;
+mod kv;
+mod lending;
 mod log;
 mod matching;
 mod memory;
 mod output;
 mod probe;
+mod process;
 mod profiles;
 mod result;
 mod simulate;
@@ -35,7 +38,7 @@ create_exception!(
     "A box that is not valid; its text is a JSON list of {pointer, message, suggestion}."
 );
 
-/// What the harness and the package's users need of the native code.
+/// Native code for the measuring harness and for users of the Python package.
 #[pymodule(name = "_core")]
 mod core {
     #[pymodule_export]
@@ -44,9 +47,9 @@ mod core {
     use crate::advise::{advise, placement, placement_file, published_question, workload};
     #[pymodule_export]
     use crate::answers::{
-        audit, backends, box_schema, commit, devices, doctor, merge_histograms, node_environment,
-        parse_box, pattern_problem, perftest_command, profiles, rdma_devices, suggest, tasks,
-        test_problem, variants, version,
+        audit, backends, box_schema, command_line, commit, devices, doctor, merge_histograms,
+        node_environment, parse_box, pattern_problem, perftest_command, profiles, rdma_devices,
+        suggest, tasks, test_problem, variants, version,
     };
     #[pymodule_export]
     const MAX_SIZE: u64 = crate::codec::MAX_SIZE;
@@ -56,6 +59,8 @@ mod core {
     use crate::codec::{compress, decompress};
     #[pymodule_export]
     use crate::facts::{facts, facts_ask, facts_check};
+    #[pymodule_export]
+    use crate::kv::{KvDatagramClient, kv_delete, kv_get, kv_increment, kv_partition_of, kv_set};
     #[pymodule_export]
     use crate::log::{log_event, start_log};
     #[pymodule_export]

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::refused;
 
-/// What filters call Python's part: `python=debug`.
+/// Name of the Python part in log filters: `python=debug`.
 const PART: &str = "python";
 
 /// Starts the log of this process, at `level` unless `OVERSIDE_LOG` says another. The level of

@@ -14,7 +14,8 @@ use pyo3::types::PyTuple;
 
 use crate::arguments::PlacementArgs;
 use crate::arrow::{self, Column};
-use crate::memory::{BorrowedBuffer, Immutable, Numbers, Reader};
+use crate::lending::Numbers;
+use crate::memory::{BorrowedBuffer, Immutable, Reader};
 use crate::output::{Signals, applied_of, value};
 use crate::{errors, guarded, refused};
 
@@ -122,7 +123,7 @@ fn answer_of(name: &str) -> PyResult<Answer> {
     }
 }
 
-/// What is searched.
+/// Data to search: text in memory, or an Arrow column.
 enum Data {
     Text(BorrowedBuffer),
     Column(Column),
@@ -186,7 +187,7 @@ fn search(data: Data, options: Options) -> Result<SearchResult, Error> {
     })
 }
 
-/// What is raised for an error of a search.
+/// Maps an error of a search to the Python exception that is raised for it.
 fn raised(error: Error) -> PyErr {
     match error {
         Error::Operation(error) => errors::operation(error),
@@ -246,7 +247,7 @@ fn push(numbers: &mut Vec<u64>, number: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// What a search came to.
+/// Result of a search, before it is made into Python objects.
 struct SearchResult {
     tally: SearchSummary,
     records: Option<Records>,
@@ -312,7 +313,7 @@ impl Matches {
         format!("<overside.Matches: {}>", self.tally.selected)
     }
 
-    /// How many records are selected; at most 1 with `answer="any"`.
+    /// Number of selected records; at most 1 with `answer="any"`.
     #[getter]
     fn count(&self) -> u64 {
         self.tally.selected
@@ -325,14 +326,17 @@ impl Matches {
         view(py, self.indices.as_ref())
     }
 
-    /// Where they begin in the text, in bytes, in the shape of `indices`; `None` as there, and
-    /// of Arrow data.
+    /// Offsets in the text at which the selected records begin, in bytes.
+    ///
+    /// They have the shape of `indices`. `None` where `indices` is `None`, and for Arrow data.
     #[getter]
     fn begins<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         view(py, self.begins.as_ref())
     }
 
-    /// Where they end in the text, in bytes, without the line feed; otherwise as `begins`.
+    /// Offsets in the text at which the selected records end, in bytes, without the line feed.
+    ///
+    /// Otherwise as `begins`.
     #[getter]
     fn ends<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         view(py, self.ends.as_ref())
@@ -365,15 +369,18 @@ impl Matches {
         })
     }
 
-    /// What really ran, as `Result.applied`; empty where nothing had to be searched.
+    /// Targets that actually ran, as `Result.applied`; empty if there was nothing to search.
     #[getter]
     fn applied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         applied_of(py, self.report.as_ref())
     }
 
-    /// What was done: `selected`, `long` records that were searched by themselves, rows
-    /// `without_value`, `tried_engine`: the fastest if engines were tried, `because`: which
-    /// engine `auto` chose by the patterns, and why, and `executor`.
+    /// Report of the search.
+    ///
+    /// Its keys are `selected`, `long` and `without_value`: the numbers of selected records, of
+    /// records that were searched by themselves, and of rows without a value; `tried_engine`: the
+    /// fastest engine if engines were tried; `because`: the engine that `auto` chose by the
+    /// patterns, and the reason; and `executor`: the work of each target.
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = serde_json::json!({

@@ -1,15 +1,13 @@
-//! Memory that crosses between Python and Rust without being copied.
+//! Memory that Python objects lend, read without being copied.
 
-// Reads memory that Python objects lend, and lends memory of this module's.
+// Reads memory that Python objects lend.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
 use std::io::{self, Read};
 use std::ptr;
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PyString};
 
@@ -57,9 +55,10 @@ impl BorrowedBuffer {
     }
 }
 
-/// Whether memory cannot change by any means: it is that of `bytes` or of a result of ours, or a view
-/// of such; a class derived from `bytes` may lend other memory (PEP 688). What lies behind another read-only view, an array or a mapped file, may be written to by
-/// somebody else.
+/// Returns `true` if the memory of `object` can never change: it belongs to `bytes`, to an
+/// [`Output`] of this module, or to a view of one of them. A class derived from `bytes` does not
+/// count, since it may lend other memory (PEP 688). Nor does another read-only view, such as of an
+/// array or a mapped file: other code may write to the memory behind it.
 fn is_immutable(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let owner = match object.cast::<PyMemoryView>() {
         Ok(view) => view.getattr("obj")?,
@@ -103,7 +102,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// How much there is in all.
+    /// Length of the whole memory in bytes, including the part that was read.
     pub(crate) fn len(&self) -> usize {
         self.lent.len
     }
@@ -121,71 +120,5 @@ impl Read for Reader<'_> {
             self.at += len;
         }
         Ok(len)
-    }
-}
-
-/// Answers a request for a view of `bytes`, which `owner` keeps as they are and where they are.
-///
-/// # Safety
-/// `view` and `flags` are those of a call of `__getbuffer__`; `bytes` stay valid and unchanged as
-/// long as `owner` lives.
-pub(crate) unsafe fn lend(
-    owner: &Bound<'_, PyAny>,
-    bytes: &[u8],
-    view: *mut ffi::Py_buffer,
-    flags: c_int,
-) -> PyResult<()> {
-    let len = isize::try_from(bytes.len())?;
-    // SAFETY: `view` is the caller's to be filled; the function takes its own reference to `owner`,
-    // marks the view read-only and refuses one that is to be written to.
-    let result = unsafe {
-        ffi::PyBuffer_FillInfo(
-            view,
-            owner.as_ptr(),
-            bytes.as_ptr().cast_mut().cast(),
-            len,
-            1,
-            flags,
-        )
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(PyErr::fetch(owner.py())),
-    }
-}
-
-/// Numbers of this module's, as bytes that Python can look at.
-#[pyclass(module = "overside._core", frozen)]
-pub(crate) struct Numbers(Vec<u64>);
-
-impl Numbers {
-    pub(crate) fn new(numbers: Vec<u64>) -> Self {
-        Self(numbers)
-    }
-
-    pub(crate) fn as_slice(&self) -> &[u64] {
-        &self.0
-    }
-
-    /// A `memoryview` of the numbers, of format `Q`.
-    pub(crate) fn view<'py>(numbers: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        PyMemoryView::from(numbers.as_any())?.call_method1("cast", ("Q",))
-    }
-}
-
-#[pymethods]
-impl Numbers {
-    unsafe fn __getbuffer__(
-        slf: Bound<'_, Self>,
-        view: *mut ffi::Py_buffer,
-        flags: c_int,
-    ) -> PyResult<()> {
-        let numbers = &slf.get().0;
-        // SAFETY: numbers are bytes without gaps.
-        let bytes = unsafe {
-            std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers.as_slice()))
-        };
-        // SAFETY: the class is frozen, so its vector stays as it is.
-        unsafe { lend(slf.as_any(), bytes, view, flags) }
     }
 }

@@ -1,10 +1,10 @@
-//! Where output gathers, and where it was made.
+//! Output buffer in memory, and the report of the targets that produced its content.
 
-use std::io::{self, IoSlice, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::time::{Duration, Instant};
 
 use overside_compress::asynchronous::Cancel;
-use overside_compress::{Container, Summary};
+use overside_compress::{Compressor, Container, Decompressor, Error, Summary};
 use overside_device::{Applied, Provenance};
 use overside_ops::variants;
 use overside_placement::{Report, Target};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{errors, refused};
 
-/// How long nobody looks whether the user has pressed Ctrl-C.
+/// Shortest time between two checks for signals, such as that of Ctrl-C.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 
 /// Looks for signals now and then in work for which Python does not wait otherwise.
@@ -61,7 +61,8 @@ impl OutputBuffer {
         Self { cancel, ..self }
     }
 
-    /// What has gathered; then there is nothing, and the limit holds from there.
+    /// Takes the output that has gathered. The buffer is empty afterwards, and the limit applies
+    /// anew.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
@@ -104,6 +105,57 @@ impl Write for OutputBuffer {
     }
 }
 
+/// Operations that compressors and decompressors have in common.
+pub(crate) trait Stream: Sized + Send {
+    fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error>;
+    fn flush(&mut self) -> Result<(), Error>;
+    /// Brings out what is left at the end of the input.
+    fn complete(&mut self) -> Result<(), Error>;
+    fn finish(self) -> Result<(OutputBuffer, Summary), Error>;
+    fn gathered(&mut self) -> &mut OutputBuffer;
+
+    /// Does something, and takes the output that there is then. An error has it.
+    fn output_of(
+        &mut self,
+        step: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> PyResult<Vec<u8>> {
+        let result = step(self);
+        let output = self.gathered().take();
+        match result {
+            Ok(()) => Ok(output),
+            Err(error) => Err(errors::stream_after(error, &output)),
+        }
+    }
+}
+
+macro_rules! stream {
+    ($kind:ident, $complete:ident) => {
+        impl Stream for $kind<OutputBuffer> {
+            fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error> {
+                self.fill(reader)
+            }
+
+            fn flush(&mut self) -> Result<(), Error> {
+                self.flush()
+            }
+
+            fn complete(&mut self) -> Result<(), Error> {
+                self.$complete()
+            }
+
+            fn finish(self) -> Result<(OutputBuffer, Summary), Error> {
+                self.finish()
+            }
+
+            fn gathered(&mut self) -> &mut OutputBuffer {
+                self.get_mut()
+            }
+        }
+    };
+}
+stream!(Compressor, flush);
+stream!(Decompressor, complete);
+
 /// A target that did something.
 #[derive(Serialize)]
 pub(crate) struct Place {
@@ -114,7 +166,7 @@ pub(crate) struct Place {
     pub(crate) applied: Applied,
 }
 
-/// Where the chunks of an executor ran.
+/// Targets of an executor that completed at least one chunk.
 fn targets(report: &Report) -> Vec<Place> {
     let cpu = report.cpu.iter().map(|part| (Target::Cpu, part));
     let devices = report.devices.iter().enumerate();
@@ -131,7 +183,8 @@ fn targets(report: &Report) -> Vec<Place> {
         .collect()
 }
 
-/// Where all of a stream ran.
+/// All targets that worked on a stream, including the caller's thread if it decompressed members in
+/// pieces.
 pub(crate) fn places(summary: &Summary) -> Vec<Place> {
     let mut places = summary.report.as_ref().map_or_else(Vec::new, targets);
     if summary.streamed > 0 {
@@ -144,7 +197,7 @@ pub(crate) fn places(summary: &Summary) -> Vec<Place> {
     places
 }
 
-/// What decompresses in pieces, on the caller's thread.
+/// Describes the library that decompresses members in pieces on the caller's thread.
 fn streamed(container: Container) -> Applied {
     let (operation, variant) = match container {
         Container::Gzip | Container::Zlib => ("decompress-deflate", "isal"),

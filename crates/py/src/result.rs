@@ -6,11 +6,12 @@
 use std::ffi::c_int;
 
 use overside_compress::Summary;
+use pyo3::buffer::PyUntypedBuffer;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
 
-use crate::memory::{BorrowedBuffer, lend};
+use crate::lending::lend;
 use crate::output::{applied, places, report};
 
 /// Compressed or decompressed bytes, and where they were made.
@@ -56,8 +57,8 @@ impl Output {
 
     fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
-        match BorrowedBuffer::new(other) {
-            Ok(_) => {
+        match PyUntypedBuffer::get(other) {
+            Ok(buffer) if buffer.is_c_contiguous() => {
                 let view = PyMemoryView::from(slf.as_any())?;
                 Ok(view
                     .eq(other)?
@@ -66,7 +67,7 @@ impl Output {
                     .into_any()
                     .unbind())
             }
-            Err(_) => Ok(py.NotImplemented()),
+            Ok(_) | Err(_) => Ok(py.NotImplemented()),
         }
     }
 
@@ -90,15 +91,18 @@ impl Output {
         self.summary.container.to_string()
     }
 
-    /// What really ran: a dict for each target that did something, of its `target`, `chunks`,
-    /// `device`, `driver`, `variant`, `library` and `provenance`.
+    /// Targets that actually ran: a dict for each target that did something.
+    ///
+    /// Its keys are `target`, `chunks`, `device`, `driver`, `variant`, `library` and `provenance`.
     #[getter]
     fn applied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         applied(py, &self.summary)
     }
 
-    /// What was done: `format`, `bytes_in`, `bytes_out`, `members`, `stored`, `streamed`,
-    /// `ignored`, `original`, and `executor`: what each target did, or `None`.
+    /// Report of the call.
+    ///
+    /// Its keys are `format`, `bytes_in`, `bytes_out`, `members`, `stored`, `streamed`, `ignored`,
+    /// `original`, and `executor`: the work of each target, or `None`.
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         report(py, &self.summary)

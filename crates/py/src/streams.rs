@@ -1,6 +1,5 @@
 //! The classes `Compressor` and `Decompressor`.
 
-use std::io::Read;
 use std::sync::Mutex;
 use std::thread::{ThreadId, current};
 
@@ -13,14 +12,15 @@ use pyo3::types::PyBytes;
 use crate::arguments::PlacementArgs;
 use crate::codec::{Chunk, MAX_SIZE, compression, decompression};
 use crate::memory::BorrowedBuffer;
-use crate::output::{OutputBuffer, applied, report};
+use crate::output::{OutputBuffer, Stream, applied, report};
+use crate::process::ProcessBound;
 use crate::{errors, guarded, refused};
 
-/// What several threads may use, one at a time.
+/// A value that several threads may use, one at a time.
 struct SharedStream<T> {
     value: Mutex<T>,
-    /// Whose turn it is. A signal handler that wants a turn while its own thread has one would
-    /// wait for itself.
+    /// Thread whose call uses the value now. It makes a signal handler fail that calls the stream
+    /// during a call of its own thread: the handler would wait for itself.
     holder: Mutex<Option<ThreadId>>,
 }
 
@@ -70,6 +70,9 @@ impl Drop for Holder<'_> {
     }
 }
 
+/// A stream of several threads of one process.
+type Shared<S> = ProcessBound<SharedStream<State<S>>>;
+
 /// A stream, and what became of it.
 enum State<S> {
     Open(Box<S>),
@@ -78,24 +81,24 @@ enum State<S> {
     Failed,
 }
 
-impl<S> State<S> {
-    /// Does something with the open stream. If that fails, or panics, the stream has failed.
-    fn with<R>(&mut self, step: impl FnOnce(&mut S) -> Result<R, Error>) -> PyResult<R> {
+impl<S: Stream> State<S> {
+    /// Does something with the open stream, and gives the output that there is then. If that fails, or
+    /// panics, the stream has failed.
+    fn with(&mut self, step: impl FnOnce(&mut S) -> Result<(), Error>) -> PyResult<Vec<u8>> {
         let mut stream = self.take()?;
-        let result = step(&mut stream).map_err(errors::stream)?;
+        let output = stream.output_of(step)?;
         *self = Self::Open(stream);
-        Ok(result)
+        Ok(output)
     }
 
     /// Finishes the stream and gives what was left of its output.
-    fn finish(
-        &mut self,
-        finish: impl FnOnce(S) -> Result<(OutputBuffer, Summary), Error>,
-    ) -> PyResult<Vec<u8>> {
-        let stream = self.take()?;
-        let (mut gathered, summary) = finish(*stream).map_err(errors::stream)?;
+    fn finish(&mut self) -> PyResult<Vec<u8>> {
+        let mut stream = self.take()?;
+        let mut output = stream.output_of(S::complete)?;
+        let (mut rest, summary) = stream.finish().map_err(errors::stream)?;
+        output.append(&mut rest.take());
         *self = Self::Finished(Box::new(summary));
-        Ok(gathered.take())
+        Ok(output)
     }
 
     /// The open stream, for the time being.
@@ -111,33 +114,6 @@ impl<S> State<S> {
     }
 }
 
-/// What compressors and decompressors have in common.
-trait Stream: Send {
-    fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error>;
-    fn flush(&mut self) -> Result<(), Error>;
-    fn gathered(&mut self) -> &mut OutputBuffer;
-}
-
-macro_rules! stream {
-    ($kind:ident) => {
-        impl Stream for $kind<OutputBuffer> {
-            fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error> {
-                self.fill(reader)
-            }
-
-            fn flush(&mut self) -> Result<(), Error> {
-                self.flush()
-            }
-
-            fn gathered(&mut self) -> &mut OutputBuffer {
-                self.get_mut()
-            }
-        }
-    };
-}
-stream!(Compressor);
-stream!(Decompressor);
-
 impl<S: Stream> SharedStream<State<S>> {
     /// Gives the stream all of `data`, and takes the output that there is then.
     fn feed<'py>(
@@ -149,39 +125,33 @@ impl<S: Stream> SharedStream<State<S>> {
         self.output(py, |stream| {
             let mut reader = data.reader();
             while stream.fill(&mut reader)? > 0 {}
-            Ok(stream.gathered().take())
+            Ok(())
         })
     }
 
     /// Has the stream bring out whatever it can of what it was given.
     fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.output(py, |stream| {
-            stream.flush()?;
-            Ok(stream.gathered().take())
-        })
+        self.output(py, S::flush)
     }
 
     /// Takes a turn with the open stream, and gives the output that there is then.
     fn output<'py>(
         &self,
         py: Python<'py>,
-        step: impl FnOnce(&mut S) -> Result<Vec<u8>, Error> + Send,
+        step: impl FnOnce(&mut S) -> Result<(), Error> + Send,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.take(py, |state| state.with(step))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     /// Finishes the stream, and gives the output that was left.
-    fn finish<'py>(
-        &self,
-        py: Python<'py>,
-        finish: impl FnOnce(S) -> Result<(OutputBuffer, Summary), Error> + Send,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.take(py, |state| state.finish(finish))?;
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.take(py, State::finish)?;
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// What became of the stream, as `tell` puts it; `None` before it is finished.
+    /// Returns the summary of the stream as `tell` presents it; `None` before the stream is
+    /// finished.
     fn summary<'py>(
         &self,
         py: Python<'py>,
@@ -197,7 +167,7 @@ impl<S: Stream> SharedStream<State<S>> {
 
 /// The methods of a class of streams: those that are given, and those that both classes have.
 macro_rules! stream_methods {
-    ($class:ident, $finish:path, { $($own:tt)* }) => {
+    ($class:ident, { $($own:tt)* }) => {
         #[pymethods]
         impl $class {
             $($own)*
@@ -207,7 +177,7 @@ macro_rules! stream_methods {
             /// Returns:
             ///     The bytes. Of a compressor they end a chunk: a reader can decompress all of them.
             fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-                self.0.flush(py)
+                self.0.get()?.flush(py)
             }
 
             /// Ends the stream.
@@ -218,19 +188,20 @@ macro_rules! stream_methods {
             /// Raises:
             ///     TruncatedError: Of a decompressor: the stream is not over.
             fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-                self.0.finish(py, $finish)
+                self.0.get()?.finish(py)
             }
 
-            /// What really ran, as `Result.applied`; `None` before the stream is finished.
+            /// Targets that actually ran, as `Result.applied`; `None` before the stream is
+            /// finished.
             #[getter]
             fn applied<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-                self.0.summary(py, applied)
+                self.0.get()?.summary(py, applied)
             }
 
-            /// What was done, as `Result.report`; `None` before the stream is finished.
+            /// Report of the stream, as `Result.report`; `None` before the stream is finished.
             #[getter]
             fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-                self.0.summary(py, report)
+                self.0.get()?.summary(py, report)
             }
         }
     };
@@ -256,9 +227,9 @@ macro_rules! stream_methods {
 ///     ValueError: An argument that cannot be.
 ///     DeviceError: The device is not there, or cannot do it.
 #[pyclass(module = "overside", name = "Compressor", frozen)]
-pub(crate) struct PyCompressor(SharedStream<State<Compressor<OutputBuffer>>>);
+pub(crate) struct PyCompressor(Shared<Compressor<OutputBuffer>>);
 
-stream_methods!(PyCompressor, Compressor::finish, {
+stream_methods!(PyCompressor, {
     #[new]
     #[pyo3(signature = (*, format="gzip", level=None, placement=None, device=None, threads=None, verify=None, chunk=None))]
     #[allow(clippy::too_many_arguments)]
@@ -277,7 +248,9 @@ stream_methods!(PyCompressor, Compressor::finish, {
             let options = compression(format, level, targets, chunk.as_ref())?;
             let stream = py.detach(|| Compressor::new(OutputBuffer::new(None), &options));
             let stream = stream.map_err(errors::stream)?;
-            Ok(Self(SharedStream::new(State::Open(Box::new(stream)))))
+            Ok(Self(ProcessBound::new(SharedStream::new(State::Open(
+                Box::new(stream),
+            )))))
         })
     }
 
@@ -297,7 +270,7 @@ stream_methods!(PyCompressor, Compressor::finish, {
         py: Python<'py>,
         data: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        self.0.feed(py, data)
+        self.0.get()?.feed(py, data)
     }
 });
 
@@ -319,9 +292,9 @@ stream_methods!(PyCompressor, Compressor::finish, {
 ///     ValueError: An argument that cannot be.
 ///     DeviceError: The device is not there, or cannot do it.
 #[pyclass(module = "overside", name = "Decompressor", frozen)]
-pub(crate) struct PyDecompressor(SharedStream<State<Decompressor<OutputBuffer>>>);
+pub(crate) struct PyDecompressor(Shared<Decompressor<OutputBuffer>>);
 
-stream_methods!(PyDecompressor, Decompressor::finish, {
+stream_methods!(PyDecompressor, {
     #[new]
     #[pyo3(signature = (*, format=None, max_size=MAX_SIZE, placement=None, device=None, threads=None, verify=None))]
     fn new(
@@ -340,7 +313,9 @@ stream_methods!(PyDecompressor, Decompressor::finish, {
             )?;
             let stream = Decompressor::new(OutputBuffer::new(max_size), &options);
             let stream = stream.map_err(errors::stream)?;
-            Ok(Self(SharedStream::new(State::Open(Box::new(stream)))))
+            Ok(Self(ProcessBound::new(SharedStream::new(State::Open(
+                Box::new(stream),
+            )))))
         })
     }
 
@@ -353,7 +328,8 @@ stream_methods!(PyDecompressor, Decompressor::finish, {
     ///     What is decompressed so far, which may be nothing.
     ///
     /// Raises:
-    ///     DataError: The data are not what their format says.
+    ///     DataError: The data are not what their format says; `output` of the error has what this call
+    ///         would have given.
     ///     LimitError: More than `max_size` bytes would be given.
     ///     ValueError: The stream is finished, or has failed.
     fn decompress<'py>(
@@ -361,6 +337,6 @@ stream_methods!(PyDecompressor, Decompressor::finish, {
         py: Python<'py>,
         data: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        self.0.feed(py, data)
+        self.0.get()?.feed(py, data)
     }
 });

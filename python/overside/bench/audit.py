@@ -1,5 +1,7 @@
-"""Whether the harness can be trusted on this machine: the mistakes that other suites make, planted
-in real tests, are caught."""
+"""Audit of the harness on this machine: mistakes of other suites, planted in real tests.
+
+The harness can be trusted if each of them is caught.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ UNTRUSTED: Json = {
 
 
 def plant_mistakes() -> list[Json]:
-    """Plants each mistake in a real test: what came of it (docs/audit.md). About a second.
+    """Plants each mistake in a real test: what came of it (docs/measure/audit.md). About a second.
 
     Raises `OSError` if no scratch file can be written.
     """
@@ -30,8 +32,10 @@ def plant_mistakes() -> list[Json]:
 
 
 def before_run() -> tuple[list[Json], list[Json]]:
-    """What came of planting the mistakes, and the warnings that a run gets of it. A run goes on
-    without an audit where there is no room for one."""
+    """Audits the harness before a run; returns the planted mistakes and the warnings for the run.
+
+    A run continues without an audit if no scratch file can be written.
+    """
     try:
         found = plant_mistakes()
     except OSError as error:
@@ -42,12 +46,12 @@ def before_run() -> tuple[list[Json], list[Json]]:
 
 
 def trusted(found: Sequence[Json]) -> bool:
-    """Whether every mistake was caught, in a test that works without it."""
+    """Returns `True` if every mistake was caught, in a test that works without it."""
     return all(one["caught"] and one["works_without"] for one in found)
 
 
 def outcome(one: Mapping[str, Any]) -> str:
-    """Whether a planted mistake was caught, in words."""
+    """Returns in words whether a planted mistake was caught."""
     if not one.get("works_without"):
         return "the test fails without it, too"
     return "caught" if one.get("caught") else "not caught"

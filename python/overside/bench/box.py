@@ -25,6 +25,7 @@ from typing import Any
 
 from overside import _core, amounts, strict_json, tasks
 from overside.bench import check
+from overside.bench.problems import InvalidBoxError, Problem
 from overside.errors import Exit, UserError
 from overside.tasks.common import LOCAL, Json, Machine, Task
 
@@ -32,48 +33,8 @@ MAX_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Something in a box that is wrong, or that is hardly meant."""
-
-    #: Where: a JSON pointer, `""` for the whole.
-    pointer: str
-    message: str
-    suggestion: str | None = None
-    #: Line and column in the file, from 1, if that is known.
-    position: tuple[int, int] | None = None
-
-    def __str__(self) -> str:
-        hint = f"; did you mean {self.suggestion!r}?" if self.suggestion else ""
-        place = "line {}, column {}: ".format(*self.position) if self.position else ""
-        return f"{place}{self.pointer or '/'}: {self.message}{hint}"
-
-    def json(self) -> Json:
-        """For programs."""
-        line, column = self.position or (None, None)
-        return {
-            "pointer": self.pointer,
-            "line": line,
-            "column": column,
-            "message": self.message,
-            "suggestion": self.suggestion,
-        }
-
-
-class InvalidBoxError(UserError):
-    """A box that cannot be run, with all that is wrong with it."""
-
-    def __init__(self, path: str, problems: Sequence[Problem]) -> None:
-        many = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
-        lines = "\n".join(f"  {problem}" for problem in problems)
-        super().__init__(f"{path}: {many}\n{lines}", "docs/boxes.md describes the format")
-        self.problems = list(problems)
-        shown = [problem.json() for problem in problems]
-        self.details = {"valid": False, "path": path, "problems": shown}
-
-
-@dataclass(frozen=True)
 class Measure:
-    """How closely to measure."""
+    """Settings of a box for measuring: rounds, durations, and the wanted precision."""
 
     #: The fewest rounds.
     rounds: int
@@ -98,7 +59,7 @@ class BoxTask:
     exclude: Sequence[Mapping[str, Sequence[Any]]]
     #: The metrics asked for; never empty, the deciding one first.
     metrics: Sequence[str]
-    #: Why none of its tests can run.
+    #: Reason why none of its tests can run; `None` if they can.
     skip: str | None = None
 
 
@@ -132,7 +93,7 @@ class _AbsentTask(Task):
 
 
 def directories() -> list[Path]:
-    """Where boxes are looked for by name."""
+    """Returns the directories in which boxes are looked up by name, in search order."""
     package = Path(__file__).resolve().parents[1]
     candidates = (Path("boxes"), package / "boxes", package.parents[1] / "boxes")
     found: dict[Path, None] = {}
@@ -152,8 +113,10 @@ def ready_made() -> dict[str, Path]:
 
 
 def box_name(path: str) -> str:
-    """What `find` takes for the box that a run has been made with: the name of a ready-made one,
-    also of another installation, else its path."""
+    """Returns the argument by which `find` finds the box of a run again.
+
+    It is the name of a ready-made box, also of another installation, and otherwise the path.
+    """
     name = Path(path).stem
     ready = ready_made().get(name)
     is_packaged = Path(path).parts[-3:] == ("overside", "boxes", f"{name}.json")
@@ -221,7 +184,7 @@ def parse(text: str, path: Path) -> Json:
 
 
 def _foreign(text: str) -> Json | None:
-    """What a box holds if it is one of dpBento."""
+    """Returns the content of a dpBento box; `None` if the text is not one."""
     if '"benchmarks"' not in text and '"task_name"' not in text:
         return None
     try:
@@ -246,7 +209,7 @@ def _problems(entries: Iterable[Json]) -> list[Problem]:
 
 
 def machine() -> Machine:
-    """What this machine can measure."""
+    """Returns the devices and library variants of this machine, by which tests are planned."""
     backends = json.loads(_core.backends())
     free = [backend["prefix"] for backend in backends if backend["cost"] is None]
     costly = [backend["prefix"] for backend in backends if backend["cost"] is not None]
@@ -391,7 +354,10 @@ def _on_nodes(axes: Json, task: Task, nodes: Sequence[str]) -> Json:
 
 
 def _not_here(task: Task, nodes: Sequence[str]) -> str | None:
-    """Why a task that runs programs is skipped: it does so on this machine alone."""
+    """Returns the reason to skip a task that runs programs, which it does on this machine only.
+
+    `None` if it takes a node, or if the box is also for this machine.
+    """
     if task.takes_node or LOCAL in nodes:
         return None
     why = f": {task.no_nodes}" if task.no_nodes else ""
@@ -411,7 +377,7 @@ def _read_amounts(entry: Json, task: Task) -> None:
 
 
 def resolve(entry: Json, path: Path) -> Task | None:
-    """What a task's name stands for: a plug-in's directory first, then a built-in task."""
+    """Returns the task of an entry: a plug-in of that name, or otherwise a built-in task."""
     name: str = entry["task"]
     from overside.plugins import discovery  # noqa: PLC0415 (it is large)
 

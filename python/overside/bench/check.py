@@ -1,4 +1,4 @@
-"""Whether the names and values of a box mean something to its tasks."""
+"""Check of the names and values in a box against the parameters of its tasks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def _unknown(kind: str, name: str, known: list[str], task: str) -> tuple[str, st
 
 
 def _value(value: Any, parameter: Parameter) -> tuple[str, str | None] | None:
-    """What is wrong with a value's type, choice or size."""
+    """Returns the problem with a value's type, choice or size; `None` if there is none.
+
+    A suggestion comes with it, if there is one.
+    """
     if isinstance(value, str) and value in parameter.words:
         return None
     shown = json.dumps(value, ensure_ascii=False)[:80]
@@ -113,7 +116,10 @@ def _is(value: Any, kind: str) -> bool:
 
 
 def _name(value: Any, parameter: Parameter, here: Machine) -> tuple[str, str | None] | None:
-    """What is wrong with what a value names."""
+    """Returns the problem with a name that is a value, and a suggestion; `None` if it is right.
+
+    The parameter determines the kind of name: a device, a node, a variant and so on.
+    """
     match parameter.refers_to:
         case "device":
             return _device(value, here, parameter.links)
@@ -163,8 +169,11 @@ def _one_device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, st
 
 
 def node(name: str, here: Machine, own: str = "host") -> tuple[str, str | None] | None:
-    """What is wrong with the name of a node, `own` being this machine: an agent that nobody added.
-    One that is away makes its tests skipped."""
+    """Returns the problem with the name of a node, and a suggestion; `None` if the name is right.
+
+    `own` is the name of this machine. An agent that was never added is a problem. One that is away
+    is not: its tests are skipped.
+    """
     if name == own:
         return None
     if ":" in name:

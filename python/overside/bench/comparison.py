@@ -1,4 +1,4 @@
-"""Whether a test is faster or slower in one run than in another.
+"""Comparison of two runs: decides for each test whether it became faster or slower.
 
 1. The ratio of medians gets a 95 % interval (`ratio_of`): order statistics of all ratios of two
    rounds (Hodges and Lehmann, 1963), from 20 rounds on the bootstrap.
@@ -9,7 +9,7 @@
    procedure (1995) selects: of the verdicts `faster` and `slower` at most 5 % are expected to be
    chance, however many tests are compared.
 4. Where the machine was busier in one run, lost more time to other guests, or had another governor,
-   no verdict says more than `ambiguous` (`changed_conditions`).
+   no verdict is more than `ambiguous` (`changed_conditions`).
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ SAME_NOISE_MAX = 0.25
 #: The expected share of false ones among the verdicts `faster` and `slower` of a comparison.
 FALSE_DISCOVERY_RATE = 0.05
 
-#: The share of the processors' time by which two runs may differ in what other processes, or other
-#: guests, took of it.
+#: The share of the processors' time by which two runs may differ in the time of other processes,
+#: or other guests.
 LOAD_DIFFERENCE_MAX = 0.05
 #: The kernel counts in ticks: seconds by which that time may be off, of each processor.
 LOAD_ERROR_S = 0.05
 
 Verdict = Literal["same", "faster", "slower", "ambiguous"]
-#: Why a verdict is `ambiguous`: too few rounds, the interval lies across the threshold, the noise
-#: is too large to call anything the same, it may be chance among so many tests, or the machine was
-#: in another condition.
+#: Reason for the verdict `ambiguous`: too few rounds, the interval lies across the threshold, the
+#: noise is too large to call anything the same, it may be chance among many tests, or the machine
+#: was in another condition.
 Doubt = Literal["rounds", "interval", "noise", "tests", "conditions"]
 
 
@@ -80,10 +80,10 @@ class MetricComparison:
     before: float
     after: float
     ratio: Ratio
-    #: What the verdict was made with: the declared threshold, or the noise if that is larger.
+    #: Threshold of the verdict: the declared one, or the noise if that is larger.
     threshold: float
     noise: float
-    #: How probable such figures are if the ratio is within the threshold; `None` without interval.
+    #: Probability of such figures if the ratio is within the threshold; `None` without interval.
     p_value: float | None
     verdict: Verdict = "ambiguous"
     doubt: Doubt | None = None
@@ -94,15 +94,16 @@ class RunComparison:
     """Two runs, test by test."""
 
     compared: list[MetricComparison] = field(default_factory=list)
-    #: `{"test", "task", "parameters", "reason"}` of what was not compared.
+    #: `{"test", "task", "parameters", "reason"}` of tests that were not compared.
     not_compared: list[Json] = field(default_factory=list)
-    #: Why no verdict says more than `ambiguous`; empty if the machine was in the same condition.
+    #: Reasons why verdicts are `ambiguous` at most; empty if the machine was in the same
+    #: condition.
     conditions: list[str] = field(default_factory=list)
-    #: What else differs between the runs and may explain differences.
+    #: Other differences between the runs that may explain differences of the figures.
     notes: list[str] = field(default_factory=list)
 
     def count(self, verdict: str) -> int:
-        """How often a verdict was given."""
+        """Returns the number of figures with this verdict."""
         return sum(entry.verdict == verdict for entry in self.compared)
 
 
@@ -215,8 +216,8 @@ def ratio_of(before: Sequence[float], after: Sequence[float]) -> Ratio:
 
     With 6 to 19 rounds the interval is made of order statistics of all ratios between a round of
     one and a round of the other run, cut where the distribution of Mann and Whitney's U has 2.5 %
-    left on each side: it holds for any distribution whose scale alone changes. With 20 or more it
-    is the percentile bootstrap over the rounds of both.
+    left on each side: it holds for any distribution of which only the scale changes. With 20 or
+    more it is the percentile bootstrap over the rounds of both.
     """
     if sorted(before) == sorted(after) or len({*before, *after}) == 1:
         return Ratio(1.0, 1.0, 1.0, "identical")
@@ -238,8 +239,11 @@ def ratio_of(before: Sequence[float], after: Sequence[float]) -> Ratio:
 
 @cache
 def _orders(few: int, many: int) -> list[int]:
-    """How many orders of `few` and `many` values have U = 0, 1, 2...: U counts the pairs in which
-    the one's value is larger. The coefficients of the Gaussian binomial (few + many, few)."""
+    """Counts the orders of `few` and `many` values for each U = 0, 1, 2...
+
+    U is the number of pairs in which the one's value is larger. The counts are the coefficients of
+    the Gaussian binomial (few + many, few).
+    """
     counts = [1] + [0] * (few * many)
     for i in range(1, few + 1):
         for u in range(len(counts) - 1, many + i - 1, -1):
@@ -271,9 +275,11 @@ def _bootstrap_ratio(before: Sequence[float], after: Sequence[float]) -> tuple[f
 
 
 def p_value(before: Sequence[float], after: Sequence[float], limit: float) -> float:
-    """How probable figures like these are if B's over A's is within `limit`: twice the probability
-    of Mann and Whitney's U for the side of the threshold that is nearer to being passed. Exact up
-    to 19 rounds; from 20 on by the normal distribution. Two equal figures count against a change.
+    """Returns the probability of figures like these if B's over A's is within `limit`.
+
+    It is twice the probability of Mann and Whitney's U for the side of the threshold that is
+    nearer to being passed. Exact up to 19 rounds; from 20 on by the normal distribution. Two equal
+    figures count against a change.
     """
     u = min(
         sum(b <= a * (1 + limit) for a in before for b in after),
@@ -289,7 +295,7 @@ def p_value(before: Sequence[float], after: Sequence[float], limit: float) -> fl
 
 
 def significant(p_values: Sequence[float | None]) -> list[bool]:
-    """Which of them Benjamini and Hochberg's procedure selects: all up to the largest k-th smallest
+    """Applies Benjamini and Hochberg's procedure. It selects all up to the largest k-th smallest
     that is at most k times the rate over their number. Those without one are not counted."""
     known = sorted(p for p in p_values if p is not None)
     passing = [p for k, p in enumerate(known, 1) if p <= k * FALSE_DISCOVERY_RATE / len(known)]
@@ -298,9 +304,9 @@ def significant(p_values: Sequence[float | None]) -> list[bool]:
 
 
 def noise_of(before: Sequence[float], after: Sequence[float]) -> float:
-    """The relative difference that two runs of the same thing may show: the larger of what the
-    spread of the rounds lets expect for the difference of two medians (95 %), and of how far the
-    halves of either run lie apart, which also sees drift."""
+    """The relative difference that two runs of the same thing may show: the larger of the expected
+    difference of two medians by the spread of the rounds (95 %), and of how far the halves of
+    either run lie apart, which also sees drift."""
     variance = 0.0
     drift = 0.0
     for values in (before, after):
@@ -322,8 +328,8 @@ def verdict_of(
 ) -> tuple[Verdict, Doubt | None]:
     """The verdict if nothing else were compared: `same` if the whole interval lies within the
     threshold, or the noise if that is larger, `faster` or `slower` if all of it lies beyond;
-    `ambiguous` otherwise, wherever there is no interval, and where the noise is so large that lying
-    within it says nothing."""
+    `ambiguous` otherwise, if there is no interval, and where the noise is so large that lying
+    within it means nothing."""
     if ratio.kind == "identical":
         return "same", None
     if ratio.kind != "interval":
@@ -340,8 +346,8 @@ def verdict_of(
 
 
 def changed_conditions(before: RunView, after: RunView) -> list[str]:
-    """In what the machine's condition differs so that a difference of the figures is none of what
-    was measured: governor, turbo, other processes, other guests."""
+    """Differences of the machine's condition that explain differences of the figures: governor,
+    turbo, other processes, other guests."""
     found = []
     for what, key in (("the clock's governor", "governor"), ("turbo", "turbo")):
         first, second = (_at(view.environment, ("cpu", key)) for view in (before, after))
@@ -376,7 +382,7 @@ def changed_conditions(before: RunView, after: RunView) -> list[str]:
 
 def differences(before: RunView, after: RunView) -> list[str]:
     """Differences between the runs that may explain differences of their figures, and are perhaps
-    what is compared."""
+    the compared change."""
     found = []
     if before.manifest.get("box_digest") != after.manifest.get("box_digest"):
         found.append("the runs are of different boxes, or of versions of one")

@@ -35,7 +35,7 @@ class Finding:
         return asdict(self)
 
     def warning(self) -> Json:
-        """As in a run's manifest."""
+        """Returns the finding in the form of a warning in a run's manifest."""
         return {"kind": self.kind, "message": self.message, "remedy": self.remedy}
 
 
@@ -44,7 +44,7 @@ def _noise(kind: str, message: str, remedy: str) -> Finding:
 
 
 def of_environment(environment: Json, load: Json) -> Iterator[Finding]:
-    """What the recorded machine says about the figures that are taken on it."""
+    """Yields findings about the recorded machine that affect the figures measured on it."""
     cpu = environment["cpu"]
     average, cores = load.get("load_1min"), len(cpu.get("usable") or [0])
     if average is not None and average > 0.3 * cores:
@@ -154,7 +154,7 @@ def _memory(memory: Json) -> Iterator[Finding]:
 
 
 def of_equipment(here: Machine) -> list[Finding]:
-    """What can be measured, and what is missing for it."""
+    """Returns findings about the devices and libraries, including those that are missing."""
     found = [Finding("device", one["level"], one["message"]) for one in json.loads(_core.doctor())]
     for operation in here.operations:
         if not operation["variants"]:
@@ -164,7 +164,7 @@ def of_equipment(here: Machine) -> list[Finding]:
 
 
 def of_disk(directory: Path) -> Iterator[Finding]:
-    """Whether results can be written."""
+    """Yields findings about the file system, such as that results cannot be written."""
     there: Any = directory.resolve()
     while not there.exists():
         there = there.parent

@@ -2,7 +2,7 @@
 
 A class name stands for a plug-in's directory if there is one, then for a built-in task
 (dpbento_tasks.py); tests of a class that nothing implements exist and are skipped with that
-reason. docs/dpbento.md lists what each class becomes.
+reason. docs/measure/dpbento.md lists what each class becomes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from overside.bench.dpbento_tasks import CLASSES, DpBentoEntry, built_in
+from overside.bench.problems import InvalidBoxError, Problem
 from overside.plugins import discovery
 from overside.plugins.scripts import ITEMS
 from overside.plugins.task import PluginTask
@@ -72,8 +73,9 @@ _ENTRY_KEYS = {
     "notes",
     "report_hints",
 }
-#: As many rounds as our own boxes have, so that figures get an interval. Each call of a plug-in
-#: of dpBento repeats by itself and may take minutes, so with these once is enough, as in dpBento.
+#: Settings for dpBento's boxes: as many rounds as our own boxes have, so that figures get an
+#: interval. Each call of a dpBento plug-in repeats by itself and may take minutes, so plug-ins get
+#: one round, as in dpBento.
 _MEASURE = {
     "rounds": 6,
     "warmup_s": 0.1,
@@ -87,7 +89,7 @@ _MEASURE_PLUGINS = {**_MEASURE, "rounds": 1, "max_s": 86_400.0}
 
 @dataclass
 class _Reader:
-    """What is found while a box is read."""
+    """Problems and warnings found so far in a box, and its number of tests."""
 
     problems: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[Json] = field(default_factory=list)
@@ -103,8 +105,11 @@ class _Reader:
 
 
 def is_dpbento(value: Json) -> bool:
-    """Whether a JSON object is a box of dpBento: as its repository has them (`benchmarks`), or as
-    its paper does (`tasks` with `task_name`)."""
+    """Returns `True` if a JSON object is a box of dpBento.
+
+    It may have the form of dpBento's repository (`benchmarks`) or of its paper (`tasks` with
+    `task_name`).
+    """
     if "schema" in value:
         return False
     if "benchmarks" in value:
@@ -137,9 +142,6 @@ def load(value: Json, path: Path | None) -> Json:
         tasks += found
         uses_plugins = uses_plugins or is_plugin
     if reader.problems:
-        # box.py calls this module.
-        from overside.bench.box import InvalidBoxError, Problem  # noqa: PLC0415
-
         raise InvalidBoxError(
             str(path or "box"), [Problem(where, message) for where, message in reader.problems]
         )
@@ -261,7 +263,7 @@ def _axes(
 
 
 def _strange(value: Any, depth: int) -> Iterator[str]:
-    """What a parameter's value cannot be."""
+    """Yields the reasons why a parameter's value is refused."""
     if isinstance(value, list):
         if depth > DEPTH_MAX:
             yield f"is nested more than {DEPTH_MAX} deep"

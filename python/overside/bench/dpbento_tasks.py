@@ -1,4 +1,4 @@
-"""What dpBento's benchmark classes are in our own tasks.
+"""Conversion of dpBento's benchmark classes into our own tasks.
 
 Facts about dpBento's plug-ins (items, parameters, defaults) are from its public repository. Where
 an item or a value has no counterpart, its tests exist and are skipped with the reason.
@@ -19,10 +19,10 @@ Warn = Callable[[str, str], None]
 BUFFER_BYTES_MAX = 1 << 30
 THREADS_MAX = 1024
 
-#: What dpBento's regex plug-in searches for in TPC-H's order comments, line by line.
+#: Pattern that dpBento's regex plug-in searches for in TPC-H's order comments, line by line.
 REGEX_PATTERN = r"[\w\s]+special[\w\s]+requests"
 
-#: What its metrics are here.
+#: Our metrics for those of dpBento.
 _METRICS = {
     "latency": "latency_mean",
     "50 percentile": "latency_p50",
@@ -83,8 +83,10 @@ class _Parts:
         self.made.append({"task": task, "parameters": parameters, "metrics": metrics})
 
     def take(self, name: str, default: Any, read: Callable[[Any], Any]) -> list[Any]:
-        """What `read` makes of the values of an axis; where it raises `ValueError`, the value's
-        tests are skipped with its message."""
+        """Converts the values of an axis by `read` and returns the results, each once.
+
+        If `read` raises `ValueError`, the value's tests are skipped with its message.
+        """
         good: list[tuple[Any, Any]] = []
         for value in self.axes.get(name, [default]):
             try:
@@ -96,7 +98,7 @@ class _Parts:
         return list(dict.fromkeys(meaning for _, meaning in good))
 
     def ignore(self, name: str, why: str) -> None:
-        """A parameter without a counterpart that does not change what is measured."""
+        """A parameter without a counterpart, and without effect on the figures."""
         if name in self.axes:
             self.warn(name, f"not used: {why}")
             del self.axes[name]
@@ -248,7 +250,7 @@ def _memory(parts: _Parts) -> None:
                 )
 
 
-#: Class -> what makes our entries of it, or what it will take.
+#: Class -> function that makes our entries of it, or the work that it measures.
 CLASSES: Mapping[str, Callable[[_Parts], None] | str] = {
     "compression": _compression,
     "regex": _regex,
@@ -335,7 +337,10 @@ def _ascending(threads: Sequence[int | str]) -> list[int | str]:
 
 
 def _one_at_a_time(threads: int | str) -> Json:
-    """As many jobs in flight as threads: dpBento hands over one buffer and waits for it."""
+    """Returns axes with as many jobs in flight as threads.
+
+    dpBento hands over one buffer and waits for its result.
+    """
     return {"depth": [threads], "batch": [1]}
 
 

@@ -1,8 +1,8 @@
 """The machine as a run records it: everything that may explain a figure.
 
-What cannot be read is null, and a key with the suffix `_reason` beside it says why. Nothing here
-changes anything, and nothing identifies the machine or its user: no host name, no addresses, no
-serial numbers.
+A value that cannot be read is null, and a key with the suffix `_reason` beside it has the reason.
+Nothing here changes anything, and nothing identifies the machine or its user: no host name, no
+addresses, no serial numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Reader = Callable[[], Any]
 
 
 def _read(readers: Mapping[str, Reader]) -> Json:
-    """What each of the readers gives; a failure becomes null and its reason."""
+    """Returns the facts of all readers; a failure becomes null and its reason."""
     facts: Json = {}
     for key, read in readers.items():
         reason = "this machine does not say"
@@ -55,12 +55,12 @@ def capture() -> Json:
     return machine
 
 
-#: What `load` counts since some time in the past: only differences mean something.
+#: Counters of `load`, which began at some time in the past: only differences have a meaning.
 _COUNTERS = ("uptime_s", "busy_s", "own_s", "stolen_s")
 
 
 def load() -> Json:
-    """How busy the machine is now, and has been."""
+    """Returns the current load of the machine, and counters of its past load."""
     return _read(_LOAD)
 
 
@@ -87,21 +87,21 @@ def _spent(machine: Json) -> dict[str, float | None]:
 
 @dataclass(frozen=True)
 class Load:
-    """How busy the machine was beside a run; `None` is not known."""
+    """Load on the machine during a run by other work; `None` is unknown."""
 
     elapsed_s: float | None
     #: Processors that the run could use.
     processors: int
-    #: What other processes took of those processors' time, as a share.
+    #: Share of those processors' time that other processes used, from 0 to 1.
     others: float | None
-    #: What other guests of the hypervisor took of the time of all processors, as a share.
+    #: Share of all processors' time that other guests of the hypervisor used, from 0 to 1.
     stolen: float | None
     #: The load average before the run.
     average_before: float | None
 
 
 def load_during(machine: Json, manifest: Json) -> Load:
-    """How busy a recorded machine was beside its run."""
+    """Returns the load by other work on a recorded machine during its run."""
     cpu, spent = machine.get("cpu") or {}, _spent(machine)
     elapsed_s = spent["uptime_s"] or _elapsed_s(manifest)
     busy_s, own_s, stolen_s = spent["busy_s"], spent["own_s"], spent["stolen_s"]
@@ -155,7 +155,7 @@ def _temperature() -> float | None:
     return max(values) / 1000 if values else None
 
 
-#: How busy the machine is.
+#: Readers of the machine's current load and of its counters.
 _LOAD: Mapping[str, Reader] = {
     "uptime_s": lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
     "busy_s": _busy_s,
@@ -167,7 +167,7 @@ _LOAD: Mapping[str, Reader] = {
     "pressure_cpu_10s_percent": _pressure,
     "temperature_c": _temperature,
 }
-#: What belongs to Python.
+#: Readers of facts about Python and its C library.
 _SOFTWARE: Mapping[str, Reader] = {
     "python": platform.python_version,
     "python_build": lambda: " ".join(sys.version.split()),

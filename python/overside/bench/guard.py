@@ -1,5 +1,4 @@
-"""Keeps a run's files as they are while programs of somebody else's run: what a plug-in changes of
-them is noticed and put back."""
+"""Protects a run's files from plug-ins: changes that a plug-in makes are noticed and undone."""
 
 from __future__ import annotations
 
@@ -20,13 +19,16 @@ from overside.bench.store import RunStore
 _FILES = (Path(store.MANIFEST), store.ENVIRONMENT)
 _SAMPLES = Path(store.SAMPLES)
 _FOLDERS = (Path(), Path("nodes"), Path("logs"))
-#: Files get a time of change that is not now, so that whoever writes them changes it, however
-#: coarse the file system's clock is.
+#: Files get a time of change that is not now, so that every write changes it, however coarse the
+#: file system's clock is.
 _AGE_NS = 1_000_000_000
 
 
 class RunGuard:
-    """Of one run. It costs nothing where no plug-in runs."""
+    """Guard of one run's files against changes by plug-ins.
+
+    It costs nothing if no plug-in runs.
+    """
 
     def __init__(self, run: RunStore) -> None:
         self._run = run
@@ -35,13 +37,13 @@ class RunGuard:
 
     @cached_property
     def _samples(self) -> IO[bytes]:
-        """The samples so far, in a file without a name: nobody else can find it."""
+        """The samples so far, in a file without a name, which other programs cannot find."""
         return tempfile.TemporaryFile()
 
     @contextmanager
     def watching(self) -> Iterator[list[str]]:
-        """While this is entered, others may run. At its end the list has the names of what they
-        changed, which is as it was."""
+        """While this is entered, others may run. At its end the list has the names of the files
+        they changed, which are restored."""
         changed: list[str] = []
         self._remember()
         try:
@@ -66,7 +68,10 @@ class RunGuard:
             self._stamps[name] = self._stamp(name)
 
     def _stamp(self, name: Path) -> tuple[int, ...] | None:
-        """What changes when a file is written; of a folder, what it is and who may use it."""
+        """Returns attributes that change when a file is written; `None` if there is no file.
+
+        For a folder: its identity and permissions.
+        """
         try:
             status = (self._run.path / name).lstat()
         except OSError:

@@ -1,5 +1,7 @@
-"""What comes before measuring: a run's directory, its data, its machine; for a run that goes on,
-that these are still the same."""
+"""Preparation of a run: its directory, its data, and the description of its machine.
+
+For a run that is resumed, the data and the machine must still be the same.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from overside import _core
 from overside.bench import audit, diagnostics, environment, statistics, store
 from overside.bench import box as boxes
 from overside.bench.box import Box, Measure
-from overside.bench.plan import Test
+from overside.bench.problems import Problem
 from overside.bench.store import RunStore
 from overside.errors import UserError, require_utf8
-from overside.tasks.common import LOCAL, ExternalTask, Json, Machine, MeasuredTask, Task
+from overside.tasks.common import LOCAL, ExternalTask, Json, Machine, MeasuredTask, Task, Test
 
 
 @dataclass
@@ -86,7 +88,7 @@ def start(
 
 
 def resume(path: Path, box_name: str | None, here: Machine) -> Launch:
-    """Opens a run to go on with what it lacks.
+    """Opens a run to take its missing samples.
 
     Raises `UserError` if it is of another box or its data have changed since.
     """
@@ -152,7 +154,7 @@ def _tasks(box: Box) -> dict[str, Task]:
 def _same_data(before: Sequence[Json], now: Sequence[Json]) -> list[Json]:
     """The data sets of the run, all of them.
 
-    Raises `UserError` if one is not what it was.
+    Raises `UserError` if one has changed.
     """
     known = {entry["name"]: entry for entry in before}
     for entry in now:
@@ -165,9 +167,9 @@ def _same_data(before: Sequence[Json], now: Sequence[Json]) -> list[Json]:
 
 
 def _data(box: Box, tests: Sequence[Test]) -> tuple[dict[str, Sequence[Path]], list[Json]]:
-    """Finds or makes the data sets. Tests whose data set is not to be had are skipped.
+    """Finds or makes the data sets. Tests whose data set is not available are skipped.
 
-    Raises `UserError` for a file whose name is not UTF-8: workers are told names as text.
+    Raises `UserError` for a file whose name is not UTF-8: workers get names as text.
     """
     measured = {e.name: e.task for e in box.tasks if isinstance(e.task, MeasuredTask)}
     files: dict[str, Sequence[Path]] = {}
@@ -196,7 +198,7 @@ def _data(box: Box, tests: Sequence[Test]) -> tuple[dict[str, Sequence[Path]], l
 
 
 def _machine() -> tuple[Json, list[Json]]:
-    """The machine, and what makes it noisy."""
+    """The machine, and its causes of noise."""
     machine = environment.capture()
     before = environment.load()
     machine["load_before"] = before
@@ -209,7 +211,7 @@ def _machine() -> tuple[Json, list[Json]]:
 
 
 def _nodes(run: RunStore, tests: Sequence[Test]) -> list[Json]:
-    """Records the other nodes that measure, which say what they are; warns of those that do not."""
+    """Records the descriptions of the other nodes that measure; warns of nodes without one."""
     known, warnings = store.read_nodes(run.path), []
     planned = (test.node for test in tests if test.status == "planned")
     for node in sorted({*planned} - {LOCAL, *known}):
@@ -222,7 +224,7 @@ def _nodes(run: RunStore, tests: Sequence[Test]) -> list[Json]:
     return warnings
 
 
-def _box_warning(problem: boxes.Problem) -> Json:
+def _box_warning(problem: Problem) -> Json:
     hint = f"did you mean {problem.suggestion!r}?" if problem.suggestion else ""
     return {
         "kind": "box",
@@ -232,8 +234,8 @@ def _box_warning(problem: boxes.Problem) -> Json:
 
 
 def conclude(run: RunStore) -> None:
-    """Writes what is known only at the end. A full disk has been reported before, and is no
-    reason to fail here."""
+    """Writes the files that are complete only at the end. A full disk has been reported before, and
+    is no reason to fail here."""
     machine = store.read_environment(run.path)
     machine["load_after"] = environment.load()
     try:

@@ -1,7 +1,7 @@
-"""Which way traffic takes through a BlueField: off the path, or on it in one of five submodes.
+"""Path of traffic through a BlueField: off the path, or on it in one of five submodes.
 
-What tells is read where it is there: PCI devices, `devlink`, `mlxconfig` (or `mstconfig`) and the
-database of Open vSwitch. Programs are asked, never told; docs/modes.md says how each mode is set.
+The evidence is read where there is some: PCI devices, `devlink`, `mlxconfig` (or `mstconfig`) and
+the database of Open vSwitch. Programs only query the card; modes.md documents how each mode is set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CARDS = {
 }
 _VENDOR = "0x15b3"
 _PCI = Path("/sys/bus/pci/devices")
-#: How long a program may take to answer.
+#: Longest time that a program may take to answer, in seconds.
 _ANSWER_S = 5.0
 
 #: Names of the modes as the literature on BlueField counts them: SM1 to SM5.
@@ -38,7 +38,7 @@ OVS_KERNEL_OFFLOAD = (
     "on-path 4 (SM4): Open vSwitch, kernel datapath offloaded to the embedded switch"
 )
 OVS_DPDK_OFFLOAD = "on-path 5 (SM5): Open vSwitch, DPDK datapath offloaded to the embedded switch"
-#: By what `overside run --card-mode` takes.
+#: Modes by the values of `overside run --card-mode`.
 BY_NAME = {
     "off-path": OFF_PATH,
     "on-path-1": OVS_KERNEL,
@@ -53,13 +53,13 @@ BY_NAME = {
 class Card:
     """A network function of a BlueField, as this side of it sees it."""
 
-    #: As in `0000:03:00.0`.
+    #: PCI address, such as `0000:03:00.0`.
     address: str
     model: str
     #: `switchdev`, `legacy`; `None` where it cannot be read.
     eswitch: str | None = None
-    #: What the firmware is set to, by name: `INTERNAL_CPU_MODEL`, `INTERNAL_CPU_OFFLOAD_ENGINE`;
-    #: empty where it cannot be read.
+    #: Firmware settings by name: `INTERNAL_CPU_MODEL`, `INTERNAL_CPU_OFFLOAD_ENGINE`; empty if
+    #: they cannot be read.
     firmware: dict[str, str] = field(default_factory=dict)
 
 
@@ -75,7 +75,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Hardware:
-    """All that tells."""
+    """Evidence of the mode."""
 
     cards: tuple[Card, ...] = ()
     #: `None`: it does not run here.
@@ -87,7 +87,7 @@ class Hardware:
 
 
 def of_modes() -> list[Finding]:
-    """What `overside doctor` says of this machine."""
+    """Returns the findings for `overside doctor` about the modes of this machine's cards."""
     return list(findings(look()))
 
 
@@ -98,7 +98,7 @@ def card_mode(seen: Hardware) -> str | None:
 
 
 def findings(seen: Hardware) -> Iterator[Finding]:
-    """What was seen, in words."""
+    """Yields a finding about the network mode of each card."""
     if not seen.cards:
         there = "Open vSwitch" if seen.switch else "no Open vSwitch"
         yield Finding("mode", "note", f"network mode: no BlueField, {there}")
@@ -110,7 +110,7 @@ def findings(seen: Hardware) -> Iterator[Finding]:
 
 
 def mode_of(card: Card, seen: Hardware) -> tuple[str, str]:
-    """The mode of a card, and what to do where it is unknown or only half set."""
+    """The mode of a card, and advice where it is unknown or only half set."""
     model = card.firmware.get("INTERNAL_CPU_MODEL", "")
     engine = card.firmware.get("INTERNAL_CPU_OFFLOAD_ENGINE", "")
     if engine.startswith("DISABLED"):
@@ -126,7 +126,7 @@ def mode_of(card: Card, seen: Hardware) -> tuple[str, str]:
             return DPDK, ""
         return (
             "on-path without anything that forwards",
-            "docs/modes.md says how to set a mode up",
+            "docs/measure/modes.md says how to set a mode up",
         )
     offloaded = switch.config.get("hw-offload") == "true"
     user = switch.config.get("dpdk-init") in ("true", "try") and "netdev" in switch.datapaths
@@ -142,7 +142,7 @@ def mode_of(card: Card, seen: Hardware) -> tuple[str, str]:
 
 
 def look() -> Hardware:
-    """Reads what there is."""
+    """Reads the system's description of the hardware."""
     addresses = list(_bluefields(_PCI))
     cards = tuple(
         Card(address, model, _eswitch(address), _firmware(address)) for address, model in addresses
@@ -163,7 +163,7 @@ def _bluefields(devices: Path) -> Iterator[tuple[str, str]]:
 
 
 def _is_card() -> bool:
-    """Whether this system is the card's own."""
+    """Returns `True` if this system runs on a card's own cores."""
     for path in ("/sys/class/dmi/id/product_name", "/proc/device-tree/model"):
         try:
             if "bluefield" in Path(path).read_text(errors="replace").lower():
@@ -184,7 +184,7 @@ def _eswitch(address: str) -> str | None:
 
 
 def parse_eswitch(said: str) -> str | None:
-    """The mode in what `devlink -j dev eswitch show` says."""
+    """Parses the mode from the output of `devlink -j dev eswitch show`."""
     try:
         devices = strict_json.loads(said)["dev"]
         (device,) = devices.values()
@@ -205,7 +205,7 @@ def _firmware(address: str) -> dict[str, str]:
 
 
 def parse_firmware(said: str) -> dict[str, str]:
-    """The parameters in what `mlxconfig query` says: `NAME  VALUE(number)` a line."""
+    """Parses the parameters from the output of `mlxconfig query`: `NAME  VALUE(number)` a line."""
     found = {}
     for line in said.splitlines():
         match = re.fullmatch(r"\s*\*?\s*([A-Z][A-Z0-9_]+)\s+(\S+)\s*", line)
@@ -226,7 +226,7 @@ def _switch() -> Switch | None:
 
 
 def parse_switch(config: str, bridges: str) -> Switch | None:
-    """What `ovs-vsctl --format=json list` says of both tables."""
+    """Parses the output of `ovs-vsctl --format=json list` for both tables; `None` if malformed."""
     try:
         rows = strict_json.loads(config)["data"]
         pairs: list[Any] = rows[0][0][1] if rows else []
@@ -237,7 +237,7 @@ def parse_switch(config: str, bridges: str) -> Switch | None:
 
 
 def _ask(command: Sequence[str]) -> str | None:
-    """What a program says; `None` if it is not there or fails."""
+    """Runs a program and returns its output; `None` if there is no such program, or it fails."""
     program = shutil.which(command[0], path="/usr/bin:/bin:/usr/sbin:/sbin:/opt/mellanox/bin")
     if program is None:
         return None

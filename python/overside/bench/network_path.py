@@ -1,9 +1,9 @@
 """Forwarding hops between two network namespaces of this machine.
 
 A worker that measures through a hop is started by `prefix()`: in network, mount and process
-namespaces of its own (and a user namespace, unless it is root's), where it may make what it needs
-without the rest of the system seeing any of it. In there `build` makes two further namespaces, the
-ends, and what lies between them:
+namespaces of its own (and a user namespace, unless it is root's), where it may make interfaces
+without the rest of the system seeing any of them. In there `build` makes two further namespaces,
+the ends, and the hop between them:
 
     client namespace        the worker's namespace          server namespace
       192.0.2.1  ----veth----  what forwards  ----veth----  192.0.2.2
@@ -34,7 +34,7 @@ from typing import IO
 
 from overside.tasks.common import Json
 
-#: What each mode is, in the words of a sample's `applied`.
+#: Description of each mode, as it appears in a sample's `applied`.
 MODES = {
     "direct": "a veth pair between two namespaces",
     "bridge": "veth pairs and the kernel's bridge between two namespaces",
@@ -51,7 +51,7 @@ _POLLING = ("dpdk-af_packet", *_VIRTIO)
 #: Modes where a program forwards, not the kernel: its CPU time is the hop's.
 BY_PROGRAM = ("ovs-userspace", *_POLLING)
 
-#: Programs that a mode needs beside `unshare` and `ip`, and the Debian package that has them.
+#: Programs that a mode needs in addition to `unshare` and `ip`, with their Debian packages.
 _PROGRAMS = {
     "direct": ("ip", "iproute2"),
     "bridge": ("ip", "iproute2"),
@@ -61,22 +61,23 @@ _PROGRAMS = {
     "ovs-userspace": ("ovs-vswitchd", "openvswitch-switch"),
     "dpdk-af_packet": ("dpdk-testpmd", "dpdk-dev librte-net-af-packet23"),
 }
-#: Addresses that RFC 5737 reserves for documentation: nobody's.
+#: Addresses that RFC 5737 reserves for documentation; no host has them.
 _CLIENT, _SERVER = "192.0.2.1", "192.0.2.2"
 _OVS_SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 #: In a tmpfs of the worker's own.
 _RUN = Path("/run/overside")
-#: How long a program may take to be ready.
+#: Longest time that a program may take to be ready, in seconds.
 _READY_S = 30.0
-#: What programs of DPDK are told, so that they need nothing of the machine.
+#: Arguments of DPDK programs that make them independent of the machine's huge pages and PCI
+#: devices.
 _NO_HUGE = ("--no-huge", "--no-pci", "--no-telemetry")
 _SIOCETHTOOL, _ETHTOOL_STXCSUM = 0x8946, 0x17
 
 
 class HopError(Exception):
-    """A hop that cannot be built; the text says what was tried and what came of it."""
+    """A hop that cannot be built; the text has the command and its error."""
 
-    #: Of a failed sample.
+    #: Kind of the error in a failed sample.
     kind = "job"
 
 
@@ -91,12 +92,15 @@ def prefix() -> list[str]:
 
 
 def forwarding_cores(mode: str | None, given: int | None) -> int | None:
-    """How many cores forward in a mode; `None` where that cannot be told it."""
+    """Returns the number of cores that forward in a mode; `None` without such a setting."""
     return (given or 1) if mode in _POLLING else None
 
 
 def unavailable(mode: str, cores: int | None = None) -> str | None:
-    """Why a mode cannot be had on this machine with so many forwarding cores, or `None`."""
+    """Returns the reason why a mode is unavailable on this machine; `None` if it is available.
+
+    `cores` is the number of forwarding cores.
+    """
     for program, package in (("unshare", "util-linux"), ("ip", "iproute2"), _PROGRAMS[mode]):
         if _find(program) is None:
             return f"{mode} needs {program}: apt-get install {package}"
@@ -114,7 +118,7 @@ def unavailable(mode: str, cores: int | None = None) -> str | None:
 
 
 def _has_module(name: str) -> bool:
-    """Whether the kernel has a module, or can load it."""
+    """Returns `True` if the kernel has a module, or can load it."""
     if Path("/sys/module", name).exists():
         return True
     modprobe = _find("modprobe")
@@ -130,7 +134,7 @@ def _find(program: str) -> str | None:
 
 @functools.cache
 def _namespaces() -> str | None:
-    """Why namespaces cannot be made, or `None`."""
+    """Returns the reason why network namespaces cannot be created; `None` if they can."""
     probe = "mount -t tmpfs tmpfs /run && ip link add name o0 type veth peer name o1"
     try:
         done = subprocess.run(
@@ -153,7 +157,7 @@ def _namespaces() -> str | None:
 
 @functools.cache
 def cannot_shape() -> str | None:
-    """Why the rate of a link cannot be bounded, or `None`."""
+    """Returns the reason why the rate of a link cannot be limited; `None` if it can."""
     if _find("tc") is None:
         return "shaping a link needs tc: apt-get install iproute2"
     probe = f"ip link add name o0 type veth peer name o1 && {' '.join(_shaped('o0', 1.0))}"
@@ -174,7 +178,7 @@ def cannot_shape() -> str | None:
 
 
 def _shaped(interface: str, gbit_per_s: float) -> list[str]:
-    """The command that bounds what an interface sends: bursts of 4 ms, as a timer may be late."""
+    """The command that bounds the rate of an interface: bursts of 4 ms, as a timer may be late."""
     burst = max(65_536, round(gbit_per_s * 1e9 / 8 * 0.004))
     rate = f"{round(gbit_per_s * 1e9)}bit"
     words = ("rate", rate, "burst", f"{burst}b", "latency", "50ms")
@@ -182,7 +186,10 @@ def _shaped(interface: str, gbit_per_s: float) -> list[str]:
 
 
 class Hop:
-    """What lies between the two ends, until it is closed. Only in a worker behind `prefix()`."""
+    """Network path between two ends, until it is closed.
+
+    It can be built only in a worker that was started behind `prefix()`.
+    """
 
     _count = 0
 
@@ -205,7 +212,7 @@ class Hop:
             raise
 
     def json(self) -> Json:
-        """As the network test has it."""
+        """Returns the hop in the form that the network test takes."""
         client, server = self._namespaces
         return {
             "client_namespace": f"/run/netns/{client}",
@@ -216,7 +223,7 @@ class Hop:
         }
 
     def close(self) -> None:
-        """Ends what forwards and takes the ends away."""
+        """Ends the forwarding program and removes the ends."""
         for process in reversed(self._processes):
             process.kill()
             process.wait()
@@ -232,7 +239,7 @@ class Hop:
 
     @property
     def _description(self) -> str:
-        """What lies between the ends, in words."""
+        """Describes the path between the ends in words."""
         if self.cores is None:
             return MODES[self.mode]
         plural = "" if self.cores == 1 else "s"
@@ -424,7 +431,7 @@ class Ends:
         self._hop: Hop | None = None
 
     def between(self, test: str) -> str:
-        """The test as JSON, with the hop that was built in the place of its mode.
+        """Returns the test as JSON, with the built hop in place of its mode.
 
         Raises `HopError` if it cannot be built.
         """
@@ -456,7 +463,7 @@ def _run(command: Sequence[str], text: str | None = None) -> None:
 
 
 def _said_nothing(command: Sequence[str]) -> None:
-    """Runs what prints errors and ends well."""
+    """Runs a command that prints only errors; fails if it prints any."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=_READY_S, check=False)
     said = " ".join((done.stdout + done.stderr).split())[-300:]
     if said:
@@ -471,7 +478,7 @@ def _batch(lines: Iterable[str], namespace: str | None = None) -> None:
 
 
 def _no_offload(interface: str) -> None:
-    """Has the system compute checksums and cut segments before packets reach an interface."""
+    """Lets the system compute checksums and cut segments before packets reach an interface."""
     value = ctypes.create_string_buffer(struct.pack("=II", _ETHTOOL_STXCSUM, 0), 8)
     request = struct.pack("16sP16x", interface.encode(), ctypes.addressof(value))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:

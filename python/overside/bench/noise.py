@@ -1,4 +1,4 @@
-"""How far two runs of the same thing lie apart on this machine."""
+"""Noise of this machine: the difference between two runs of the same tests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from overside.bench.comparison import MetricComparison
 from overside.bench.runner import Runner
 from overside.tasks.common import Json
 
-#: What is run twice to see how far two runs of the same thing lie apart: something short, something
-#: long, and something in between, in memory that the caches hold.
+#: Tests that are run twice to measure the noise: one short, one long, and one in between, in
+#: memory that the caches hold.
 _TASKS: tuple[Json, ...] = (
     {"task": "hash", "parameters": {"algorithm": "xxh3", "buffer_size": 4096}},
     {"task": "compress", "parameters": {"format": "deflate", "level": 1, "buffer_size": 65536}},
@@ -32,18 +32,18 @@ _MEASURE: Json = {
 
 @dataclass(frozen=True)
 class Noise:
-    """How far two runs of the same thing lie apart."""
+    """Difference between two runs of the same tests, test by test."""
 
     tests: Sequence[MetricComparison]
 
     @property
     def floor(self) -> float:
-        """The smallest relative difference that says anything: the largest that was seen, or is to
-        be expected, of any test."""
+        """The smallest relative difference that means anything: the largest observed or expected
+        one of any test."""
         return max(max(abs(one.ratio.value - 1), one.noise) for one in self.tests)
 
     def json(self) -> Json:
-        """As in `overside audit --json`."""
+        """Returns the noise in the form of `overside audit --json`."""
         return {
             "floor": self.floor,
             "tests": [

@@ -1,8 +1,8 @@
-"""Reads what perftest's programs print: one table of one row.
+"""Reads the output of perftest's programs: one table of one row.
 
 The programs print addresses and settings before the table, in a form that changes between their
-versions; the table's head has been the same since version 4. What does not have exactly that
-head, or a row that fits it, is not read at all.
+versions; the table's head has been the same since version 4. Output without exactly that head, or
+without a row that fits it, is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LATENCY = {
     "99% percentile[usec]": "p99",
     "99.9% percentile[usec]": "p999",
 }
-#: The same of `ib_*_bw --report_gbits`.
+#: Columns of `ib_*_bw --report_gbits`.
 _BANDWIDTH = {
     "#bytes": "message_size",
     "#iterations": "iterations",
@@ -34,7 +34,7 @@ _TEXT_MAX = 1 << 20
 
 
 class PerftestError(ValueError):
-    """Output that has not the expected table; the text says what it has."""
+    """Output that has not the expected table; the text quotes it."""
 
 
 def latency(said: str) -> dict[str, float]:
@@ -54,7 +54,7 @@ def bandwidth(said: str) -> dict[str, float]:
 
 
 def inline_bytes(said: str) -> int:
-    """How long a payload is at most that a program hands over inline, as it says before the table.
+    """Returns the longest inline payload in bytes, as a program prints it above the table.
 
     Raises `PerftestError`.
     """

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from itertools import groupby, product
 from typing import TYPE_CHECKING, Any
@@ -15,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from overside import _core, amounts
 from overside.errors import UserError
 from overside.tasks import find
-from overside.tasks.common import LOCAL, ExternalTask, Json, MeasuredTask
+from overside.tasks.common import COMPARED, LOCAL, ExternalTask, Json, MeasuredTask, Test, test_id
 
 if TYPE_CHECKING:
     from overside.bench.box import Box, BoxTask, Measure
@@ -23,75 +20,12 @@ if TYPE_CHECKING:
 
 #: Tests of one worker process, at most.
 BLOCK_TESTS = 128
-#: What is compared: tests that differ in nothing else stand side by side.
-COMPARED = (
-    *("device", "variant", "threads", "cores", "timing", "placement", "pages", "mode"),
-    *("source", "destination", "node"),
-    *("server", "protocol", "design", "load_from", "link_batch", "overlap", "send"),
-)
-#: Of placements, also what belongs to one target only.
-_COMPARED_PLACEMENTS = (*COMPARED, "depth", "cpu_variant")
 #: Bytes a second assumed for the untimed pass over all inputs that comes before each sample.
 _VERIFY_RATE = 100e6
 #: Seconds assumed for starting a worker process.
 _WORKER_START_S = 0.15
-#: Seconds assumed for what comes before the first sample: the machine is described, data are found.
+#: Seconds assumed for the work before the first sample: the machine is described, data are found.
 _START_S = 1.0
-
-
-@dataclass
-class Test:
-    """One point of a task's parameters."""
-
-    __test__ = False  # not a test of pytest
-
-    id: str
-    task: str
-    parameters: Json
-    #: The metrics that the box asked for, the one that decides about further rounds first.
-    metrics: list[str]
-    block: int = 0
-    #: `planned` or `skipped`.
-    status: str = "planned"
-    reason: str | None = None
-    verified: bool = True
-    #: The machine that measures it.
-    node: str = LOCAL
-    #: Why a planned test may be skipped after all, once its data are known; not in a manifest,
-    #: because its samples say what came of it.
-    doubt: str | None = None
-
-    def json(self) -> Json:
-        """As in a run's manifest."""
-        left_out = {"doubt"} if self.reason is not None else {"doubt", "reason"}
-        return {name: value for name, value in vars(self).items() if name not in left_out}
-
-    @classmethod
-    def from_json(cls, entry: Json) -> Test:
-        """From a run's manifest."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in entry.items() if name in known})
-
-    @property
-    def group(self) -> str:
-        """The same for tests that are compared with each other."""
-        compared = _COMPARED_PLACEMENTS if self.parameters.get("placement") else COMPARED
-        rest = {k: v for k, v in self.parameters.items() if k not in compared}
-        return f"{self.task} {_canonical(rest)}"
-
-
-def test_id(task: str, parameters: Json) -> str:
-    """Names a test by what it measures: the same in every run on every machine.
-
-    A parameter that is null is as good as absent.
-    """
-    given = {name: value for name, value in parameters.items() if value is not None}
-    digest = hashlib.sha256(f"{task}\n{_canonical(given)}".encode()).hexdigest()
-    return f"{task}/{digest[:12]}"
-
-
-def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def plan(box: Box, machine: Machine, filters: Sequence[tuple[str, str]] = ()) -> list[Test]:
@@ -120,7 +54,7 @@ def plan(box: Box, machine: Machine, filters: Sequence[tuple[str, str]] = ()) ->
 
 
 def _check_key(key: str, glob: str, box: Box) -> None:
-    """Refuses a filter that is misspelt: it would leave nothing, and not say why."""
+    """Refuses a misspelt filter, which would silently leave no test."""
     known = {"task", "id"}
     for entry in box.tasks:
         known.update(entry.axes, entry.task.parameters)
@@ -177,7 +111,7 @@ def _excluded(point: Json, rule: Mapping[str, Sequence[Any]]) -> bool:
 
 
 def text(value: object) -> str:
-    """A parameter's value as people write it, also what filters are matched against."""
+    """A parameter's value as people write it, which filters are also matched against."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -201,8 +135,11 @@ def _matches(test: Test, task: Task, key: str, glob: str) -> bool:
 
 
 def _is_like(value: object, unit: str, glob: str) -> bool:
-    """Whether a parameter's value is meant: by a pattern, by an amount with a unit, or by a range
-    such as `4KiB..64KiB`, both ends included, one of which can be absent."""
+    """Returns `True` if `glob` selects a parameter's value.
+
+    `glob` is a pattern, an amount with a unit, or a range such as `4KiB..64KiB`. A range includes
+    both ends, one of which may be absent.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool):
         first, dots, last = glob.partition("..")
         low, high = _end(first, unit, -math.inf), _end(last, unit, math.inf)
@@ -225,8 +162,8 @@ def _end(text: str, unit: str, absent: float) -> float | None:
 
 
 def _into_blocks(tests: list[Test], block: int) -> int:
-    """Numbers the blocks of one task entry, keeping what is compared together where it fits.
-    Returns the next free number."""
+    """Numbers the blocks of one task entry, keeping tests that are compared together where they
+    fit. Returns the next free number."""
     filled = 0
     for _, group in groupby(tests, key=lambda test: test.group):
         together = list(group)
@@ -241,8 +178,8 @@ def _into_blocks(tests: list[Test], block: int) -> int:
 
 
 def in_order(tests: Sequence[Test], round_number: int) -> list[Test]:
-    """The order of a round: forwards, then backwards, then forwards again, so that what drifts
-    with time meets both sides of every comparison alike."""
+    """The order of a round: forwards, then backwards, then forwards again, so that a drift with
+    time meets both sides of every comparison alike."""
     return list(tests) if round_number % 2 == 0 else list(reversed(tests))
 
 

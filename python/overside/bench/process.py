@@ -24,11 +24,11 @@ _log = logging.getLogger(__name__)
 
 #: A sample is a few kilobytes, most of it its histogram.
 MAX_REPLY_BYTES = 16 << 20
-#: The worker bounds its samples itself; this is for one that does not even do that.
+#: Extra time for the worker, which bounds its samples itself; for one that does not even do that.
 GRACE_S = 2.0
 _TAIL_BYTES = 2000
-#: The allocator keeps what is freed, up to 256 MiB. Otherwise it depends on where in the heap
-#: buffers happen to lie whether those that are set up again are page faults in the sample or not.
+#: The allocator keeps freed memory, up to 256 MiB. Otherwise page faults of buffers that are set
+#: up again depend on their place in the heap.
 _ALLOCATOR = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456"
 
 
@@ -69,13 +69,13 @@ class WorkerProcess:
 
     @property
     def alive(self) -> bool:
-        """It can take another test."""
+        """`True` if it can take another test."""
         return self._process.poll() is None
 
     def measure(
         self, test: Json, timeout_s: float, deadline: float, interrupt_fd: int
     ) -> Json | WorkerFailure:
-        """One sample, or why there is none.
+        """Takes one sample; returns the failure if there is none.
 
         `deadline` (monotonic) is the end of the run's time; `interrupt_fd` becomes readable when
         the run is interrupted. After anything but a sample the process is gone.
@@ -149,7 +149,7 @@ class WorkerProcess:
         return WorkerFailure("crash", f"the worker process {how}{self._tail()}")
 
     def _tail(self) -> str:
-        """The last lines that it said, for a message."""
+        """The last lines of its output, for a message."""
         try:
             with self._log.open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))

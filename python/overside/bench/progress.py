@@ -1,5 +1,7 @@
-"""What a run says while it runs: a bar on a terminal, and a line for each failure. For programs it
-is a JSON object a line."""
+"""Progress of a run: a bar on a terminal, and a line for each failure.
+
+For programs, each event is one line of JSON.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from overside.bench.plan import Test
-    from overside.tasks.common import Json
+    from overside.tasks.common import Json, Test
 
 #: The most characters of a value in a line.
 VALUE_MAX = 60
@@ -58,13 +59,13 @@ class Progress:
             )
 
     def event(self, name: str, **about: Any) -> None:
-        """Something happened, for programs."""
+        """Prints an event, for programs."""
         if self._as_json_lines:
             line: Json = {"schema": "progress/1", "event": name, **about}
             print(json.dumps(line, ensure_ascii=False), flush=True)
 
     def round(self, number: int, tests: int) -> None:
-        """A round of so many tests begins."""
+        """Begins a round of `tests` tests."""
         self._round = number
         self.event("round", round=number, tests=tests, done=self._done, total=self._total)
 
@@ -76,7 +77,7 @@ class Progress:
             )
 
     def step(self, test: Test, sample: Json, not_repeated: int = 0) -> None:
-        """A sample was taken; so many planned ones will not be."""
+        """Records a sample; `not_repeated` planned ones will not be taken."""
         before = self._done
         self._done = min(self._done + 1 + not_repeated, self._total)
         if self._bar is not None:

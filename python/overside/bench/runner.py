@@ -12,23 +12,22 @@ from overside.bench import launch, modes, plan, statistics, store
 from overside.bench.guard import RunGuard
 from overside.bench.interrupts import Interrupts
 from overside.bench.launch import Launch
-from overside.bench.plan import Test
 from overside.bench.process import WorkerFailure, WorkerProcess
 from overside.bench.progress import Progress
 from overside.bench.schedule import Schedule
 from overside.errors import Exit
-from overside.tasks.common import LOCAL, Consent, ExternalTask, Json, MeasuredTask
+from overside.tasks.common import LOCAL, Consent, ExternalTask, Json, MeasuredTask, Test
 
 _log = logging.getLogger(__name__)
 
-#: How much longer a sample may take for each byte of its data or its buffer.
+#: Additional time that a sample may take for each byte of its data or its buffer, in seconds.
 TIMEOUT_S_PER_BYTE = 4e-6
 
-#: What the run's state is called when it ends for a reason other than having been done.
+#: State of a run by the reason for which it ended before it was done.
 _STATES = {"max_s reached": "incomplete", "disk full": "incomplete", "interrupted": "interrupted"}
 
 
-#: Why tests of a plug-in are skipped that the user did not allow to run.
+#: Reason for skipping the tests of a plug-in that the user did not allow to run.
 _NOT_ALLOWED = (
     "it may change this system, and nobody allowed that: --allow-scripts does, --sandbox keeps it "
     "from changing anything"
@@ -53,16 +52,16 @@ class Runner:
         strict: bool = False,
         card_mode: str | None = None,
     ) -> None:
-        """`as_json_lines`: what happens goes to stdout, for programs. `max_s` overrides the box's;
-        `strict`: a test whose emulated timing is invalid decides about the exit code; `card_mode`:
-        the way through the card, where it cannot be seen from here."""
+        """`as_json_lines`: events go to stdout, for programs. `max_s` overrides the box's;
+        `strict`: a test whose emulated timing is invalid decides about the exit code;
+        `card_mode`: the way through the card, where it cannot be seen from here."""
         self._begun = begun
         self._run = begun.run
         self._measure = begun.measure
         self._max_s = max_s or begun.measure.max_s
         self._consent = consent
         self._strict = strict
-        #: What every sample of this process has.
+        #: Fields that every sample of this process has.
         mode = card_mode or modes.card_mode(modes.look())
         self._conditions: Json = {} if mode is None else {"card_mode": mode}
         manifest = begun.run.manifest
@@ -83,12 +82,12 @@ class Runner:
         self._prepared: list[ExternalTask] = []
         self._guard = RunGuard(begun.run)
         self._deadline = 0.0
-        #: What went wrong with the disk, for people.
+        #: Message for users about a failure of the disk; empty if there was none.
         self.disk_error = ""
 
     def run(self) -> Exit:
         """Measures until all is done, the time is up, the disk is full, or it is interrupted, and
-        writes what is known only then. Whatever happens, plug-ins are cleaned up after."""
+        writes the final files. Whatever happens, plug-ins are cleaned up after."""
         self._deadline = time.monotonic() + self._max_s
         planned_done = False
         try:
@@ -144,7 +143,10 @@ class Runner:
         return known
 
     def _exit_code(self, state: str, counts: Mapping[str, int]) -> Exit:
-        """What was wrong weighs more than what is missing (docs/exit-codes.md)."""
+        """Returns the exit code of the run; failures outweigh missing samples.
+
+        docs/exit-codes.md has the rules.
+        """
         if state == "interrupted":
             return Exit.INTERRUPTED
         if "verification" in self.schedule.failures:
@@ -328,8 +330,8 @@ class Runner:
                 stack.callback(self._cleaned_by, task)
 
     def _cleaned_by(self, task: ExternalTask) -> None:
-        """It is too late for what `clean` does to the run's files to spoil its figures. It cleans
-        even where the run's files cannot be watched."""
+        """Cleans after a task. `clean` can no longer spoil figures by changes to the run's files,
+        so it also runs where these cannot be watched."""
         cleaned = False
         try:
             with self._guard.watching():
@@ -368,13 +370,16 @@ def _meddled(changed: Sequence[str]) -> str:
 
 
 def _spoiled(task: ExternalTask, changed: Sequence[str]) -> Json:
-    """What a sample becomes whose plug-in changed the run's files."""
+    """Returns the failed sample of a plug-in that changed the run's own files."""
     message = f"plug-in {task.name} {_meddled(changed)}"
     return {"status": "failed", "error": {"kind": "plugin", "message": message}, "metrics": {}}
 
 
 def _bytes(files: Sequence[Path]) -> int:
-    """Of all files that are there; of one that is gone the sample says so."""
+    """Returns the total size of the files in bytes.
+
+    A missing file counts as 0; the sample reports it.
+    """
     total = 0
     for path in files:
         with suppress(OSError):
@@ -383,6 +388,6 @@ def _bytes(files: Sequence[Path]) -> int:
 
 
 def _head(test: Test, number: int, place: int) -> Json:
-    """What the runner knows of a sample."""
+    """Returns the fields of a sample that the runner itself fills in."""
     head = {"test": test.id, "round": number, "order": place, "started": store.now()}
     return head if test.node == LOCAL else head | {"node": test.node}

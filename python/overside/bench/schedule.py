@@ -1,4 +1,4 @@
-"""Which tests are due: the planned rounds first, then more for those whose interval is wide."""
+"""Choice of the tests that are due: the planned rounds first, then more for wide intervals."""
 
 from __future__ import annotations
 
@@ -7,38 +7,37 @@ from dataclasses import dataclass, field
 
 from overside.bench import plan, statistics
 from overside.bench.box import Measure
-from overside.bench.plan import Test
-from overside.tasks.common import Json
+from overside.tasks.common import Json, Test
 
 #: All rounds together are at most this many times the planned ones.
 ROUNDS_FACTOR = 10
 #: The share of the time left that added work may be expected to take: estimates are not exact.
 _FILL = 0.9
-#: Seconds that a sample takes beside its timed parts, until it has been seen.
+#: Seconds that a sample takes in addition to its timed parts, until it has been seen.
 _EXTRA_S = 0.05
 
 
 @dataclass
 class _State:
-    """What is known of one test."""
+    """State of one test: the rounds it has had, and their results."""
 
     test: Test
     rounds: set[int] = field(default_factory=set)
     #: The values of the metric that decides, one a round.
     values: list[float] = field(default_factory=list)
-    #: It failed or turned out to be impossible: it is not repeated.
+    #: `True` if it failed or turned out to be impossible: it is not repeated.
     over: bool = False
-    #: What its last sample took in all.
+    #: Duration of its last sample in seconds, including setup.
     seconds: float | None = None
 
     @property
     def width(self) -> float:
-        """Of the deciding metric's interval; 0 where there is nothing to decide on."""
+        """Returns the width of the deciding metric's interval; 0 if the test has no values."""
         return statistics.estimate(self.values).width if self.values else 0.0
 
 
 class Schedule:
-    """The planned tests of a run and what has come of them."""
+    """The planned tests of a run and their progress."""
 
     def __init__(self, tests: Sequence[Test], measure: Measure) -> None:
         self._measure = measure
@@ -47,7 +46,7 @@ class Schedule:
         self.failures: set[str] = set()
 
     def note(self, sample: Json, seconds: float | None = None) -> None:
-        """Takes in a sample, which took so many seconds in all."""
+        """Records a sample, which took `seconds` in all."""
         state = self._states.get(sample["test"])
         if state is None:
             return

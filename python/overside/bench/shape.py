@@ -1,5 +1,8 @@
-"""What readers of a run may rely on: files that were damaged or edited are found here, with the
-place, and not where their content is used."""
+"""Check of the form of a run's files.
+
+Damaged or edited files are found here, with the place of the error, and not when their content is
+used.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ _FIGURES = ("cpu", "metrics", "stages", "work")
 
 
 def manifest(content: Json, *, needed: bool) -> None:
-    """Raises `ValueError` if something in a manifest is not as docs/results.md describes it, or is
+    """Raises `ValueError` if something in a manifest is not as results.md describes it, or is
     absent though it is needed. A report can be made of what there is (`tests` finds what it cannot
     do without); a run that is compared must be right, and one that is resumed, whole."""
     _have(content, _MANIFEST, "", needed=needed)
@@ -65,7 +68,7 @@ def manifest(content: Json, *, needed: bool) -> None:
 
 
 def tests(entries: Sequence[Any], *, needed: bool) -> None:
-    """The same of a manifest's tests."""
+    """Checks a manifest's tests."""
     for index, test in enumerate(entries):
         place = f"/tests/{index}"
         _have(test, _TEST, place, needed=True)
@@ -75,7 +78,7 @@ def tests(entries: Sequence[Any], *, needed: bool) -> None:
 
 
 def sample(content: Any) -> None:
-    """Raises `ValueError` if a sample is not as docs/results.md describes it."""
+    """Raises `ValueError` if a sample is not as docs/measure/results.md describes it."""
     _is(content, dict, "")
     _have(content, _SAMPLE, "", needed=True)
     _have(content, _SAMPLE_MORE, "", needed=False)
@@ -97,7 +100,10 @@ def sample(content: Any) -> None:
 
 
 def _have(content: Any, kinds: Mapping[str, type], place: str, *, needed: bool) -> None:
-    """That the keys are there, if they are needed, and of their kinds."""
+    """Checks that `content` has the `needed` keys, and that all values are of their kinds.
+
+    Raises `ValueError` with the place of the error.
+    """
     _is(content, dict, place)
     for key, kind in kinds.items():
         value = content.get(key)

@@ -1,8 +1,8 @@
-"""What the samples of a run say: estimates with intervals, and the run as reports see it.
+"""Statistics of a run's samples: estimates with intervals, and the run as reports see it.
 
 The unit of repetition is the round, one fresh process. A test has at most one sample a round, so
 `n` is a number of rounds, and nothing here ever treats what happens inside one sample as
-repetition. docs/measuring.md explains the choices.
+repetition. docs/measure/measuring.md explains the choices.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESAMPLES = 2000
 MAD_TO_SIGMA = 1.4826
 
 
-#: What can become of a test.
+#: Possible outcomes of a test.
 STATUSES = ("ok", "invalid", "failed", "skipped", "missing")
 #: The share of late completions above which emulated timing is invalid.
 LATE_LIMIT = 0.01
@@ -75,7 +75,7 @@ class Outlier:
 
 @dataclass
 class TestSummary:
-    """One test of a run with all that its samples say."""
+    """One test of a run with all figures of its samples."""
 
     __test__ = False  # not a test of pytest
 
@@ -89,36 +89,36 @@ class TestSummary:
     #: `ok`; `invalid` (its emulated timing is: too much came late); `failed` (at least one sample
     #: failed); `skipped`; `missing` (not measured yet).
     status: str
-    #: Why it has no result, for people.
+    #: Message for users that explains why the test has no result; `None` if it has one.
     reason: str | None
-    #: Kind of the first failure (docs/results.md), else `None`.
+    #: Kind of the first failure (docs/measure/results.md), else `None`.
     error_kind: str | None
     #: The weakest of its samples'; `None` without a sample.
     provenance: str | None
-    #: The one that says least of its samples'; `None` without a sample.
+    #: Weakest timing of its samples; `None` without a sample.
     timing: str | None
-    #: Of the last round; a warning says where rounds differ.
+    #: Library, device and driver of the last round; a warning reports differences between rounds.
     applied: Json | None
-    #: The way through the card (docs/modes.md) in all rounds, joined where they differ; `None`
+    #: The way through the card (modes.md) in all rounds, joined where they differ; `None`
     #: without a card.
     card_mode: str | None
     verified: bool
-    #: Of the samples that are ok.
+    #: Estimate of each metric, from the samples that are ok.
     metrics: dict[str, Estimate]
-    #: The same before it was summed up: metric -> round -> value.
+    #: Values of each metric before they were summed up: metric -> round -> value.
     values: dict[str, dict[int, float]] = field(repr=False)
-    #: Median over the rounds, in nanoseconds (docs/results.md, `stages`).
+    #: Median over the rounds, in nanoseconds (docs/measure/results.md, `stages`).
     stages: dict[str, float]
     #: Median over the rounds, CPU seconds a sample: `host_s`, `dpu_s`, `emulator_s`.
     cpu: dict[str, float]
-    #: Completions later than the profile says, as a share of the jobs: the mean over the rounds.
+    #: Completions later than the profile's time, as a share of the jobs: the mean over the rounds.
     #: `None` for a real device.
     late_share: float | None
     model: Json | None
-    #: How the work was shared (docs/results.md, `placement`), of the last round; `None` where the
+    #: Shares of CPU and device in the last round (results.md, `placement`); `None` if the
     #: device was measured alone.
     placement: Json | None
-    #: Its slices over time (docs/results.md, `series`), of the last round; `None` without any.
+    #: Slices of the last round over time (results.md, `series`); `None` if it has none.
     series: Json | None
     #: `{"kind", "message", "remedy"}`, each once.
     warnings: list[Json]
@@ -145,21 +145,21 @@ class RunView:
     """A run as reports and comparisons see it."""
 
     path: Path
-    #: manifest.json (docs/results.md).
+    #: manifest.json (docs/measure/results.md).
     manifest: Json
     #: nodes/local.json; empty if it is missing.
     environment: Json
     tests: list[TestSummary]
-    #: The same of other nodes that measured; of each machine of a merged run.
+    #: Environments of other nodes that measured; of each machine of a merged run.
     nodes: Json = field(default_factory=dict)
 
     @property
     def is_merged(self) -> bool:
-        """It was made of runs of several machines (`overside fleet run`)."""
+        """`True` if it was made of runs of several machines (`overside fleet run`)."""
         return "fleet" in self.manifest
 
     def here(self) -> RunView:
-        """The same without what other nodes measured; of a merged run all."""
+        """Returns the run without the tests of other nodes; a merged run as it is."""
         if self.is_merged:
             return self
         own = [test for test in self.tests if test.node == LOCAL]
@@ -282,12 +282,12 @@ def outliers(values: Mapping[int, float], metric: str) -> list[Outlier]:
 
 #: Weakest last.
 _PROVENANCE = ("measured", "emulated", "modelled", "published")
-#: What says least of a device last.
+#: Kinds of timing; the last gives the least information about a device.
 _TIMING = ("real", "virtual", "paced", "replay", "functional")
 
 
 def summarise(test: Json, samples: Sequence[Json], late_limit: float = LATE_LIMIT) -> TestSummary:
-    """One test of a manifest and its samples, made one summary.
+    """Summarises the samples of one test of a manifest.
 
     `late_limit` is the share of late completions above which emulated timing is invalid.
     """
@@ -379,7 +379,7 @@ def _medians(samples: Sequence[Json], key: str) -> dict[str, float]:
 
 
 def _weakest(samples: Sequence[Json], key: str, order: Sequence[str]) -> str | None:
-    """The one of the samples' values that stands last in `order`."""
+    """The samples' value that stands last in `order`."""
     found = {sample[key] for sample in samples if sample.get(key) in order}
     return max(found, key=order.index) if found else None
 
@@ -393,8 +393,11 @@ def _late_share(samples: Sequence[Json]) -> float | None:
 
 
 def _late(sample: Json) -> float | None:
-    """Of the completions, those that came late; of a placement, which has one time for all of
-    them, the time during which one was overdue."""
+    """Returns the share of a sample's completions that were late, from 0 to 1; `None` if unknown.
+
+    A placement has one time for all its completions: the share of its time during which a
+    completion was overdue.
+    """
     devices = (sample.get("placement") or {}).get("devices")
     if devices:
         overdue = [device.get("overdue_ns") for device in devices]
@@ -438,7 +441,10 @@ def _changes(samples: Sequence[Json]) -> list[Json]:
 
 
 def _ran(sample: Json) -> Json:
-    """What ran a sample; of a placement what each target ran: one may have had no part."""
+    """Returns the timing of a sample, and the device and library that ran it.
+
+    For a placement, returns those of each target; a target may have had no part.
+    """
     placement = sample.get("placement")
     if not placement:
         return {"timing": sample.get("timing"), **(sample.get("applied") or {})}
@@ -454,7 +460,7 @@ def _ran(sample: Json) -> Json:
 
 
 def _distinct_warnings(samples: Sequence[Json]) -> list[Json]:
-    """Each kind of warning once. Those that differ in their figures alone are the same; the first
+    """Each kind of warning once. Those that differ only in their figures are the same; the first
     stands for all, with the number of rounds."""
     found: dict[tuple[str, ...], Json] = {}
     rounds: Counter[tuple[str, ...]] = Counter()
@@ -497,7 +503,7 @@ def load_tests(path: Path, manifest: Json) -> list[TestSummary]:
 
 
 def counts(tests: Iterable[TestSummary]) -> dict[str, int]:
-    """Tests by what became of them, `unverified` among those that are `ok`."""
+    """Number of tests by outcome, `unverified` among those that are `ok`."""
     every = list(tests)
     found = Counter(test.status for test in every)
     return {

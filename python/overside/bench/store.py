@@ -1,4 +1,4 @@
-"""Run directories as docs/results.md describes them: writing them, and reading them again."""
+"""Run directories as results.md describes them: writing them, and reading them again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def new_id(box_name: str) -> str:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Replaces a file: whoever reads sees the old or the new one, never a part."""
+    """Replaces a file: readers see the old or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:
@@ -99,7 +99,7 @@ def check_manifest(path: Path, manifest: Json, *, needed: bool) -> None:
 
 
 def read_environment(path: Path) -> Json:
-    """What was recorded of the machine; empty if nothing was."""
+    """Returns the recorded description of the machine; empty if there is none."""
     try:
         environment = strict_json.loads((path / ENVIRONMENT).read_bytes())
     except (OSError, ValueError):
@@ -108,7 +108,10 @@ def read_environment(path: Path) -> Json:
 
 
 def read_nodes(path: Path) -> Json:
-    """What was recorded of other nodes than this machine, by name; of a merged run all."""
+    """Returns the recorded descriptions of nodes other than this machine, by name.
+
+    A merged run has those of all its machines.
+    """
     found = {}
     for file in sorted((path / ENVIRONMENT).parent.glob("*.json")):
         if file.name != ENVIRONMENT.name:
@@ -124,7 +127,7 @@ def read_nodes(path: Path) -> Json:
 def read_samples(path: Path) -> Iterator[Json]:
     """The samples in the order they were written.
 
-    A last line without its end is what a killed run leaves: it is not a sample. A damaged line
+    A last line without its end is left by a killed run: it is not a sample. A damaged line
     elsewhere is an error, because a figure would silently be missing.
     """
     try:
@@ -260,13 +263,13 @@ class RunStore:
         )
 
     def write_environment(self, environment: Json) -> None:
-        """Writes what is known of the machine."""
+        """Writes the description of the machine."""
         write_atomically(
             self.path / ENVIRONMENT, json.dumps(environment, indent=1, ensure_ascii=False) + "\n"
         )
 
     def write_node(self, name: str, environment: Json) -> None:
-        """Writes what is known of another node."""
+        """Writes the description of another node."""
         text = json.dumps(environment, indent=1, ensure_ascii=False)
         write_atomically(self.path / ENVIRONMENT.parent / f"{name}.json", f"{text}\n")
 

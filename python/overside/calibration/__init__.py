@@ -1,2 +1,2 @@
-"""Profiles from measurements: what a run's samples say about a device, and the box that asks for
-what the model needs."""
+"""Profiles from measurements: a device's parameters from a run's samples, and the box that measures
+the samples."""

@@ -18,9 +18,10 @@ from overside.tasks.offload import QUERIES, OffloadTask
 #: The key under which a test's operation stands in a profile.
 _WORD = re.compile(r"[^a-z0-9-]+")
 _NETWORK = re.compile(r"(--network[ =])\S+")
-#: What a source may be long at most where the device does not say: the longest measured.
+#: Note for the longest source in bytes if the device reports no limit: the longest that was
+#: measured.
 _LONGEST = "the longest buffer that was measured"
-#: What does not change the library, the data or what is asked of them.
+#: Parameters that change neither the library, nor the data, nor the work on them.
 _KEPT = ("variant", "level", "patterns", "data", "timing")
 
 
@@ -36,7 +37,7 @@ class OperationTests:
     fact: str = ""
 
     def pick(self, **wanted: object) -> list[TestSummary]:
-        """Those with these parameters."""
+        """Returns the tests that have these parameters."""
         return [
             test
             for test in self.tests
@@ -51,7 +52,7 @@ def profile(
     *,
     limits: Callable[[str], Json | None] = lambda _: None,
 ) -> Json:
-    """What a run says about a device, in the JSON form of a profile.
+    """Builds the JSON form of a device's profile from the figures of a run.
 
     `limits` gives a capability by operation, where the device is at hand. Raises `UserError` if
     the run has no figures of the device.
@@ -176,7 +177,7 @@ def _head(view: RunView, device: str, name: str, usable: Sequence[TestSummary]) 
 
 
 def word(text: str) -> str:
-    """As a part of a fact's id."""
+    """Returns the text in a form that can be part of a fact's id."""
     return _WORD.sub("-", text.lower()).strip("-")[:60]
 
 
@@ -202,7 +203,10 @@ def _size(test: TestSummary) -> int:
 
 
 def _full(tests: Sequence[TestSummary]) -> list[TestSummary]:
-    """Of static tests on one thread, those with the fullest queue that has most sizes."""
+    """Returns the static tests on one thread of the queue that was measured at most sizes.
+
+    Of several such queues it is the deepest, and then that with the largest batches.
+    """
     static = [test for test in tests if _is_one_static(test)]
     queues: dict[tuple[int, int], list[TestSummary]] = {}
     for test in static:
@@ -258,7 +262,7 @@ def _operation(writer: Writer, group: OperationTests, limits: Json | None) -> No
 
 
 def _ways(group: OperationTests) -> list[str]:
-    """How completions were waited for, the way with the highest throughput first."""
+    """Returns the ways of waiting for completions, that with the highest throughput first."""
     best: dict[str, float] = {}
     for test in _full(group.pick(completion="poll")) + _full(group.pick(completion="event")):
         way = str(test.parameters["completion"])
@@ -364,7 +368,7 @@ def _rate(entry: Json, line: fit.Line | None, full: Sequence[TestSummary], fact:
 
 
 def _latency(entry: Json, alone: Sequence[TestSummary], line: fit.Line | None, fact: str) -> None:
-    """What a job alone takes beyond its part of a full queue's time."""
+    """Adds to `entry` the time of a single job beyond its share of a full queue's time."""
     if line is None or "latency" in entry:
         return
     constant = 0.0 if line.constant is None else line.constant.value
@@ -416,7 +420,10 @@ def _beside_copies(test: TestSummary, device: str) -> bool:
 
 
 def _traffic(writer: Writer, tests: Sequence[TestSummary]) -> None:
-    """What a full stream of copies takes from traffic; of several tests the first."""
+    """Adds the share of network traffic that a full stream of copies costs.
+
+    Of several tests it takes the first.
+    """
     if not tests:
         writer.notes.append(
             "What a stream of DMA costs the network was not measured: it takes a second machine, "

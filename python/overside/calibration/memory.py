@@ -1,5 +1,6 @@
-"""What a machine's memory does: a read at random by block size, streams by cores. Each round runs
-in a fresh process, so that the placement of pages is drawn anew.
+"""Calibration of a machine's memory: random reads by block size, and streams by cores.
+
+Each round runs in a fresh process, so that the placement of pages varies.
 
 `python -m overside.calibration.memory SPEC` measures one round; its answer is JSON on stdout.
 """
@@ -21,13 +22,16 @@ from overside.tasks.common import Json
 
 KERNELS = ("copy", "scale", "add", "triad")
 _KIB, _MIB = 1 << 10, 1 << 20
-#: What a round may take beyond the time it was given: making blocks, on a busy machine.
+#: Seconds that a round may take beyond its measuring time, to make blocks on a busy machine.
 _GRACE_S = 60.0
 
 
 def spec(environment: Json, *, quick: bool, round_s: float) -> Json:
-    """What one round measures. Arrays of streams are four times the last cache, as STREAM's rules
-    ask, bounded by an eighth of the memory."""
+    """Returns the specification of one round: its blocks, arrays and threads.
+
+    Arrays of streams are four times the last cache, as STREAM's rules ask, but at most an eighth
+    of the memory.
+    """
     memory = environment.get("memory") or {}
     available = memory.get("available_bytes") or memory.get("total_bytes") or 1 << 30
     largest = max(_MIB, min(1 << 30, int(available) // 8))
@@ -70,7 +74,7 @@ def measure(asked: Mapping[str, Any]) -> Json:
 
 
 def in_a_fresh_process(asked: Json) -> Json:
-    """As `measure`. Raises `UserError` if the process fails."""
+    """Runs `measure` in a fresh process. Raises `UserError` if the process fails."""
     steps = len(asked["blocks"]) + len(KERNELS) * len(asked["threads"])
     limit_s = steps * asked["seconds"] + _GRACE_S
     try:
@@ -91,7 +95,7 @@ def in_a_fresh_process(asked: Json) -> Json:
 
 
 def write(writer: Writer, asked: Json, rounds: Sequence[Json]) -> None:
-    """Adds what the rounds say to a profile."""
+    """Adds the figures of the rounds to a profile."""
     if not rounds:
         return
     array = asked["array_bytes"]

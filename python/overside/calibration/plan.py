@@ -1,4 +1,4 @@
-"""The box that asks for what the model needs of a device."""
+"""The box that measures the parameters of a device that the model needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from overside.errors import Exit, UserError
 from overside.tasks.common import Json, Machine, operation_parameter
 
-#: What is measured of a device that can do more than there is time for, in this order.
+#: Operations to measure first if a device has more than there is time for, in this order.
 PREFERRED = (
     "copy",
     "compress-deflate",
@@ -74,10 +74,10 @@ def box(
     quick: bool,
     network: str | None = None,
 ) -> Json:
-    """A box in the form of a file, for about `time_s` seconds of measuring. `network` is who takes
-    the traffic that copies are set beside.
+    """A box in the form of a file, for about `time_s` seconds of measuring. `network` is the end
+    that takes the traffic which runs beside copies.
 
-    Raises `UserError` if the device makes no copies of its own to set beside it.
+    Raises `UserError` if the device makes no copies of its own.
     """
     tasks: list[Json] = []
     for capability in capabilities:
@@ -210,7 +210,7 @@ def _tasks(device: str, capability: Json, *, quick: bool) -> list[Json]:
 
 
 def _threads(device: str) -> list[int]:
-    """More threads than one, of a device that is made of them."""
+    """Returns the thread counts above one to measure; none but for `cpu`."""
     if device != "cpu":
         return []
     usable = len(os.sched_getaffinity(0))

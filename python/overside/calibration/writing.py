@@ -1,4 +1,4 @@
-"""Writing a profile: values and tables, each with what it rests on."""
+"""Writing a profile: values and tables, each with its facts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = "run"
 
 @dataclass
 class Writer:
-    """Collects a profile's values and what they rest on."""
+    """Collects a profile's values and their facts."""
 
     form: Json
     notes: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Writer:
 
 
 def short(number: float) -> float:
-    """Five significant digits: more would say more than rounds can."""
+    """Five significant digits: rounds are not more precise."""
     return float(f"{number:.5g}")
 
 
@@ -74,7 +74,7 @@ def quantity(value: fit.Value, unit: str, fact: str, note: str = "") -> Json:
 
 
 def machine(writer: Writer, environment: Json) -> None:
-    """What the machine says of itself."""
+    """Adds the figures that the operating system reports about the machine."""
     cpu, memory = environment.get("cpu") or {}, environment.get("memory") or {}
     fact = writer.fact("machine", f"what the system says of itself: {cpu.get('model')}")
     found: dict[str, tuple[float, str]] = {}

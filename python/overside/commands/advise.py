@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -15,14 +14,14 @@ from overside import advise, screen, verdict
 from overside.advise import Query
 from overside.bench import store
 from overside.bench.statistics import RunView, load_run
-from overside.commands import output
+from overside.commands import Arguments, output
 from overside.errors import Exit, UserError
 from overside.report import formatting, terminal, view_model
 from overside.report.advice import in_words
 from overside.verdict import RunVerdict
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     query = _query(args)
     path = _run(args, query)
@@ -71,7 +70,7 @@ def main(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _query(args: argparse.Namespace) -> Query:
+def _query(args: Arguments) -> Query:
     if args.run is not None and (args.measure or args.data is not None):
         raise UserError("--run is measured already", "leave out --measure and --data")
     if args.device is not None and args.placement_out is None:
@@ -124,7 +123,7 @@ def _is_path(name: str) -> bool:
     return name.endswith(".toml") or os.sep in name
 
 
-def _run(args: argparse.Namespace, query: Query) -> Path | None:
+def _run(args: Arguments, query: Query) -> Path | None:
     """The run to advise by; `None`: by published figures."""
     if args.run is not None:
         return Path(args.run)
@@ -138,7 +137,7 @@ def _run(args: argparse.Namespace, query: Query) -> Path | None:
 
 
 def _source(view: RunView | None, question: dict[str, Any]) -> str:
-    """Where the CPU's rates are from."""
+    """Returns the source of the CPU's rates, in words."""
     if view is not None:
         return f"from the run of {view_model.title(view)}"
     cores = formatting.plural(question["host"]["threads"], "core")
@@ -155,8 +154,11 @@ def _remember(path: Path, query: Query) -> None:
         _say(f"{path} cannot be written ({error.strerror}): its report will not show this workload")
 
 
-def _target(args: argparse.Namespace, advice: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Whose advice the placement file holds, and what the device is called in it."""
+def _target(args: Arguments, advice: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Returns the target whose advice the placement file has, and the name of its device there.
+
+    Both are `None` if no device was measured and no card was chosen.
+    """
     targets = [target for one in advice["operations"] for target in one["targets"]]
     measured = next((t["name"] for t in targets if t["provenance"] == "measured"), None)
     if measured is not None:
@@ -170,7 +172,7 @@ def _target(args: argparse.Namespace, advice: dict[str, Any]) -> tuple[str | Non
 
 
 def _head(path: Path | None, target: str | None, device: str | None) -> str:
-    """What a reader of the placement file has to know."""
+    """Returns the comment at the top of the placement file: the sources of its rules."""
     source = "published figures of another host" if path is None else f"the run {path.name}"
     lines = [f"Made by `overside advise` from {source}."]
     if target is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -10,12 +9,12 @@ from collections.abc import Sequence
 from overside.bench import audit, noise
 from overside.bench.audit import outcome
 from overside.bench.noise import Noise
-from overside.commands import table
+from overside.commands import Arguments, table
 from overside.errors import Exit, UserError
 from overside.tasks.common import Json
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     try:
         found = audit.plant_mistakes()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
@@ -16,19 +15,19 @@ from overside.bench.launch import Launch
 from overside.bench.runner import Runner
 from overside.calibration import figures, memory, writing
 from overside.calibration import plan as calibration
-from overside.commands import output
+from overside.commands import Arguments, output
 from overside.errors import Exit, UserError
 from overside.tasks.common import Json, Machine
 
-#: What calibration keeps in the run's directory beside the run: what was asked, and the rounds of
-#: the memory's figures.
+#: File of a calibration in the run's directory: the arguments, and the rounds of the memory's
+#: figures.
 STATE = "calibration.json"
 #: The share of the time that measuring memory gets, and the rounds it is measured in.
 _MEMORY_SHARE, _MEMORY_ROUNDS = 0.15, 6
 _QUICK_S = 8.0
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     here = box.machine()
     if args.resume is not None:
@@ -40,7 +39,7 @@ def main(args: argparse.Namespace) -> int:
     return _write(args, launch.run.path, state, here, code)
 
 
-def _begun(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
+def _begun(args: Arguments, here: Machine) -> tuple[Launch, Json]:
     device = args.device or "cpu"
     out, name = _target(args, device)
     time_s = min(args.time, _QUICK_S) if args.quick else args.time
@@ -76,7 +75,7 @@ def _begun(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
     return begun, state
 
 
-def _target(args: argparse.Namespace, device: str) -> tuple[Path, str]:
+def _target(args: Arguments, device: str) -> tuple[Path, str]:
     """The file and the name in it, which are the same word."""
     fallback = re.sub(r"[^a-z0-9-]+", "-", device.lower()).strip("-") + "-measured"
     stem = args.out.stem if args.out is not None else None
@@ -101,7 +100,7 @@ def _save(run: Path, state: Json) -> None:
     store.write_atomically(run / STATE, json.dumps(state) + "\n")
 
 
-def _resumed(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
+def _resumed(args: Arguments, here: Machine) -> tuple[Launch, Json]:
     try:
         with (args.resume / STATE).open("rb") as file:
             state: Json = strict_json.loads(file.read(1 << 20))
@@ -118,7 +117,7 @@ def _resumed(args: argparse.Namespace, here: Machine) -> tuple[Launch, Json]:
     return launch.resume(args.resume, None, here), state
 
 
-def _measure(args: argparse.Namespace, begun: Launch, state: Json) -> Exit:
+def _measure(args: Arguments, begun: Launch, state: Json) -> Exit:
     """Memory first, then jobs; what was measured is kept at each step."""
     path = begun.run.path
     _say(args, f"results go to {path}; Ctrl-C keeps them, and --resume {path} goes on")
@@ -128,14 +127,14 @@ def _measure(args: argparse.Namespace, begun: Launch, state: Json) -> Exit:
         begun.run.manifest |= {"state": "interrupted", "exit_code": int(Exit.INTERRUPTED)}
         begun.run.write_manifest()
         return Exit.INTERRUPTED
-    runner = Runner(begun, max_s=state["max_s"], quiet=args.quiet > 0)
+    runner = Runner(begun, max_s=state["max_s"], quiet=args.quiet)
     code = runner.run()
     if runner.disk_error:
         print(f"overside calibrate: {runner.disk_error}", file=sys.stderr)
     return code
 
 
-def _measure_memory(args: argparse.Namespace, path: Path, state: Json) -> None:
+def _measure_memory(args: Arguments, path: Path, state: Json) -> None:
     if state["memory"] is None:
         return
     planned = state["memory_rounds_planned"]
@@ -147,7 +146,7 @@ def _measure_memory(args: argparse.Namespace, path: Path, state: Json) -> None:
         _say(args, f"memory, round {number} of {planned}: {time.monotonic() - began:.0f} s")
 
 
-def _write(args: argparse.Namespace, run: Path, state: Json, here: Machine, code: Exit) -> int:
+def _write(args: Arguments, run: Path, state: Json, here: Machine, code: Exit) -> int:
     """Writes the profile from what there is. With too little for one, says what is missing."""
     view = statistics.load_run(run)
     known = here.device(state["device"]) or {}
@@ -175,7 +174,7 @@ def _write(args: argparse.Namespace, run: Path, state: Json, here: Machine, code
     return code
 
 
-def _print_result(args: argparse.Namespace, run: Path, out: Path, form: Json, code: Exit) -> None:
+def _print_result(args: Arguments, run: Path, out: Path, form: Json, code: Exit) -> None:
     emulated = form["provenance"] == "emulated"
     if args.json:
         answer = {
@@ -200,6 +199,6 @@ def _print_result(args: argparse.Namespace, run: Path, out: Path, form: Json, co
     )
 
 
-def _say(args: argparse.Namespace, text: str) -> None:
+def _say(args: Arguments, text: str) -> None:
     if not args.quiet:
         print(text, file=sys.stderr)

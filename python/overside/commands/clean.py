@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import os
 import re
@@ -17,11 +16,11 @@ from pathlib import Path
 
 from overside import _core
 from overside.bench import store
-from overside.commands import output, prompt
+from overside.commands import Arguments, output, prompt
 from overside.data import cache
 from overside.errors import Exit, UserError
 
-#: What `compress` and `decompress` call a file that is not complete (crates/overside/src/files).
+#: Names of unfinished files of `compress` and `decompress` (crates/overside/src/files).
 _UNFINISHED = re.compile(r"\.overside-[0-9a-f]{16}\.tmp")
 
 
@@ -32,7 +31,7 @@ class _Leftover:
     size_bytes: int
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb. Only what Overside wrote is touched: runs are known by their manifest, data by
     lying in the cache, unfinished files by their name and by nobody's writing them."""
     if not args.below.is_dir():
@@ -69,7 +68,7 @@ def main(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _agreed(args: argparse.Namespace, found: list[_Leftover]) -> bool:
+def _agreed(args: Arguments, found: list[_Leftover]) -> bool:
     if args.yes:
         return True
     for leftover in found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
@@ -14,14 +13,14 @@ from overside import screen
 from overside.bench import comparison, plan, statistics, store
 from overside.bench.comparison import RunComparison
 from overside.bench.statistics import RunView
-from overside.commands import table
+from overside.commands import Arguments, table
 from overside.errors import Exit, UserError, unknown
 from overside.report import changes
 
 _STYLES = {"faster": screen.GREEN, "slower": screen.RED, "ambiguous": screen.YELLOW}
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     if args.out is not None and not args.format:
         raise UserError("--out takes what --format writes", "add --format html or md")
@@ -87,7 +86,7 @@ def _finite(value: object) -> object:
 
 
 def _write(
-    args: argparse.Namespace,
+    args: Arguments,
     runs: tuple[RunView, RunView],
     result: RunComparison,
     threshold: float,
@@ -102,7 +101,7 @@ def _write(
 
 
 def _print(result: RunComparison, threshold: float, *, with_all: bool) -> None:
-    """What changed, and one line of counts; with `with_all` every figure and test."""
+    """Prints the changed figures and a line of counts; with `with_all` all figures and tests."""
     for condition in result.conditions:
         _say(f"no verdicts: {condition}")
     for note in result.notes:

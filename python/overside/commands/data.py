@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import Any
 
 from overside import _core
-from overside.commands import output
+from overside.commands import Arguments, output
 from overside.data import DataSet, catalog, fetch, silesia
 from overside.errors import Exit, UserError
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     actions = {"list": _list, "make": _make, "fetch": _fetch, "verify": _verify}
     return int(actions[args.action](args))
 
 
-def _list(args: argparse.Namespace) -> Exit:
+def _list(args: Arguments) -> Exit:
     show(seed=args.seed, as_json=args.json)
     return Exit.OK
 
@@ -51,7 +50,7 @@ def show(*, name: str | None = None, seed: int = 0, as_json: bool = False) -> No
         print("\nAny file or directory is a data set too: give its path.")
 
 
-def _make(args: argparse.Namespace) -> Exit:
+def _make(args: Arguments) -> Exit:
     made_here = ", ".join(catalog.RECIPES)
     for name in args.names:
         if name in catalog.names() and name not in catalog.RECIPES:
@@ -63,7 +62,7 @@ def _make(args: argparse.Namespace) -> Exit:
     return Exit.OK
 
 
-def _fetch(args: argparse.Namespace) -> Exit:
+def _fetch(args: Arguments) -> Exit:
     if args.name != "silesia" and args.name not in catalog.names():
         raise UserError(
             f"there is no data set {args.name!r} to fetch", "overside data fetch silesia"
@@ -73,12 +72,12 @@ def _fetch(args: argparse.Namespace) -> Exit:
             f"the data set {args.name} is made, not fetched", f"overside data make {args.name}"
         )
     with fetch.terminal_progress("silesia") as progress:
-        silesia.fetch_corpus(args.url, progress)
+        silesia.fetch_corpus(args.url or silesia.URL, progress)
     _show([catalog.resolve(args.name)], as_json=args.json)
     return Exit.OK
 
 
-def _verify(args: argparse.Namespace) -> Exit:
+def _verify(args: Arguments) -> Exit:
     away = {"not made", "not at hand"}
     here = [row["name"] for row in catalog.table(args.seed) if row["state"] not in away]
     rows: list[dict[str, Any]] = []

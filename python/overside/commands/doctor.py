@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 from overside import screen
 from overside.bench import box, diagnostics, environment, modes
+from overside.commands import Arguments
 from overside.report import formatting
 
 _MARKS = {"ok": "ok", "note": "note", "noise": "NOISE", "lack": "MISSING"}
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb. Nothing is changed; the exit code is 0 whatever is found."""
     machine, load = environment.capture(), environment.load()
     found = [

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
 
 from overside import _core
-from overside.commands import output, table
+from overside.commands import Arguments, output, table
 from overside.errors import Exit, UserError
 from overside.report.formatting import clean
 from overside.tasks.common import Json
@@ -17,7 +16,7 @@ from overside.tasks.common import Json
 FIGURES_MAX = 6
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     match args.words:
         case ["show", *ids]:
@@ -29,8 +28,8 @@ def main(args: argparse.Namespace) -> int:
     return _search(args)
 
 
-def _ask(args: argparse.Namespace, words: Sequence[str]) -> Json:
-    """What the collection has on `words`."""
+def _ask(args: Arguments, words: Sequence[str]) -> Json:
+    """Searches the collection for facts and orderings that have all `words`."""
     use = None if args.use == "all" else args.use
     try:
         found: Json = json.loads(_core.facts(list(words), args.paper, args.device, use, args.facts))
@@ -40,10 +39,10 @@ def _ask(args: argparse.Namespace, words: Sequence[str]) -> Json:
 
 
 def _unreadable(error: ValueError) -> UserError:
-    return UserError(clean(error), "docs/facts.md tells the form of a collection")
+    return UserError(clean(error), "docs/measure/facts.md tells the form of a collection")
 
 
-def _search(args: argparse.Namespace) -> int:
+def _search(args: Arguments) -> int:
     found = _ask(args, args.words)
     facts, orderings = found["facts"], found["orderings"]
     if args.json:
@@ -64,13 +63,13 @@ def _search(args: argparse.Namespace) -> int:
     )
 
 
-def _query_text(args: argparse.Namespace) -> str:
+def _query_text(args: Arguments) -> str:
     given = {"--paper": args.paper, "--device": args.device, "--use": args.use}
     options = [f"{option} {value}" for option, value in given.items() if value is not None]
     return " ".join([*args.words, *options])
 
 
-def _show(args: argparse.Namespace, ids: Sequence[str]) -> int:
+def _show(args: Arguments, ids: Sequence[str]) -> int:
     if not ids:
         raise UserError("show needs the name of a fact", "overside facts lists them")
     found = _ask(args, ())
@@ -88,7 +87,7 @@ def _show(args: argparse.Namespace, ids: Sequence[str]) -> int:
     return Exit.OK
 
 
-def _ask_model(args: argparse.Namespace, ids: Sequence[str]) -> int:
+def _ask_model(args: Arguments, ids: Sequence[str]) -> int:
     """Prints what to type to see what the model answers about facts."""
     if not ids:
         raise UserError("ask needs the name of a fact", "overside facts lists them")
@@ -106,7 +105,7 @@ def _ask_model(args: argparse.Namespace, ids: Sequence[str]) -> int:
 
 
 def _asked(answer: Json) -> Iterator[str]:
-    """What to type, in lines."""
+    """Yields lines with the commands to type for each figure or relation."""
     for figure in answer.get("figures", ()):
         published = _figure({**figure, "path": (), "value": figure["published"]})
         yield f"{clean(figure['name'])}: {published}"
@@ -170,7 +169,7 @@ def _card(fact: Json, whole: bool) -> str:
 
 
 def _used(fact: Json) -> str:
-    """What the fact is used for, in words."""
+    """Returns the purpose of the fact, in words."""
     if fact["doubtful"]:
         return "for orderings only: its number is in doubt"
     return {
@@ -203,7 +202,7 @@ def _ordering(ordering: Json) -> str:
     return "\n".join(lines)
 
 
-def _check(args: argparse.Namespace, fields: Sequence[str]) -> int:
+def _check(args: Arguments, fields: Sequence[str]) -> int:
     if args.use == "context":
         raise UserError("facts of use context are not compared", "--use validate, calibrate or all")
     try:
@@ -233,7 +232,7 @@ def _check(args: argparse.Namespace, fields: Sequence[str]) -> int:
     return Exit.OK
 
 
-def _is_selected(args: argparse.Namespace, figure: Json, fields: Sequence[str]) -> bool:
+def _is_selected(args: Arguments, figure: Json, fields: Sequence[str]) -> bool:
     def plain(text: str) -> str:
         return "".join(c for c in text.lower() if c.isalnum())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -14,16 +13,16 @@ from overside import _core, fleet, report
 from overside.bench import box as boxes
 from overside.bench import statistics
 from overside.bench.statistics import RunView, TestSummary
-from overside.commands import table
+from overside.commands import Arguments, table
 from overside.errors import Exit, UserError, printable
 from overside.fleet import merge
 from overside.fleet.box_run import BoxRun, unpack
 from overside.fleet.merge import RUNS, NodeResult
 from overside.report import formatting, view_model
 
-#: How often it is asked how far machines are.
+#: Seconds between two questions to the machines about their progress.
 _LOOK_S = 1.0
-#: How long machines may take to end a box that is interrupted.
+#: Longest time in seconds that machines may take to end an interrupted box.
 _INTERRUPT_S = 60.0
 #: Lines of the table at the end; the report has all.
 _ROWS_MAX = 40
@@ -31,7 +30,7 @@ _ROWS_MAX = 40
 Json = dict[str, Any]
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the box on each machine, and merges the runs."""
     path = boxes.find(args.box)
     form, digest = boxes.read(path)
@@ -97,7 +96,7 @@ def _shared(machines: Mapping[str, Json]) -> Iterator[Json]:
             }
 
 
-def _words(args: argparse.Namespace, seed: int) -> list[str]:
+def _words(args: Arguments, seed: int) -> list[str]:
     """The part of the command line that machines get."""
     words = [f"--seed={seed}"]
     words += [f"--set={one}" for one in args.set]
@@ -123,7 +122,7 @@ def _start(ray: Any, machines: Mapping[str, Json], box: Path, words: Sequence[st
 
 
 def _collect(
-    ray: Any, args: argparse.Namespace, machines: Mapping[str, Json], started: Json, runs: Path
+    ray: Any, args: Arguments, machines: Mapping[str, Json], started: Json, runs: Path
 ) -> list[NodeResult]:
     """Waits for all machines and keeps their runs. An interrupt ends the box everywhere."""
     for name, machine in machines.items():
@@ -178,7 +177,7 @@ def _result(ray: Any, name: str, machine: Json, reference: Any, path: Path) -> N
 class _Progress:
     """Tells on stderr how far machines are, without waiting for their answers."""
 
-    def __init__(self, ray: Any, args: argparse.Namespace) -> None:
+    def __init__(self, ray: Any, args: Arguments) -> None:
         self._ray, self._args = ray, args
         self._asked: Json = {}
         self._told: dict[str, tuple[int, int]] = {}
@@ -201,7 +200,7 @@ class _Progress:
                 _say(self._args, f"{name}: {now[0]} of {now[1]} samples")
 
 
-def _report(args: argparse.Namespace, path: Path, results: Sequence[NodeResult]) -> None:
+def _report(args: Arguments, path: Path, results: Sequence[NodeResult]) -> None:
     view = statistics.load_run(path)
     pages: Sequence[Path] = ()
     try:
@@ -252,6 +251,6 @@ def _cell(test: TestSummary | None, metric: str) -> str:
     return formatting.number(estimate.median) if estimate is not None else test.status
 
 
-def _say(args: argparse.Namespace, text: str) -> None:
+def _say(args: Arguments, text: str) -> None:
     if not args.quiet:
         print(text, file=sys.stderr, flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import signal
@@ -11,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from overside import flow
-from overside.commands import output
+from overside.commands import Arguments, output
 from overside.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
     from overside.flow.engine import Engine
     from overside.flow.server import Server
 
-#: How long gRPC may take to end when nothing runs any more.
+#: Longest time in seconds that gRPC may take to end once no statement runs.
 _END_S = 3.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Serves until a signal."""
     flow.require("pyarrow.flight", "duckdb")
     from overside.flow import access  # noqa: PLC0415
@@ -47,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
         raise
 
 
-def _serve(args: argparse.Namespace, allowed: Access) -> int:
+def _serve(args: Arguments, allowed: Access) -> int:
     from overside.flow import engine, memory, metrics, server  # noqa: PLC0415
 
     limits = engine.Limits(
@@ -65,7 +64,7 @@ def _serve(args: argparse.Namespace, allowed: Access) -> int:
             said = {"address": f"{allowed.host_text}:{serving.port}"}
             if args.metrics:
                 place = "{}:{}".format(*args.metrics)
-                numbers = metrics.MetricsServer(tables, args.metrics)
+                numbers = metrics.MetricsServer(tables, tuple(args.metrics))
                 stack.callback(numbers.close)
                 said["metrics"] = f"{args.metrics[0]}:{numbers.port}"
         except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import textwrap
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 from overside import _core, strict_json, tasks
 from overside.bench import box, plan
-from overside.commands import data, output, table
+from overside.commands import Arguments, data, output, table
 from overside.commands.profile import read_profiles
 from overside.errors import unknown
 from overside.tasks.common import Json, Parameter, Task
@@ -21,7 +20,7 @@ _CHOICES_CHARACTERS = 60
 _BELOW = "as below"
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     lists = {
         "tasks": _tasks,
@@ -33,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
     return lists[args.what](args)
 
 
-def _tasks(args: argparse.Namespace) -> int:
+def _tasks(args: Arguments) -> int:
     if args.name is not None:
         _known("built-in task", args.name, tasks.NAMES)
     chosen = [task for name in tasks.NAMES if (task := tasks.find(name)) is not None]
@@ -49,7 +48,7 @@ def _tasks(args: argparse.Namespace) -> int:
     return 0
 
 
-def _variants(args: argparse.Namespace) -> int:
+def _variants(args: Arguments) -> int:
     operations: list[Json] = json.loads(_core.variants())
     if args.name is not None:
         _known("operation", args.name, [one["operation"] for one in operations])
@@ -137,7 +136,7 @@ def _bounds(parameter: Parameter) -> str:
     return f"{parameter.minimum:.0f}..{parameter.maximum:.0f}"
 
 
-def _boxes(args: argparse.Namespace) -> int:
+def _boxes(args: Arguments) -> int:
     if args.name is not None:
         print(box.find(args.name).read_text(encoding="utf-8"), end="")
         return 0
@@ -159,7 +158,7 @@ def _box_entry(name: str, path: Path) -> Json:
     return {"name": name, "path": str(path), "description": description}
 
 
-def _profiles(args: argparse.Namespace) -> int:
+def _profiles(args: Arguments) -> int:
     profiles = read_profiles()
     if args.name is not None:
         _known("profile", args.name, [profile["name"] for profile in profiles])
@@ -174,6 +173,6 @@ def _profiles(args: argparse.Namespace) -> int:
     return 0
 
 
-def _data(args: argparse.Namespace) -> int:
+def _data(args: Arguments) -> int:
     data.show(name=args.name, as_json=args.json)
     return 0

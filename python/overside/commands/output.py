@@ -1,4 +1,4 @@
-"""What verbs print for programs."""
+"""Output of the verbs for programs, as JSON."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -10,13 +9,13 @@ from typing import Any
 from overside import _core, screen
 from overside.bench import box, plan, statistics
 from overside.bench.box import Box
-from overside.bench.plan import Test
-from overside.commands import table
+from overside.commands import Arguments, table
 from overside.errors import Exit
 from overside.report import formatting
+from overside.tasks.common import Test
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     here = box.machine()
     chosen = box.load(args.box, args.set, here, args.node or ())
@@ -44,7 +43,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _json(test: Test) -> dict[str, Any]:
-    """As in a manifest, and why it may be skipped."""
+    """Returns the test in the form of a manifest, and the reason why it may be skipped, if any."""
     return test.json() | ({"doubt": test.doubt} if test.doubt else {})
 
 

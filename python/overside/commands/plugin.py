@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
 import tempfile
@@ -11,15 +10,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from overside.bench.plan import Test
-from overside.commands import output
+from overside.commands import Arguments, output
 from overside.errors import Exit, UserError
 from overside.plugins.discovery import PROGRAM, at
 from overside.plugins.program import ProgramPlugin
 from overside.plugins.scripts import SCRIPTS, ScriptsPlugin
 from overside.plugins.task import PluginTask
 from overside.tasks import NAMES
-from overside.tasks.common import Parameter
+from overside.tasks.common import Parameter, Test
 
 _TEMPLATE = Path(__file__).parent / "plugin_template"
 _FILES = {"plugin.j2": PROGRAM, "README.md.j2": "README.md", "box.json.j2": "box.json"}
@@ -35,7 +33,7 @@ class Step:
     what: str
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     if args.action == "new":
         return _new(args.name, args.dir, args.json)
@@ -77,7 +75,7 @@ def _new(name: str, parent: Path, as_json: bool) -> int:
     return Exit.OK
 
 
-def _check(args: argparse.Namespace) -> int:
+def _check(args: Arguments) -> int:
     folder: Path = args.folder.resolve()
     if not folder.exists():
         raise UserError(f"{args.folder} does not exist", "give the plug-in's folder")

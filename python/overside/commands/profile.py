@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
@@ -10,13 +9,13 @@ import sys
 from overside import _core
 from overside.bench import statistics, store
 from overside.calibration import figures
-from overside.commands import output
+from overside.commands import Arguments, output
 from overside.commands import profile_text as text
 from overside.errors import Exit, UserError
 from overside.tasks.common import Json
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     actions = {
         "list": _list,
@@ -55,7 +54,7 @@ def read_profiles() -> list[Json]:
     return profiles
 
 
-def _list(args: argparse.Namespace) -> int:
+def _list(args: Arguments) -> int:
     profiles = read_profiles()
     if args.json:
         rows = [
@@ -75,7 +74,7 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(args: argparse.Namespace) -> int:
+def _show(args: Arguments) -> int:
     found = shown(args.name)
     if args.json:
         output.document("profile-values/1", **found)
@@ -84,7 +83,7 @@ def _show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _diff(args: argparse.Namespace) -> int:
+def _diff(args: Arguments) -> int:
     rows = text.differences(shown(args.a), shown(args.b))
     if args.json:
         output.document("profile-differences/1", values=rows)
@@ -93,7 +92,7 @@ def _diff(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace) -> int:
+def _check(args: Arguments) -> int:
     answers: list[Json] = [json.loads(_core.profile_check(name)) for name in args.files]
     if args.json:
         output.document("profile-check/1", profiles=answers)
@@ -103,7 +102,7 @@ def _check(args: argparse.Namespace) -> int:
     return Exit.OK if all(answer["valid"] for answer in answers) else Exit.USAGE
 
 
-def _from_run(args: argparse.Namespace) -> int:
+def _from_run(args: Arguments) -> int:
     view = statistics.load_run(args.run)
     name = args.name or (args.out.stem if args.out is not None else None)
     device = figures.device_of(view, args.device)
@@ -132,7 +131,7 @@ def _from_run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _parameters(args: argparse.Namespace) -> int:
+def _parameters(args: Arguments) -> int:
     known: list[Json] = json.loads(_core.parameters())
     if args.json:
         output.document("profile-parameters/1", parameters=known)

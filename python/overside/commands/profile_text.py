@@ -147,7 +147,7 @@ def compared(rows: Sequence[Json], a: str, b: str) -> str:
 
 
 def checked(answer: Json) -> str:
-    """What is wrong with a file, or that nothing is."""
+    """Returns a line for each problem with a profile's file, or that the file is right."""
     if answer["valid"]:
         return f"{answer['file']}: profile {answer['name']} is right"
     lines = []
@@ -160,7 +160,7 @@ def checked(answer: Json) -> str:
 
 
 def parameters(known: Sequence[Json]) -> str:
-    """What profiles may say in [values] and [tables]."""
+    """Returns a table of the parameters that profiles may have in [values] and [tables]."""
     rows = [
         [
             one["name"],

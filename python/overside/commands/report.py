@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import webbrowser
 from pathlib import Path
@@ -10,10 +9,11 @@ from pathlib import Path
 from overside import report, screen
 from overside.bench import store
 from overside.bench.statistics import load_run
+from overside.commands import Arguments
 from overside.errors import Exit, UserError
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     if args.json:
         args.format, args.out = ["json"], Path("-")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -12,13 +11,13 @@ from overside import report, screen
 from overside.bench import box, launch, modes, plan, statistics
 from overside.bench.launch import Launch
 from overside.bench.runner import Runner
-from overside.commands import prompt
+from overside.commands import Arguments, prompt
 from overside.errors import Exit, UserError
 from overside.plugins import sandbox, task
 from overside.tasks.common import Consent
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     if args.sandbox:
         sandbox.require()
@@ -30,7 +29,7 @@ def main(args: argparse.Namespace) -> int:
         runner = Runner(
             begun,
             max_s=args.timeout,
-            quiet=args.quiet > 0,
+            quiet=args.quiet,
             as_json_lines=args.json_lines,
             consent=_consent(args),
             strict=args.strict,
@@ -42,7 +41,7 @@ def main(args: argparse.Namespace) -> int:
     return code
 
 
-def _launch(args: argparse.Namespace) -> Launch:
+def _launch(args: Arguments) -> Launch:
     if args.resume is not None:
         words = (args.set, args.filter, args.node)
         if any(words) or args.seed is not None or args.name is not None:
@@ -63,7 +62,7 @@ def _launch(args: argparse.Namespace) -> Launch:
     return launch.start(chosen, tests, args.out, ["overside", *sys.argv[1:]], args.name)
 
 
-def _consent(args: argparse.Namespace) -> Consent:
+def _consent(args: Arguments) -> Consent:
     def consent(changes: str) -> bool:
         if args.allow_scripts:
             return True
@@ -80,12 +79,12 @@ def _consent(args: argparse.Namespace) -> Consent:
     return consent
 
 
-def _say(args: argparse.Namespace, text: str) -> None:
+def _say(args: Arguments, text: str) -> None:
     if not args.quiet:
         print(text, file=sys.stderr)
 
 
-def _report(args: argparse.Namespace, path: Path) -> None:
+def _report(args: Arguments, path: Path) -> None:
     """Writes the report and prints the summary. A report that cannot be written does not make a
     run fail: every figure is in its files, and `overside report` makes the report again."""
     view = statistics.load_run(path)
@@ -103,7 +102,7 @@ def _report(args: argparse.Namespace, path: Path) -> None:
         _say(args, f"report: {page}")
 
 
-def _explain(args: argparse.Namespace, code: Exit, disk_error: str, begun: Launch) -> None:
+def _explain(args: Arguments, code: Exit, disk_error: str, begun: Launch) -> None:
     """Says on stderr why the exit code is not 0, and what to do about it."""
     path = begun.run.path
     again = f"overside run --resume {path}"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-
 from overside import runs
-from overside.commands import output, table
+from overside.commands import Arguments, output, table
 from overside.errors import Exit
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     found = runs.entries(args.out)
     if args.json:

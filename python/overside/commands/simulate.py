@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import signal
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 from overside import _core, screen, strict_json
 from overside.advise import File
 from overside.bench.statistics import RunView, TestSummary, load_run
-from overside.commands import output, table
+from overside.commands import Arguments, output, table
 from overside.errors import Exit, UserError, unknown
 from overside.measured import profile_of
 from overside.report import formatting
@@ -22,10 +21,11 @@ from overside.verdict import scenario
 
 #: The scenario whose costs were measured.
 MEASURED = "kv-stages"
-#: What a store's time is measured by, and what a link would add on each side.
+#: Stages of a store by which its time is measured, and the costs that a link would add on each
+#: side.
 STAGES = ("receive", "parse", "process", "persist", "respond", "other")
 LINK = ("link_communication", "link_processing")
-#: What stands above the table.
+#: Line above the table.
 TYPICAL = "each figure is typical (from lowest to highest)"
 METHODS = {"closed-form": "formulas", "simulated": "simulation"}
 #: The figures that have a column without `--explain`: at most, and at least on narrow terminals.
@@ -38,7 +38,7 @@ _ROUNDS_MIN = 3
 _NAMED_FROM = 1.02
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     if args.list:
         return _list(args)
@@ -52,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _report(args: argparse.Namespace) -> Json:
+def _report(args: Arguments) -> Json:
     what, text = args.what, None
     if _is_file_name(what):
         text = File.read(Path(what)).text
@@ -62,8 +62,9 @@ def _report(args: argparse.Namespace) -> Json:
         profile = (args.profile, File.read(Path(args.profile)).text if is_file else None)
     settings = [_setting(words) for words in args.set]
     machine = None
-    if args.from_file is not None:
-        path, is_store = args.from_file, what in ("kv", MEASURED)
+    path: Path | None = vars(args)["from"]
+    if path is not None:
+        is_store = what in ("kv", MEASURED)
         run = load_run(path) if path.is_dir() and is_store else None
         tests = _with_stages(run) if run is not None else []
         if run is not None and not tests and any(test.task == "kv" for test in run.tests):
@@ -114,7 +115,7 @@ def _from_profile(
 def _measured(
     measured: Mapping[str, str], settings: Sequence[tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """What was measured, and what was set, which stays."""
+    """Returns the measured settings and those of the user; the latter override the former."""
     given = {key for key, _ in settings}
     return [*(pair for pair in measured.items() if pair[0] not in given), *settings]
 
@@ -204,7 +205,7 @@ def _setting(words: str) -> tuple[str, str]:
     return key.strip(), value
 
 
-def _list(args: argparse.Namespace) -> int:
+def _list(args: Arguments) -> int:
     known = json.loads(_core.scenarios())
     if args.what is None:
         if args.json:

@@ -49,13 +49,16 @@ def text(
 
 
 def width(head: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """How wide the table is that `text` makes of them."""
+    """Returns the width of the table that `text` makes of these rows, in characters."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     return sum(widths) + 2 * (len(widths) - 1)
 
 
 def _is_too_wide(widths: Sequence[int], indent: int, width: int, *, is_whole: bool) -> bool:
-    """Whether all columns but the last, or all of them, have no room."""
+    """Returns `True` if the table does not fit into `width` columns.
+
+    Unless `is_whole`, the last column does not count: it can be wrapped.
+    """
     before = indent + sum(widths[:-1]) + 2 * (len(widths) - 1)
     return before + (widths[-1] if is_whole else 0) > width
 

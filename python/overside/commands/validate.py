@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 
 from overside import screen
 from overside.bench import box, plan
-from overside.commands import output
+from overside.commands import Arguments, output
 from overside.errors import Exit
 
 #: The most reasons that are shown for people.
 _REASONS_MAX = 5
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: Arguments) -> int:
     """Runs the verb."""
     here = box.machine()
     chosen = box.load(args.box, (), here)

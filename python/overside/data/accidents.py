@@ -7,8 +7,8 @@ The queries, and the share of the lines that each is meant to find:
     q3  on (.+) at (.+)            42 %   (all of q2's among them)
     q4  Ramp to (.+)                5 %
 
-Half of the lines answer none. The wording follows what traffic services publish; the places and
-roads are invented combinations.
+Half of the lines answer none. The wording follows reports of traffic services; the places and roads
+are invented combinations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where data sets that were made or fetched are kept, so that they are made only once.
+"""Cache of data sets that were made or fetched, so that each is made only once.
 
 Each has a directory of its own with a manifest. A directory appears at once, by renaming, when
 all that is in it is complete; whatever else is found there is not trusted, and made again.
@@ -28,7 +28,7 @@ _FETCHING = ".fetch-"
 
 
 class BrokenError(Exception):
-    """A directory of the cache is not what its manifest says; the text says in what."""
+    """A directory of the cache does not match its manifest; the text names the difference."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,11 @@ class CacheEntry:
 
 
 def directory() -> Path:
-    """What can be made again is kept here: `$OVERSIDE_CACHE`, without that variable `overside` in
-    the user's cache directory (`$XDG_CACHE_HOME` or `~/.cache`)."""
+    """Returns the directory of the cache: all its content can be made again.
+
+    It is `$OVERSIDE_CACHE`, or `overside` in the user's cache directory (`$XDG_CACHE_HOME` or
+    `~/.cache`).
+    """
     own = os.environ.get("OVERSIDE_CACHE")
     if own:
         return Path(own).absolute()
@@ -58,8 +61,10 @@ def root() -> Path:
 
 
 def cached() -> list[CacheEntry]:
-    """What the cache holds, by name: data sets, and downloads that were broken off. Sizes are of
-    what lies there, whatever the manifests say."""
+    """Returns the entries of the cache by name: data sets, and unfinished downloads.
+
+    Sizes are those of the files on disk, whatever the manifests say.
+    """
     found = []
     with contextlib.suppress(FileNotFoundError):
         for path in sorted(root().iterdir()):
@@ -73,7 +78,7 @@ def cached() -> list[CacheEntry]:
 def load(key: str, name: str) -> DataSet | None:
     """The data set of a directory, checked byte by byte; `None` if there is no such directory.
 
-    Raises `BrokenError` if it is not what its manifest says.
+    Raises `BrokenError` if it does not match its manifest.
     """
     directory = root() / key
     if not directory.is_dir():
@@ -89,12 +94,12 @@ def load(key: str, name: str) -> DataSet | None:
 
 
 def exists(key: str) -> bool:
-    """Whether there is a directory, complete or not."""
+    """Returns `True` if the cache has a directory for `key`, complete or not."""
     return (root() / key).is_dir()
 
 
 def peek(key: str, name: str) -> DataSet | None:
-    """Like `load` without reading the files: `None` also for what is not complete."""
+    """Like `load` without reading the files: `None` also for an incomplete data set."""
     try:
         return _read(root() / key, name)
     except (OSError, ValueError, KeyError, TypeError):
@@ -107,8 +112,8 @@ def store(
     """The data set that is kept under `key`; if there is none, or it is broken, or it is to be
     made again, has `write` fill a new directory for it.
 
-    Of `about` the name, the origin, the licence and the note are used. Raises what `write` raises,
-    and `UserError` if the cache cannot be written.
+    Of `about` the name, the origin, the licence and the note are used. Raises the errors of
+    `write`, and `UserError` if the cache cannot be written.
     """
     with _failing_usefully(), _locked(key) as parent:
         with contextlib.suppress(BrokenError):

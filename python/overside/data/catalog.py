@@ -84,7 +84,10 @@ def names() -> list[str]:
 
 
 def corpus() -> str:
-    """What `corpus` stands for here: `silesia` where files of it are at hand, else `system`."""
+    """Returns the data set for `corpus`: `silesia` if it is at hand, otherwise `system`.
+
+    It is at hand if at least one of its files is.
+    """
     return "silesia" if silesia.at_hand() else "system"
 
 
@@ -94,8 +97,8 @@ def resolve(
     """The data set of that name, or the file or directory at that path, every byte of it read and
     its digest known.
 
-    What is not made yet is made, for the seed, if `make`; what is broken in the cache is made
-    anew, in any case if `again`. Nothing is fetched. Raises `UserError` if it cannot be had.
+    A data set that is not made yet is made, for the seed, if `make`; a broken one in the cache is
+    made again, in any case if `again`. Nothing is fetched. Raises `UserError` if it cannot be had.
     """
     name = str(name_or_path)
     if name == CORPUS:
@@ -120,7 +123,10 @@ def resolve(
 
 
 def absent(name_or_path: str | Path) -> str | None:
-    """Why a data set cannot be had here, or `None` if it can. Nothing is made or read."""
+    """Returns the reason why a data set is not available here; `None` if it is.
+
+    No data set is made or read.
+    """
     name = str(name_or_path)
     if name == CORPUS or name in RECIPES:
         return None
@@ -136,10 +142,10 @@ def absent(name_or_path: str | Path) -> str | None:
 
 
 def table(seed: int = 0) -> list[dict[str, Any]]:
-    """All data sets with what is known of each, for `overside data list`: `name`, `description`,
+    """All data sets with a description of each, for `overside data list`: `name`, `description`,
     `state` (`made`, `not made`, `broken`, `at hand`, `in part`, `not at hand`), `size_bytes`,
-    `where`, `digest` (as its manifest says; each `null` where unknown), `licence`, `origin`, `get`.
-    The files are not read: `broken` says that some are missing or of another size."""
+    `where`, `digest` (as its manifest says; each `null` where unknown), `licence`, `origin`,
+    `get`. The files are not read: `broken` says that some are missing or of another size."""
     rows = [_row(name, recipe, seed) for name, recipe in RECIPES.items()]
     there = silesia.at_hand()
     states = {0: "not at hand", len(silesia.MEMBERS): "at hand"}
@@ -177,8 +183,7 @@ def _row(name: str, recipe: Recipe, seed: int) -> dict[str, Any]:
 
 
 def verify(name: str, seed: int) -> tuple[DataSet | None, str]:
-    """Reads a data set again: the set and "", or `None` and what is wrong with it. Nothing is made
-    or mended."""
+    """Reads a data set again: the set and "", or `None` and its error. Makes and mends nothing."""
     try:
         return resolve(name, seed=seed, make=False), ""
     except UserError as error:

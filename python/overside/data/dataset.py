@@ -1,4 +1,4 @@
-"""What a data set is, and the digest that says which one it is."""
+"""Data sets: their files, and the digest that identifies them."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _CHUNK = 1 << 20
 class DataFile:
     """One file of a data set."""
 
-    #: Its name in the data set: the same on every machine.
+    #: Name in the data set, the same on every machine.
     name: str
-    #: Where its bytes lie here; absolute.
+    #: Absolute path of the file on this machine.
     path: Path
     size_bytes: int
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Files whose bytes, one file after the other, are what tasks work on."""
+    """Files whose bytes, one file after the other, are the input of tasks."""
 
-    #: As it was asked for.
+    #: Name by which the data set was requested.
     name: str
     entries: tuple[DataFile, ...]
     #: SHA-256 over names, sizes and contents of the files, in hex; see `digest`.
     digest: str
-    #: Where the bytes come from.
+    #: Source of the bytes.
     origin: str
     licence: str
-    #: What whoever reads a result should know about the data; usually empty.
+    #: Warning about the data for readers of a result; usually empty.
     note: str = ""
 
     @property
     def files(self) -> list[Path]:
-        """Where the files lie, in order."""
+        """Paths of the files, in order."""
         return [entry.path for entry in self.entries]
 
     @property
@@ -48,7 +48,7 @@ class DataSet:
         return sum(entry.size_bytes for entry in self.entries)
 
     def json(self) -> dict[str, Any]:
-        """As a run's manifest has it."""
+        """Returns the data set in the form of a run's manifest."""
         return {
             "name": self.name,
             "size_bytes": self.size_bytes,

@@ -91,7 +91,7 @@ def _bar(name: str) -> Iterator[Progress]:
 
 
 class _State:
-    """What has come so far, and of which version of the file."""
+    """State of a download: the bytes received so far, and the version of the file."""
 
     def __init__(self, url: str, part: Path) -> None:
         self.url = url
@@ -179,7 +179,10 @@ def _attempt(state: _State, limit_bytes: int, progress: Progress | None) -> bool
 
 
 def _place(state: _State, response: http.client.HTTPResponse) -> tuple[int, int | None]:
-    """Where in the file the response begins, and how long the file is."""
+    """Returns the offset at which the response begins, and the file's length, both in bytes.
+
+    The length is `None` if the server does not send it.
+    """
     have = state.have
     found = re.fullmatch(
         r"bytes (\d{1,15})-\d{1,15}/(\d{1,15}|\*)", response.headers.get("Content-Range", "")

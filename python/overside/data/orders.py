@@ -13,9 +13,9 @@ from pathlib import Path
 from overside.errors import Exit, UserError
 
 #: The table `orders` has 1,500,000 rows at scale factor 1. One of this many parts of it is made,
-#: which one the seed says.
+#: by the seed.
 PARTS = 8
-#: The large one begins like the table at scale factor 8, and is cut off after so many bytes.
+#: The large one begins like the table at scale factor 8, and is cut off after `LARGE_BYTES`.
 LARGE_SCALE = 8
 LARGE_BYTES = 512 << 20
 _COMMENT = 8
@@ -36,7 +36,7 @@ def write_large(directory: Path, seed: int) -> None:
 
 
 def _write(path: Path, name: str, which: list[str], bytes_max: int | None) -> None:
-    """Writes comments as the rows come, and no more than so many bytes."""
+    """Writes comments as the rows come, no more than `bytes_max` bytes."""
     argv = [
         generator(), "tbl", *which, "--tables", "orders",
         "--num-threads", "1", "--quiet", "--stdout",
@@ -93,7 +93,7 @@ def generator() -> str:
 
 
 def failed(name: str, why: str) -> UserError:
-    """That a data set could not be made."""
+    """Returns the error for a data set that could not be made."""
     return UserError(
         f"the data set {name} could not be made: tpchgen-cli failed: {why}",
         "run `tpchgen-cli --version` to see whether it works; version 4 is needed",

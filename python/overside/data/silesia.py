@@ -36,7 +36,7 @@ class Member:
     digest: str
 
 
-#: What the files are, whatever archive they come in.
+#: Length in bytes and SHA-256 digest of each file, whatever archive it comes in.
 MEMBERS = {
     "dickens": Member(10192446, "b24c37886142e11d0ee687db6ab06f936207aa7f2ea1fd1d9a36763c7a507e6a"),
     "mozilla": Member(51220480, "657fc3764b0c75ac9de9623125705831ebbfbe08fed248df73bc2dc66e2a963b"),
@@ -54,12 +54,14 @@ MEMBERS = {
 
 
 class WrongFileError(Exception):
-    """A file is not the one of the corpus; the text says why."""
+    """A file is not the one of the corpus; the text has the reason."""
 
 
 def places() -> list[Path]:
-    """Where the corpus is looked for before the cache: `$OVERSIDE_DATA`, then `../shared/data`;
-    in each also in a directory `silesia`."""
+    """Returns the directories in which the corpus is searched for before the cache.
+
+    They are `$OVERSIDE_DATA`, then `../shared/data`; in each first a directory `silesia`.
+    """
     own = os.environ.get("OVERSIDE_DATA")
     tops = [Path(own).absolute()] if own else []
     tops.append(Path("../shared/data").absolute())
@@ -68,7 +70,9 @@ def places() -> list[Path]:
 
 def at_hand() -> list[str]:
     """The members that are here, in the corpus's order. Nothing is read."""
-    return [name for name in MEMBERS if _lying(name) or cache.peek(_key(name), name)]
+    # Asked for each test of a plan: what is no directory is not looked into for each member.
+    there = [place for place in places() if place.is_dir()]
+    return [name for name in MEMBERS if _lying(name, there) or cache.peek(_key(name), name)]
 
 
 def found(name: str) -> Path | None:
@@ -82,8 +86,8 @@ def found(name: str) -> Path | None:
 def resolve(name: str, wanted: str | None) -> DataSet:
     """The corpus, or of it the one file `wanted`, every byte checked.
 
-    Without `wanted` the files that are at hand make the set, and a note says which are missing.
-    Raises `UserError` if none is at hand, or one is not what it should be.
+    Without `wanted` the files that are at hand make the set, and a note lists the missing ones.
+    Raises `UserError` if none is at hand, or one is damaged.
     """
     members = [wanted] if wanted else at_hand()
     entries = [entry for member in members if (entry := _member(member))]
@@ -147,8 +151,8 @@ def _member(name: str) -> DataFile | None:
     return DataFile(name, path, size)
 
 
-def _lying(name: str) -> Path | None:
-    for place in places():
+def _lying(name: str, among: list[Path] | None = None) -> Path | None:
+    for place in places() if among is None else among:
         for path in (place / name, place / f"{name}.zip", place / "silesia.zip"):
             if path.is_file():
                 return path

@@ -1,4 +1,4 @@
-"""A sample of real files that every machine has; docs/data.md says exactly which."""
+"""A sample of real files that every machine has; docs/measure/data.md lists them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from overside.errors import Exit, UserError
 SIZE_BYTES = 16 << 20
 LEAST_BYTES = 1 << 20
 MAX_FILES = 256
-#: Of one file only the beginning is taken, so that no file dominates.
+#: Most bytes that are taken of one file, from its beginning, so that no file dominates.
 MAX_FILE_BYTES = 1 << 20
 #: Names that are looked at in one place, and how deep.
 _MAX_SEEN = 50_000
@@ -84,7 +84,7 @@ def write_from(directory: Path, seed: int, sources: Sequence[Kind]) -> None:
 def _take(
     kind: str, ranked: list[tuple[Path, int]], size: int, count: int
 ) -> list[tuple[str, Path, int]]:
-    """Takes from the front of `ranked` what fits `size` and `count`, and removes it there."""
+    """Takes the files from the front of `ranked` that fit `size` and `count`."""
     taken = []
     while ranked and size > 0 and count > 0:
         path, size_bytes = ranked.pop(0)
@@ -96,8 +96,8 @@ def _take(
 
 
 def _ranked(kind: Kind, seed: int) -> list[tuple[Path, int]]:
-    """The files of a kind with their sizes, in an order that depends on their paths and the seed
-    alone."""
+    """The files of a kind with their sizes, in an order that depends only on their paths and the
+    seed."""
     seen: dict[tuple[int, int], tuple[Path, int]] = {}
     for place in kind.places:
         if os.path.isabs(place):
@@ -111,7 +111,7 @@ def _ranked(kind: Kind, seed: int) -> list[tuple[Path, int]]:
 
 
 def _files(place: str, kind: Kind) -> Iterator[tuple[Path, os.stat_result]]:
-    """Regular files that everybody may read; links are not followed."""
+    """Regular files that every user may read; links are not followed."""
     seen = 0
     top = place.rstrip("/").count("/")
     for parent, directories, names in os.walk(place):

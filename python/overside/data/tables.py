@@ -15,9 +15,9 @@ from overside.errors import Exit, UserError
 _TIMEOUT_S = 3600
 #: Counts up when other bytes come out.
 _VERSION = 2
-#: What is made, and the column that its objects are known by.
+#: Data sets that can be made, and for each the column that identifies its objects.
 KEYS = {"particles": "id", "ships": "MMSI"}
-#: Rows of what is made, unless said otherwise.
+#: Default number of rows of a made table.
 ROWS = 1_000_000
 
 
@@ -35,7 +35,7 @@ def made(native: str, name: str, rows: int) -> DataSet:
 
 
 def enlarged(native: str, sample: Path, rows: int, key: str, time: str | None) -> DataSet:
-    """A file with so many rows, none of them repeated. Raises `UserError`."""
+    """A file with `rows` rows, none of them repeated. Raises `UserError`."""
     try:
         digest = sha256(sample)
     except OSError as error:

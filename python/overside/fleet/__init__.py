@@ -5,7 +5,7 @@ box on many machines at once, and `merge` makes one run of theirs. Needs the ext
 `overside[fleet]`: Ray.
 
 Ray's own ports let anyone in who can reach them: a cluster belongs into a network of its own. Nodes
-that are started here listen with a password that nobody else knows.
+that are started here listen with a secret password.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from overside.errors import Exit, UserError
 
-#: How long a connection to a cluster may take.
+#: Longest time in seconds for connecting to a cluster.
 _CONNECT_S = 5.0
 
 
@@ -72,7 +72,7 @@ def _name(node: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def resources(node: Mapping[str, Any]) -> dict[str, float]:
-    """What a machine has, without what Ray adds by itself."""
+    """Returns the resources of a machine, without those that Ray adds by itself."""
     own = ("CPU", "GPU", "memory", "object_store_memory")
     return {
         name: amount

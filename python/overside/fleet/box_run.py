@@ -19,7 +19,7 @@ from overside.plugins.subprocess_limits import die_with_parent
 
 #: The most bytes of a run that come back: its text, not its data.
 RUN_BYTES_MAX = 1 << 30
-#: Lines of output that are told when it fails: the last ones.
+#: Lines of output in the message of a failure: the last ones.
 _LINES_MAX = 3
 #: Files of a run that come back; whatever else is in it, like its report, can be made again.
 _WANTED = re.compile(r"[^/]+/(manifest\.json|samples\.jsonl|nodes/[^/]+\.json|logs/[^/]+)")
@@ -34,8 +34,8 @@ class BoxRun:
         self._process: subprocess.Popen[str] | None = None
 
     def run(self, name: str, content: bytes, words: Sequence[str]) -> dict[str, Any]:
-        """Runs a box with these words of the command line beside it: its exit code, its last words,
-        and the run's directory as tar."""
+        """Runs a box with these arguments of the command line. Returns its exit code, its last
+        lines, and the run's directory as tar."""
         with tempfile.TemporaryDirectory(prefix="overside-fleet-") as directory:
             self._directory = Path(directory)
             box = self._directory / name
@@ -79,7 +79,7 @@ class BoxRun:
         return 0, 0
 
     def cancel(self) -> None:
-        """Ends the box as an interrupt from the keyboard does: what was measured is kept."""
+        """Ends the box as an interrupt from the keyboard does: samples so far are kept."""
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
 

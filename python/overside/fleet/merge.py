@@ -13,31 +13,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overside.bench import statistics, store
-from overside.bench.plan import test_id
 from overside.bench.store import RunStore
 from overside.errors import Exit, UserError
-from overside.tasks.common import LOCAL, Json
+from overside.tasks.common import LOCAL, Json, test_id
 
-#: Of a merged run: where those of the machines are.
+#: Directory in a merged run that has the runs of the machines.
 RUNS = "runs"
 
 
 @dataclass(frozen=True)
 class NodeResult:
-    """What became of a box on a machine."""
+    """Result of running a box on a machine."""
 
-    #: What reports call the machine.
+    #: Name of the machine in reports.
     node: str
-    #: What it has, as Ray was told.
+    #: Resources of the machine, as declared to Ray.
     resources: Mapping[str, float]
-    #: The exit code of `overside run`; `None` where nobody knows.
+    #: The exit code of `overside run`; `None` if it is unknown.
     code: int | None
-    #: Why there is no run, or no whole one; empty if there is.
+    #: Reason why there is no run, or no complete one; empty if there is.
     problem: str = ""
 
 
 def merge(store_: RunStore, box: Json, results: Sequence[NodeResult]) -> Exit:
-    """Completes a run that has been begun (`begin`) of what is below `runs/`; its exit code."""
+    """Completes a run that `begin` began, from the runs below `runs/`; returns its exit code."""
     manifest, about = store_.manifest, []
     rounds: list[Json] = []
     for result in results:
@@ -74,7 +73,7 @@ def merge(store_: RunStore, box: Json, results: Sequence[NodeResult]) -> Exit:
 
 
 def begin(out: Path, name: str, about: Json) -> RunStore:
-    """Makes the directory of a merged run. `about` is what is known of it beforehand.
+    """Makes the directory of a merged run. `about` has the keys that are known beforehand.
 
     Raises `UserError`.
     """
@@ -136,7 +135,10 @@ def _add(into: RunStore, path: Path, node: str) -> Json:
 
 
 def _rounds(rounds: Sequence[Json]) -> Json:
-    """Of all machines: the fewest that are done, the most that one has."""
+    """Combines the rounds of all machines.
+
+    `done` is the fewest of any machine; `planned` and `most` are the highest of any machine.
+    """
     reasons = list(dict.fromkeys(str(one.get("reason")) for one in rounds))
     return {
         "done": min(one.get("done") or 0 for one in rounds),
@@ -146,7 +148,7 @@ def _rounds(rounds: Sequence[Json]) -> Json:
     }
 
 
-#: What weighs most first.
+#: Exit codes in the order of their weight, the gravest first.
 _CODES = (
     Exit.INTERRUPTED,
     Exit.VERIFICATION_FAILED,

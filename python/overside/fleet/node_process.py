@@ -15,7 +15,7 @@ from typing import Any
 from overside.plugins.subprocess_limits import die_with_parent
 from overside.tasks.agents import native
 
-#: How long the process may take to say where it listens, or to end.
+#: Longest times in seconds for the process to report its address, and to end.
 _START_S = 60.0
 _END_S = 10.0
 
@@ -30,7 +30,10 @@ class NodeProcess:
         self._place: dict[str, Any] = {}
 
     def place(self) -> dict[str, Any]:
-        """Where the process listens, with a password that only this caller learns."""
+        """Returns the address of the process, and a password that only this caller gets.
+
+        Starts the process if it does not run.
+        """
         if self._process is None or self._process.poll() is not None:
             self._start()
         return self._place

@@ -1,9 +1,9 @@
 """Starts nodes of a pipeline on the machines of a Ray cluster, for `overside flow run --on ray`.
 
-1. The first line of stdin says which: `{"ray_address", "nodes": {NAME: {"resources",
+1. The first line of stdin names them: `{"ray_address", "nodes": {NAME: {"resources",
    "tls_keys"}}}`.
 2. Ray places an actor for each by its resources (`node_process`).
-3. A line on stdout says where they are, `{"nodes": {NAME: {"address", "password", "machine",
+3. A line on stdout has their addresses, `{"nodes": {NAME: {"address", "password", "machine",
    "starts"}}}`, and another one each time a node was started again.
 4. When stdin ends, the nodes are ended.
 """
@@ -25,11 +25,11 @@ from overside import fleet
 from overside.errors import Exit, UserError, printable
 from overside.fleet.node_process import NodeProcess
 
-#: How long Ray may take to start all nodes.
+#: Longest time in seconds that Ray may take to start all nodes.
 _START_S = 120.0
-#: How often it is looked whether nodes have moved.
+#: Seconds between two checks whether nodes have moved.
 _LOOK_S = 0.5
-#: How long everything may take to end.
+#: Longest time in seconds for ending all nodes.
 _END_S = 15.0
 
 Json = dict[str, Any]
@@ -100,7 +100,7 @@ class Placement:
         return started
 
     def message(self) -> Json:
-        """Where the nodes are."""
+        """Returns the message to the native command with the places of all nodes."""
         keys = ("address", "password", "machine")
         return {
             "nodes": {
@@ -118,7 +118,7 @@ class Placement:
 
 
 def _check(ray: Any, wanted: Mapping[str, Json]) -> None:
-    """Raises `UserError` if no machine has what a node needs: Ray would wait for one to come."""
+    """Raises `UserError` if no machine has a node's resources: Ray would wait for one."""
     there = [fleet.resources(node) for node in fleet.machines(ray)]
     for name, about in wanted.items():
         needs = about["resources"]
@@ -183,7 +183,7 @@ def _say(text: str) -> None:
 
 @contextmanager
 def _own_stdout() -> Iterator[TextIO]:
-    """What others print, as Ray does, goes to stderr."""
+    """Yields the process's stdout, and sends the output of others, such as Ray, to stderr."""
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as out:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         yield out

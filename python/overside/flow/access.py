@@ -1,4 +1,4 @@
-"""Who may use a server: addresses, passwords and certificates."""
+"""Access to a server: addresses, passwords and certificates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PASSWORD_BYTES_MAX = 512
 
 @dataclass(frozen=True)
 class Access:
-    """Where a server listens, and what clients need."""
+    """Address at which a server listens, and the credentials that clients need."""
 
     host: str
     port: int
@@ -31,7 +31,7 @@ class Access:
     has_client_certificates: bool
 
     def check(self) -> None:
-        """Raises `UserError` for what would admit other machines by mistake."""
+        """Raises `UserError` for settings that would admit other machines by mistake."""
         is_open = self.password is None and not self.has_client_certificates
         if is_open and not ipaddress.ip_address(self.host).is_loopback:
             raise UserError(
@@ -44,7 +44,7 @@ class Access:
 
     @property
     def location(self) -> str:
-        """As Flight has it."""
+        """Returns the address as a location of Flight."""
         scheme = "grpc" if self.tls_keys is None else "grpc+tls"
         return f"{scheme}://{self.host_text}:{self.port}"
 
@@ -54,7 +54,7 @@ class Access:
         return f"[{self.host}]" if ":" in self.host else self.host
 
     def options(self) -> dict[str, Any]:
-        """Of `pyarrow.flight.FlightServerBase`. Raises `UserError`."""
+        """Returns the options for `pyarrow.flight.FlightServerBase`. Raises `UserError`."""
         options: dict[str, Any] = {}
         if self.password is not None:
             options["middleware"] = {"password": _PasswordFactory(self.password)}

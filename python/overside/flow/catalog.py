@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from overside.flow.protobuf import Message
 
-#: As they are called in SQL.
+#: Names of the catalog, the schema and the table type in SQL.
 CATALOG, SCHEMA, TABLE_TYPE = "memory", "main", "TABLE"
 
 Tables = Mapping[str, pa.Schema]
@@ -54,7 +54,7 @@ _FOREIGN_KEYS = pa.schema(
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Whether a name is like a pattern of SQL."""
+    """Returns `True` if a name matches a pattern of SQL's LIKE."""
     escaped = (".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern)
     return re.fullmatch("".join(escaped), name, re.DOTALL) is not None
 
@@ -70,7 +70,7 @@ def _catalogs(tables: Tables, command: Message) -> pa.Table:
 
 
 def _is_ours(command: Message) -> bool:
-    """Whether catalog and schema are those of the tables, where a call names them."""
+    """Returns `True` if the catalog and the schema pattern of a call, if given, match ours."""
     is_catalog = not command.has(1) or command.text(1) == CATALOG
     return is_catalog and (not command.has(2) or _matches(command.text(2), SCHEMA))
 
@@ -190,8 +190,8 @@ _TYPE_INFO = pa.schema(
         pa.field("interval_precision", pa.int32()),
     ]
 )
-#: DuckDB's types as those of ODBC: number (XdbcDataType), digits or characters, what is written
-#: around a literal.
+#: DuckDB's types as those of ODBC: number (XdbcDataType), digits or characters, the quotes around
+#: a literal.
 _TYPES = {
     "BOOLEAN": (-7, 1, None),
     "TINYINT": (-6, 3, None),
@@ -246,7 +246,7 @@ def _type_info(tables: Tables, command: Message) -> pa.Table:
     return pa.Table.from_pylist(rows, _TYPE_INFO).sort_by("data_type")
 
 
-#: What answers a command, by its name.
+#: Functions that answer commands, by the command's name.
 ANSWERS: Mapping[str, Callable[[Tables, Message], pa.Table]] = {
     "CommandGetCatalogs": _catalogs,
     "CommandGetDbSchemas": _schemas,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -11,10 +14,25 @@ import pyarrow.flight as fl
 
 #: Buffers that gRPC received begin anywhere: SIMD and DMA want multiples of 64.
 _ALIGNED = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
-#: Within which a service says how it is, in seconds.
+#: Seconds in which a service has to report its state.
 _ANSWER_S = 10
 #: The name in certificates that `overside agent keys` makes.
 TLS_NAME = "agent.overside.invalid"
+#: Objects of gRPC that live.
+_LIVING: weakref.WeakSet[Any] = weakref.WeakSet()
+#: Processes that have used gRPC, this one and those that it was forked from.
+_USERS: set[int] = set()
+
+Kept = TypeVar("Kept")
+
+
+def _keep_all() -> None:
+    """Keeps a forked child from destroying its parent's objects, which waits for threads."""
+    for living in list(_LIVING):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(living))
+
+
+os.register_at_fork(after_in_child=_keep_all)
 
 
 class Connection:
@@ -29,6 +47,7 @@ class Connection:
 
     Raises:
         ValueError: The URI is another one.
+        RuntimeError: This is a forked child whose parent has had a connection.
     """
 
     def __init__(
@@ -44,12 +63,39 @@ class Connection:
         if parts.scheme not in ("grpc", "grpc+tls") or not parts.hostname or not parts.port:
             raise ValueError(f"{uri!r} is not like grpc://HOST:PORT/NAME or grpc+tls://...")
         options = _tls(tls_keys, tls_name) if parts.scheme == "grpc+tls" else {}
-        self.client = fl.FlightClient(f"{parts.scheme}://{parts.netloc}", **options)
+        self.check_process()
+        _USERS.add(os.getpid())
+        self._client = self.kept(fl.FlightClient(f"{parts.scheme}://{parts.netloc}", **options))
         token = [] if password is None else [(b"authorization", f"Bearer {password}".encode())]
         self._headers = token
         asked = [] if codec is None else [(b"overside-codec", codec.encode())]
         self.options = fl.FlightCallOptions(headers=token + asked, read_options=_ALIGNED)
         self.path = parts.path.strip("/")
+
+    @property
+    def is_usable(self) -> bool:
+        """`True` unless this is a forked child whose parent has had a connection."""
+        return not _USERS - {os.getpid()}
+
+    def check_process(self) -> None:
+        """Raises `RuntimeError` in a forked child whose parent has had a connection."""
+        if not self.is_usable:
+            raise RuntimeError(
+                "gRPC does not work in a forked process whose parent has used it: start processes "
+                "by 'spawn' or 'forkserver' of multiprocessing"
+            )
+
+    @property
+    def client(self) -> fl.FlightClient:
+        """The client. Raises `RuntimeError` in a forked child."""
+        self.check_process()
+        return self._client
+
+    @staticmethod
+    def kept(living: Kept) -> Kept:
+        """The same object of gRPC, which a forked child will not destroy."""
+        _LIVING.add(living)
+        return living
 
     def check(self) -> None:
         """Raises `FlightError` unless the service answers."""

@@ -1,4 +1,4 @@
-"""A table of a server as a `pyarrow.dataset.Dataset`: who scans it pushes columns and filter down.
+"""A table of a server as a `pyarrow.dataset.Dataset`: a scan pushes columns and filter down.
 
 DuckDB, Polars and DataFusion take a `Dataset` and call its `scanner` (or those of its fragments)
 with the columns they need and the filter that they could translate. Both go to the server as
@@ -24,6 +24,8 @@ from overside.flow.connection import TLS_NAME, Connection
 
 _LOG = logging.getLogger(__name__)
 
+#: Options of Arrow's functions that an expression has in its text, and not in Substrait.
+_LOST_OPTIONS = ("ignore_case=true", "null_matching_behavior=SKIP")
 #: Columns as scanners take them.
 Columns = Sequence[str] | Mapping[str, Any] | None
 
@@ -61,12 +63,11 @@ class Table:
     def __init__(
         self, uri: str, password: str | None, tls_keys: str | Path | None, tls_name: str
     ) -> None:
-        #: What makes another one like it.
+        #: Arguments to create another object like this one.
         self.arguments = (uri, password, tls_keys, tls_name)
-        connection = Connection(*self.arguments)
-        self._client, self._options = connection.client, connection.options
-        self.name = connection.path
-        infos = self._client.list_flights(options=self._options)
+        self.connection = Connection(*self.arguments)
+        self.name = self.connection.path
+        infos = self.connection.client.list_flights(options=self.connection.options)
         schemas = {info.descriptor.path[0].decode(): info.schema for info in infos}
         if not self.name and len(schemas) == 1:
             (self.name,) = schemas
@@ -93,14 +94,18 @@ class Table:
             projection = self._substrait(list(columns.values()), names)
         condition = None if predicate is None else self._substrait([predicate], ["filter"])
         ticket = messages.scan(self.name, projection, names, condition, limit, count=count)
-        return self._client.do_get(fl.Ticket(ticket), self._options)
+        connection = self.connection
+        return connection.kept(connection.client.do_get(fl.Ticket(ticket), connection.options))
 
     def _substrait(self, expressions: list[pads.Expression], names: list[str]) -> bytes:
+        lost = [one for one in _LOST_OPTIONS if any(one in str(two) for two in expressions)]
+        if lost:
+            raise pa.ArrowNotImplementedError(f"Substrait loses the option {lost[0]}")
         return bytes(pasub.serialize_expressions(expressions, names, self.schema))
 
 
 class TableDataset(pads.UnionDataset):  # type: ignore[misc]
-    """A table of a server; what is scanned is asked of the server each time."""
+    """A table of a server; each scan is a request to the server."""
 
     def __init__(self, table: Table, predicate: pads.Expression | None = None) -> None:
         # Arrow's own code would read the dataset below this object: it has one that fails.
@@ -134,7 +139,10 @@ class TableDataset(pads.UnionDataset):  # type: ignore[misc]
         return TableDataset(self._table, self._and(expression))
 
     def count_rows(self, filter: pads.Expression | None = None, **options: Any) -> int:
-        """How many rows there are; the server counts."""
+        """Returns the number of rows.
+
+        The server counts them, unless it does not support the filter.
+        """
         del options
         predicate = self._and(filter)
         try:
@@ -164,10 +172,15 @@ class TableDataset(pads.UnionDataset):  # type: ignore[misc]
         self, columns: Columns, predicate: pads.Expression | None, limit: int | None
     ) -> pads.Scanner:
         chosen = None if columns is None else _expressions(columns)
-        empty = pads.InMemoryDataset(self.schema.empty_table())
         # Says of columns that are not there what Arrow says.
-        schema = empty.scanner(columns=chosen, filter=predicate).projected_schema
+        schema = self._projected(chosen, predicate)
         return pads.Scanner.from_batches(self._batches(chosen, predicate, limit), schema=schema)
+
+    def _projected(
+        self, columns: dict[str, pads.Expression] | None, predicate: pads.Expression | None = None
+    ) -> pa.Schema:
+        empty = pads.InMemoryDataset(self.schema.empty_table())
+        return empty.scanner(columns=columns, filter=predicate).projected_schema
 
     def _batches(
         self,
@@ -182,17 +195,21 @@ class TableDataset(pads.UnionDataset):  # type: ignore[misc]
         try:
             reader = self._table.scan(columns, predicate, limit)
             # A refusal arrives with the first message.
-            schema = reader.schema
+            received = reader.schema
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             yield from self._local(columns, predicate, error)
             return
-        del schema
+        # The server has other types for computed columns, and one time zone for all.
+        schema = self._projected(columns)
+        is_same = schema.types == received.types
         try:
             for chunk in reader:
-                yield chunk.data
+                yield chunk.data if is_same else chunk.data.cast(schema)
+                self._table.connection.check_process()
         finally:
             # Whoever reads no further leaves nothing behind.
-            reader.cancel()
+            if self._table.connection.is_usable:
+                reader.cancel()
 
     def _local(
         self,
@@ -200,7 +217,7 @@ class TableDataset(pads.UnionDataset):  # type: ignore[misc]
         predicate: pads.Expression | None,
         why: Exception,
     ) -> Iterator[pa.RecordBatch]:
-        """The same with filter and computed columns applied here."""
+        """Rows with filter and computed columns applied here."""
         _LOG.info("%s is filtered here: %s", self._table.name, why)
         names = self._needed(columns, predicate) or self.schema.names[:1]
         fields = {name: pads.field(name) for name in names}

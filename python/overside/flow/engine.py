@@ -7,8 +7,8 @@ connection of its own:
 1. it waits for one of the slots; a long text takes several, so that all together are bounded;
 2. it is parsed; anything but one SELECT is refused;
 3. its result is streamed: DuckDB stops when some 2 MiB wait to be fetched;
-4. when its time is over it is interrupted and gives its slot and memory back, also while whoever
-   fetches it is stalled.
+4. when its time is over, or its client has gone, it is interrupted and gives its slot and memory
+   back, also while whoever fetches it is stalled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,13 +35,14 @@ from overside.flow import parameters
 _BATCH_ROWS = 4 * 2048
 #: Statements that may wait for a slot, for each slot.
 _WAITING_PER_SLOT = 16
-#: Text of all statements that run: DuckDB takes up to some 6 KiB a byte for what it makes of it,
-#: and counts none of that.
+#: Text of all statements that run: DuckDB takes up to some 6 KiB a byte for its plan of it, and
+#: counts none of that.
 _STATEMENT_BYTES_MAX = 64 << 10
 #: Columns of a result: a batch takes some 16 KiB for each before it has a row.
 _COLUMNS_MAX = 1600
-#: How often a statement that goes on after its time is interrupted again.
-_INTERRUPT_S = 0.05
+#: Seconds between two looks at whether a statement's client has gone, and between two interrupts of
+#: a statement that continues although it was stopped.
+_LOOK_S = 0.05
 #: Metadata of Parquet files are kept if all changed longer ago: DuckDB knows a file again by its
 #: size and the second in which it changed. And if they are not longer than this: they take some 7
 #: times as much memory, of which DuckDB counts a part.
@@ -59,7 +60,7 @@ _SETTINGS = {
     # What a connection sets for itself, below.
     "allowed_configs": "['streaming_buffer_size', 'parquet_metadata_cache']",
 }
-#: Rows go out from when so many bytes wait. Without it, 10 MiB.
+#: Bytes that wait before rows go out. Without this setting, 10 MiB.
 _STREAMED = "SET streaming_buffer_size = '2 MiB'"
 _UNCACHED = "SET parquet_metadata_cache = false"
 
@@ -68,21 +69,37 @@ class StatementError(Exception):
     """A statement that cannot be answered, and why."""
 
 
+class UnsupportedError(StatementError):
+    """A call or an expression that is not known here, by its name."""
+
+
 class NotReadOnlyError(StatementError):
-    """It is not one SELECT."""
+    """The statement is not one SELECT."""
 
 
 class TimeLimitError(StatementError):
-    """It took too long."""
+    """The statement took too long."""
+
+
+class AbandonedError(StatementError):
+    """The client cancelled it, or has gone."""
+
+    def __init__(self) -> None:
+        super().__init__("the client cancelled the statement, or has gone")
 
 
 class BusyError(StatementError):
     """Too many wait already, or the server ends."""
 
 
+def never() -> bool:
+    """Returns `False`, for statements that nobody cancels."""
+    return False
+
+
 @dataclass(frozen=True)
 class Limits:
-    """What statements may use."""
+    """Limits on the resources of statements."""
 
     #: DuckDB's memory, of all statements together.
     memory_bytes: int
@@ -143,12 +160,14 @@ class Engine:
         self._parquet: list[Path] = []
         #: Which Parquet files these were, and the bytes of their footers together.
         self._footers: tuple[list[tuple[int, int, int]], int] = ([], 0)
-        schemas: dict[str, pa.Schema] = {}
+        sources: dict[str, pa.Schema] = {}
         for name, path in tables.items():
             form, files = files_of(path)
             try:
+                source = pads.dataset([str(file) for file in files], format=form)
+                sources[name] = source.schema
                 if form == "ipc":
-                    self._scanned[name] = pads.dataset([str(file) for file in files], format="ipc")
+                    self._scanned[name] = source
                 else:
                     listed = ", ".join(literal(str(file)) for file in files)
                     view = f"CREATE VIEW {quoted(name)} AS SELECT * FROM read_parquet([{listed}])"
@@ -170,10 +189,14 @@ class Engine:
         for key, value in settings.items():
             # Others than global ones would be those of this connection only.
             self._database.execute(f"SET GLOBAL {key} = {value}")
-        for name in tables:
-            schemas[name] = self.schema(f"SELECT * FROM {quoted(name)}")
-        #: The tables and their columns.
-        self.schemas: Mapping[str, pa.Schema] = schemas
+        #: The tables and their columns in SQL.
+        self.schemas: Mapping[str, pa.Schema] = {
+            name: self.schema(f"SELECT * FROM {quoted(name)}") for name in tables
+        }
+        #: The tables and their columns as a whole table is sent.
+        self.tables: Mapping[str, pa.Schema] = {
+            name: _announced(schema, sources[name]) for name, schema in self.schemas.items()
+        }
 
     def connection(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own, with all tables."""
@@ -186,7 +209,10 @@ class Engine:
         return connection
 
     def _keeps_metadata(self) -> bool:
-        """Whether metadata may be kept: DuckDB sees when a file changes, and they are not much."""
+        """Returns `True` if DuckDB may keep the metadata of the Parquet files.
+
+        It must notice changes of the files, and the metadata must be small.
+        """
         settled = time.time() - _SETTLED_S
         try:
             states = [path.stat() for path in self._parquet]
@@ -200,29 +226,42 @@ class Engine:
             return False
         return self._footers[1] <= _FOOTERS_BYTES_MAX
 
-    def query(self, statement: str, parameters: Sequence[Any] = ()) -> Query:
-        """Runs a statement. Close it.
+    def query(
+        self,
+        statement: str,
+        parameters: Sequence[Any] = (),
+        is_cancelled: Callable[[], bool] = never,
+    ) -> Query:
+        """Runs a statement. Close it. It ends by itself once `is_cancelled` returns `True`, which
+        is not called after it was closed.
 
         Raises `StatementError`.
         """
-        return Query(self, statement, parameters)
+        return Query(self, statement, parameters, is_cancelled)
 
-    def schema(self, statement: str, parameters: Sequence[Any] = ()) -> pa.Schema:
+    def schema(
+        self,
+        statement: str,
+        parameters: Sequence[Any] = (),
+        is_cancelled: Callable[[], bool] = never,
+    ) -> pa.Schema:
         """The columns of a statement's result, without running it.
 
         Raises `StatementError`.
         """
-        with Query(self, statement, parameters, only_schema=True) as query:
+        with Query(self, statement, parameters, is_cancelled, only_schema=True) as query:
             return query.schema
 
-    def parameters(self, statement: str) -> list[pa.DataType]:
+    def parameters(
+        self, statement: str, is_cancelled: Callable[[], bool] = never
+    ) -> list[pa.DataType]:
         """The types of a statement's parameters, null where any will do; they have to be `?`, or
         `$1` and so on.
 
         Raises `StatementError`.
         """
         slots = slots_of(statement, self.limits.statements)
-        self.slots.acquire(slots, self.limits.timeout_s)
+        self.slots.acquire(slots, self.limits.timeout_s, is_cancelled)
         try:
             with closing(self.connection()) as connection:
                 count = len(parsed(connection, statement).named_parameters)
@@ -240,13 +279,13 @@ class Engine:
 
     @property
     def counts(self) -> Counter[str]:
-        """What has been counted."""
+        """Returns a copy of the event counters."""
         with self._lock:
             return self._counts.copy()
 
     @property
     def running(self) -> int:
-        """How many statements run."""
+        """Number of statements that run now."""
         with self._lock:
             return len(self._running)
 
@@ -260,7 +299,8 @@ class Engine:
         with self._lock:
             running = list(self._running)
         for query in running:
-            threading.Thread(target=query.interrupt, args=("the server ends",), daemon=True).start()
+            end_it = (TimeLimitError("the server ends"),)
+            threading.Thread(target=query.interrupt, args=end_it, daemon=True).start()
 
     def add(self, query: Query) -> None:
         """Knows of one that runs."""
@@ -275,7 +315,7 @@ class Engine:
 
 
 def slots_of(statement: str, slots: int) -> int:
-    """How many of the slots it takes: all of them have the longest statement there is.
+    """Returns the number of slots that a statement takes; the longest allowed one takes all.
 
     Raises `StatementError`.
     """
@@ -287,7 +327,7 @@ def slots_of(statement: str, slots: int) -> int:
 
 
 def parsed(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.Statement:
-    """The one SELECT that a text is.
+    """Parses a text that must be one SELECT.
 
     Raises `StatementError`.
     """
@@ -310,28 +350,31 @@ class Query:
         engine: Engine,
         statement: str,
         parameters: Sequence[Any],
+        is_cancelled: Callable[[], bool],
         *,
         only_schema: bool = False,
     ) -> None:
         self._engine = engine
-        #: Why it was ended from another thread.
-        self.stopped_by: str | None = None
+        #: Reason why another thread ended it; `None` if none did.
+        self.stopped_by: StatementError | None = None
         self._is_closed = False
         self._lock = threading.Lock()
+        #: Held while it is asked if the client has gone: after its call nobody may ask.
+        self._asking = threading.Lock()
+        self._is_over = threading.Event()
         self._reader: pa.RecordBatchReader | None = None
         timeout_s = engine.limits.timeout_s
-        #: How many it takes.
+        #: Number of slots that the statement takes.
         self.slots = slots_of(statement, engine.limits.statements)
-        engine.slots.acquire(self.slots, timeout_s)
+        engine.slots.acquire(self.slots, timeout_s, is_cancelled)
         engine.add(self)
         self._connection: duckdb.DuckDBPyConnection | None = None
-        over = f"the time limit of {timeout_s:g} s is over: narrow the statement"
-        self._timer = threading.Timer(timeout_s, self.interrupt, (over,))
-        self._timer.daemon = True
+        watch = (timeout_s, is_cancelled)
+        watching = threading.Thread(target=self._watch, args=watch, daemon=True)
         try:
             self._connection = engine.connection()
             try:
-                self._timer.start()
+                watching.start()
             except RuntimeError:
                 raise BusyError("there is no memory for one more statement: try later") from None
             select = parsed(self._connection, statement)
@@ -374,11 +417,23 @@ class Query:
             self._engine.count(rows=batch.num_rows, bytes=batch.nbytes)
             yield batch
 
-    def interrupt(self, why: str) -> None:
+    def _watch(self, timeout_s: float, is_cancelled: Callable[[], bool]) -> None:
+        """Ends it when its time is over, or its client has gone."""
+        end = time.monotonic() + timeout_s
+        while not self._is_over.wait(min(_LOOK_S, timeout_s)):
+            with self._asking:
+                has_gone = not self._is_over.is_set() and is_cancelled()
+            if has_gone:
+                self.interrupt(AbandonedError())
+            elif time.monotonic() >= end:
+                limit = f"the time limit of {timeout_s:g} s is over: narrow the statement"
+                self.interrupt(TimeLimitError(limit))
+
+    def interrupt(self, why: StatementError) -> None:
         """Ends it from another thread."""
         self.stopped_by = why
         # An interrupt before DuckDB has begun is forgotten.
-        while not self._lock.acquire(timeout=_INTERRUPT_S):
+        while not self._lock.acquire(timeout=_LOOK_S):
             connection = self._connection
             if connection is not None:
                 connection.interrupt()
@@ -387,7 +442,8 @@ class Query:
 
     def close(self) -> None:
         """Gives back what it has; again without effect."""
-        self._timer.cancel()
+        with self._asking:
+            self._is_over.set()
         with self._lock:
             if self._is_closed:
                 return
@@ -396,6 +452,20 @@ class Query:
             if self._connection is not None:
                 self._connection.close()
         self._engine.remove(self)
+
+
+def _announced(schema: pa.Schema, source: pa.Schema) -> pa.Schema:
+    """DuckDB's columns of a table with the time zones of its files. Where a column has another type
+    in the files, its metadata say which."""
+
+    def announced(field: pa.Field) -> pa.Field:
+        at = source.get_field_index(field.name)
+        kind = field.type if at < 0 else source.field(at).type
+        if all(pa.types.is_timestamp(one) and one.tz for one in (kind, field.type)):
+            field = field.with_type(pa.timestamp(field.type.unit, kind.tz))
+        return field if kind == field.type else field.with_metadata({"source_type": str(kind)})
+
+    return pa.schema(map(announced, schema))
 
 
 def _footer_bytes(path: Path) -> int:
@@ -428,7 +498,7 @@ class _Failures:
 
     def _check(self) -> None:
         if self._query.stopped_by is not None:
-            raise TimeLimitError(self._query.stopped_by)
+            raise self._query.stopped_by
 
 
 class Slots:
@@ -443,22 +513,30 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """Number of statements that wait for slots."""
         return len(self._turns)
 
-    def acquire(self, count: int, timeout_s: float) -> None:
-        """Waits for so many. Raises `BusyError`."""
+    def acquire(
+        self, count: int, timeout_s: float, is_cancelled: Callable[[], bool] = never
+    ) -> None:
+        """Waits for so many. Raises `BusyError`, `AbandonedError`."""
         with self._changed:
             if len(self._turns) >= self._waiting_max:
                 raise BusyError("too many statements wait already: try again later")
             turn = object()
+
+            def has_turn() -> bool:
+                is_first = self._turns[0] is turn
+                return (is_first and self._free >= count) or not self._is_open
+
             self._turns.append(turn)
             try:
                 # Else those that take few slots would always come before one that takes many.
-                available = self._changed.wait_for(
-                    lambda: (self._turns[0] is turn and self._free >= count) or not self._is_open,
-                    timeout_s,
-                )
+                available, end = False, time.monotonic() + timeout_s
+                while not available and time.monotonic() < end:
+                    if is_cancelled():
+                        raise AbandonedError
+                    available = self._changed.wait_for(has_turn, min(_LOOK_S, timeout_s))
             finally:
                 self._turns.remove(turn)
                 self._changed.notify_all()

@@ -20,17 +20,13 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from overside.flow.engine import StatementError, literal, quoted
+from overside.flow.engine import StatementError, UnsupportedError, literal, quoted
 from overside.flow.protobuf import Message
 
-#: How deep expressions may be nested.
+#: Deepest nesting of expressions.
 _DEPTH_MAX = 200
-#: How long the SQL of one may be.
+#: Most characters of the SQL of one expression.
 _SQL_CHARS_MAX = 1 << 19
-
-
-class UnsupportedError(StatementError):
-    """An expression that is not known here, by its name."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +34,12 @@ class Sql:
     """An expression in SQL."""
 
     text: str
-    #: Whether it can be NaN.
+    #: `True` if its type is floating-point, so that it can be NaN.
     is_floating: bool = False
-    #: Whether it is a literal, which is not NaN if it is floating.
+    #: `True` if it is a literal; a floating-point literal is not NaN.
     is_literal: bool = False
-    #: The same where null counts as false, as in a filter, in a form that DuckDB can skip row
-    #: groups by; empty if it is no other.
+    #: The expression where null counts as false, as in a filter, in a form that DuckDB can skip
+    #: row groups by; empty if it is no other.
     as_filter: str = ""
 
 
@@ -80,7 +76,7 @@ class _Parsed:
         self.expressions = [one.message(1) for one in message.messages(3)]
 
     def sql(self, expression: Message, depth: int = 0) -> Sql:
-        """An `Expression`: the field that it has says which kind it is."""
+        """An `Expression`: its field decides its kind."""
         if depth > _DEPTH_MAX:
             raise StatementError(f"an expression is nested more than {_DEPTH_MAX} deep")
         kinds: dict[int, Callable[[Message, int], Sql]] = {
@@ -142,12 +138,14 @@ class _Parsed:
         return Sql(text, value.is_floating or otherwise.is_floating)
 
     def _in_list(self, choice: Message, depth: int) -> Sql:
-        """`SingularOrList`: 1 a value, 2 what it may be. Arrow's `is_in` finds null in a list that
-        has it, and is never null."""
+        """`SingularOrList`: 1 a value, 2 the allowed ones. Arrow's `is_in` finds null in a list
+        that has it, and is never null."""
         value = self.sql(choice.message(1), depth)
         options = [self.sql(one, depth) for one in choice.messages(2)]
         if not all(one.is_literal for one in options):
             raise UnsupportedError("is_in with something else than literals is not supported")
+        if any(one.text.startswith(("CAST('0.0' ", "CAST('-0.0' ")) for one in options):
+            raise UnsupportedError("is_in with a zero, whose sign counts, is not supported")
         known = ", ".join(one.text for one in options if one.text != "NULL")
         if not known:
             return Sql(f"({value.text} IS NULL)" if options else "false")
@@ -171,7 +169,10 @@ def _path(field: pa.Field, step: Message) -> Sql:
 
 
 def _count_names(kind: pa.DataType) -> int:
-    """How many names a column has in a `NamedStruct`: its own, and those of fields inside."""
+    """Returns the number of names of a column in a `NamedStruct`.
+
+    It counts the column's own name and those of the fields inside.
+    """
     if pa.types.is_struct(kind):
         return 1 + sum(_count_names(kind.field(at).type) for at in range(kind.num_fields))
     if pa.types.is_nested(kind):
@@ -214,6 +215,8 @@ def _call(name: str, arguments: Sequence[Sql]) -> Sql:
 
 
 def _comparison(operator: str, left: Sql, right: Sql) -> Sql:
+    if "NULL" in (left.text, right.text):
+        return Sql("CAST(NULL AS BOOLEAN)")
     plain = f"({left.text} {operator} {right.text})"
     unsure = [one.text for one in (left, right) if one.is_floating and not one.is_literal]
     if not unsure:
@@ -237,7 +240,7 @@ _INTEGERS = {2: "TINYINT", 3: "SMALLINT", 5: "INTEGER", 7: "BIGINT"}
 
 
 def _literal(value: Message) -> Sql:
-    """A `Literal`: the field that it has says its type."""
+    """A `Literal`: its field decides its type."""
     for number, kind in _INTEGERS.items():
         if value.has(number):
             return _typed(str(value.integer(number)), kind)

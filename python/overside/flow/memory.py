@@ -7,7 +7,7 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-#: Memory beside DuckDB's buffers: Arrow batches on their way out, messages, stacks of threads.
+#: Memory without DuckDB's buffers: Arrow batches on their way out, messages, stacks of threads.
 _BESIDE_BYTES = 1 << 30
 
 
@@ -29,7 +29,7 @@ def limited_process(memory_bytes: int) -> Iterator[None]:
 
 
 def _data_bytes() -> int:
-    """What counts for that limit now."""
+    """Returns the current size of the memory that counts for the limit, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) << 10

@@ -11,7 +11,7 @@ from overside.flow.protobuf import Message, ProtobufError, encode
 
 _PREFIX = "type.googleapis.com/"
 _PROTOCOL = "arrow.flight.protocol.sql."
-#: What names the messages of ours.
+#: Prefix of the names of Overside's own messages.
 _OURS = "overside.flow."
 #: A command longer than this is refused.
 COMMAND_BYTES_MAX = 4 << 20

@@ -10,7 +10,7 @@ from socket import AF_INET, AF_INET6
 
 from overside.flow.engine import Engine
 
-#: What ends a statement; the last have no rows.
+#: Outcomes of statements; a refused one sends no rows.
 _OUTCOMES = ("answered", "abandoned", "timeouts", "failed", "refused")
 #: A connection that asks for nothing is closed.
 _IDLE_S = 10.0
@@ -24,6 +24,7 @@ def text(engine: Engine) -> str:
         ("rows_total", "counter", "rows sent", "", counts["rows"]),
         ("bytes_total", "counter", "bytes of their Arrow buffers", "", counts["bytes"]),
         ("running_statements", "gauge", "statements that run now", "", engine.running),
+        ("waiting_statements", "gauge", "statements that wait for these", "", engine.slots.waiting),
         ("cpu_seconds_total", "counter", "CPU time", "", used.ru_utime + used.ru_stime),
     ]
     rows += [

@@ -1,7 +1,8 @@
-"""The types of a statement's parameters, for clients that bind only what fits (JDBC does).
+"""The types of a statement's parameters, for clients that bind only values that fit (JDBC does).
 
 DuckDB takes a parameter's type from its value. What it would be compared with is in DuckDB's own
-syntax tree: the type of that expression is the parameter's.
+syntax tree: the type of that expression is the parameter's. Times are in milliseconds: JDBC's
+driver writes these, whatever unit is announced.
 """
 
 from __future__ import annotations
@@ -22,24 +23,23 @@ _NULL: Node = {
     "query_location_length": 0,
     "literal": {"kind": "NULL_LITERAL", "text": ""},
 }
-#: What LIMIT and OFFSET take.
-_COUNT: Node = {
-    **_NULL,
-    "class": "CAST",
-    "type": "OPERATOR_CAST",
-    "child": _NULL,
-    "try_cast": False,
-    "type_expr": {
+
+
+def _of_type(name: str) -> Node:
+    """Syntax tree of a null that is cast to a type."""
+    kind = {"class": "TYPE", "type": "TYPE", "catalog": "", "schema": "", "type_name": name}
+    return {
         **_NULL,
-        "class": "TYPE",
-        "type": "TYPE",
-        "catalog": "",
-        "schema": "",
-        "type_name": "BIGINT",
-        "children": [],
-        "qualified_name": {"path": ["BIGINT"]},
-    },
-}
+        "class": "CAST",
+        "type": "OPERATOR_CAST",
+        "child": _NULL,
+        "try_cast": False,
+        "type_expr": {**_NULL, **kind, "children": [], "qualified_name": {"path": [name]}},
+    }
+
+
+#: Syntax trees of an operand of LIMIT or OFFSET, and of one of a function of text.
+_COUNT, _TEXT = _of_type("BIGINT"), _of_type("VARCHAR")
 #: All but the tables of a SELECT.
 _BARE: Node = {
     "modifiers": [],
@@ -49,7 +49,12 @@ _BARE: Node = {
     "having": None,
     "qualify": None,
 }
-_LIKE = ("~~", "!~~", "~~*", "!~~*")
+#: Functions all of whose operands are text.
+_TEXT_FUNCTIONS = {
+    *("~~", "!~~", "~~*", "!~~*", "~~~", "^@", "starts_with", "ends_with", "prefix", "suffix"),
+    *("like_escape", "not_like_escape", "ilike_escape", "not_ilike_escape"),
+    *("regexp_matches", "regexp_full_match"),
+}
 
 
 def types(connection: duckdb.DuckDBPyConnection, statement: str) -> dict[str, pa.DataType]:
@@ -66,14 +71,23 @@ def types(connection: duckdb.DuckDBPyConnection, statement: str) -> dict[str, pa
             if name not in found:
                 kind = _type_of(connection, select, expression)
                 if kind is not None:
-                    found[name] = kind
+                    found[name] = _in_milliseconds(kind)
     return found
+
+
+def _in_milliseconds(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("ms", kind.tz)
+    return pa.time32("ms") if pa.types.is_time(kind) else kind
 
 
 def _type_of(
     connection: duckdb.DuckDBPyConnection, select: Node, expression: Node
 ) -> pa.DataType | None:
-    """What an expression has among the tables of a SELECT; `None` if it depends on others."""
+    """Returns the type of an expression over the tables of a SELECT.
+
+    `None` if it depends on other tables, such as those of an outer SELECT.
+    """
     asked = _without_parameters({**select, **_BARE, "select_list": [expression]})
     tree = json.dumps({"error": False, "statements": [{"node": asked}]})
     try:
@@ -88,7 +102,7 @@ def _answer(connection: duckdb.DuckDBPyConnection, question: str, text: str) -> 
 
 
 def _beside(select: Node) -> Iterator[tuple[str, Node]]:
-    """Parameters of a SELECT, and what each has to have the type of."""
+    """Parameters of a SELECT, each with the expression whose type it must have."""
     for node in _nodes(select):
         kind, children = node.get("class"), [*_children(node)]
         names = [child["identifier"] for child in children if child.get("class") == "PARAMETER"]
@@ -97,10 +111,11 @@ def _beside(select: Node) -> Iterator[tuple[str, Node]]:
             yield from ((name, _COUNT) for name in names)
         elif kind == "CAST":
             yield from ((name, node) for name in names)
+        elif node.get("function_name") in _TEXT_FUNCTIONS:
+            yield from ((name, _TEXT) for name in names)
         elif others and (
             kind in ("COMPARISON", "BETWEEN")
             or node.get("type") in ("COMPARE_IN", "COMPARE_NOT_IN")
-            or node.get("function_name") in _LIKE
         ):
             yield from ((name, others[0]) for name in names)
 
@@ -109,7 +124,8 @@ def _children(node: Node) -> Iterator[Node]:
     for value in node.values():
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, dict):
-                yield child
+                # Operands of functions have a name around them.
+                yield child["expression"] if child.keys() == {"name", "expression"} else child
 
 
 def _nodes(tree: Any) -> Iterator[Node]:
@@ -125,7 +141,7 @@ def _nodes(tree: Any) -> Iterator[Node]:
 
 
 def _without_parameters(tree: Any) -> Any:
-    """The same with nulls in their places."""
+    """Returns the tree with nulls in place of parameters."""
     if isinstance(tree, list):
         return [_without_parameters(node) for node in tree]
     if not isinstance(tree, dict):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from overside.flow.engine import Engine, StatementError, quoted
+from overside.flow.engine import Engine, StatementError
 from overside.flow.messages import COMMAND_BYTES_MAX
 
 #: Beyond either the one that was not used for longest is forgotten.
@@ -27,7 +28,7 @@ class Prepared:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes."""
+        """About the memory that it takes."""
         return len(self.statement) + self.parameters_bytes
 
 
@@ -39,14 +40,16 @@ class PreparedStatements:
         self._all: OrderedDict[bytes, Prepared] = OrderedDict()
         self._lock = threading.Lock()
 
-    def create(self, statement: str) -> tuple[bytes, pa.Schema, pa.Schema]:
+    def create(
+        self, statement: str, is_cancelled: Callable[[], bool]
+    ) -> tuple[bytes, pa.Schema, pa.Schema]:
         """The handle of a new one, the columns of its result, and its parameters: of the type null
         where any value will do.
 
         Raises `StatementError`.
         """
-        types = self._engine.parameters(statement)
-        columns = self._engine.schema(statement, [None] * len(types))
+        types = self._engine.parameters(statement, is_cancelled)
+        columns = self._engine.schema(statement, [None] * len(types), is_cancelled)
         handle = secrets.token_bytes(16)
         with self._lock:
             self._all[handle] = Prepared(statement)
@@ -89,8 +92,3 @@ class PreparedStatements:
         """Forgets one."""
         with self._lock:
             self._all.pop(handle, None)
-
-
-def whole_table(name: str) -> str:
-    """The statement that reads all of a table."""
-    return f"SELECT * FROM {quoted(name)}"

@@ -33,7 +33,7 @@ class Message:
             self._values.setdefault(number, []).append(value)
 
     def has(self, number: int) -> bool:
-        """Whether the field is there."""
+        """Returns `True` if the message has the field."""
         return number in self._values
 
     def numbers(self) -> list[int]:

@@ -1,14 +1,16 @@
 """Arrow Flight SQL over an `Engine`.
 
-`GetFlightInfo` runs nothing: a ticket carries the command, and `DoGet` runs it. So a ticket that
-nobody redeems costs nothing, and a server has no state but prepared statements. Rows go out as
+`GetFlightInfo` runs nothing: a ticket carries the command, and `DoGet` runs it. So a ticket that no
+client redeems costs nothing, and a server has no state but prepared statements. Rows go out as
 DuckDB makes them; a client that takes none stops it (gRPC's flow control), until its time is over.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import logging
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,16 +19,20 @@ import pyarrow.flight as fl
 from overside.flow import catalog, expressions, messages
 from overside.flow.access import Access
 from overside.flow.engine import (
+    AbandonedError,
     BusyError,
     Engine,
     NotReadOnlyError,
     Query,
     StatementError,
     TimeLimitError,
+    UnsupportedError,
     quoted,
 )
-from overside.flow.prepared import PreparedStatements, whole_table
+from overside.flow.prepared import PreparedStatements
 from overside.flow.protobuf import Message, ProtobufError
+
+_LOG = logging.getLogger(__name__)
 
 _ACTIONS = {
     "CreatePreparedStatement": "prepare a statement",
@@ -44,6 +50,11 @@ _REFUSED = {
 }
 
 
+def _without_stack(kind: Any, *_: object, **__: object) -> list[str]:
+    """The name of an exception's class."""
+    return [getattr(kind, "__name__", type(kind).__name__)]
+
+
 class Server(fl.FlightServerBase):  # type: ignore[misc]
     """Serves from its making until `shutdown`."""
 
@@ -51,6 +62,8 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
         """Raises `OSError` if it cannot listen, `UserError` for its keys."""
         self._engine = engine
         self._prepared = PreparedStatements(engine)
+        # pyarrow puts what this returns into an answer, which is the stack otherwise.
+        traceback.format_exception = _without_stack
         options = access.options()
         try:
             super().__init__(access.location, **options)
@@ -64,33 +77,42 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
     def list_flights(self, context: object, criteria: bytes) -> Iterator[fl.FlightInfo]:
         """The tables, by their names as paths."""
         del context, criteria
-        for name, schema in self._engine.schemas.items():
-            yield _info(schema, fl.FlightDescriptor.for_path(name), _ticket(whole_table(name)))
-
-    def get_flight_info(self, context: object, descriptor: fl.FlightDescriptor) -> fl.FlightInfo:
-        """Where a command's rows are: here."""
-        del context
         with self._answering():
-            return _info(*self._described(descriptor))
+            for name, schema in self._engine.tables.items():
+                yield _info(schema, fl.FlightDescriptor.for_path(name), messages.scan(name))
 
-    def get_schema(self, context: object, descriptor: fl.FlightDescriptor) -> fl.SchemaResult:
+    def get_flight_info(
+        self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor
+    ) -> fl.FlightInfo:
+        """Returns the endpoint for a command's rows, which is this server."""
+        with self._answering():
+            return _info(*self._described(descriptor, context.is_cancelled))
+
+    def get_schema(
+        self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor
+    ) -> fl.SchemaResult:
         """The columns of a command's rows."""
-        del context
         with self._answering():
-            return fl.SchemaResult(self._described(descriptor)[0])
+            return fl.SchemaResult(self._described(descriptor, context.is_cancelled)[0])
 
-    def do_get(self, context: object, ticket: fl.Ticket) -> fl.FlightDataStream:
+    def do_get(self, context: fl.ServerCallContext, ticket: fl.Ticket) -> fl.FlightDataStream:
         """Runs a command."""
-        del context
         with self._answering():
             name, command = messages.unpack(ticket.ticket)
             if name in catalog.ANSWERS:
                 return fl.RecordBatchStream(catalog.ANSWERS[name](self._engine.schemas, command))
-            query = self._engine.query(*self._statement(name, command))
-            rows = self._rows(query)
-            # From here on the statement ends with its generator, also if nobody takes a row.
-            next(rows)
-            return fl.GeneratorStream(query.schema, rows)
+            statement = self._statement(name, command)
+            query = self._engine.query(*statement, context.is_cancelled)
+            try:
+                schema = self._announced(name, command, query.schema)
+                rows = self._rows(query, schema)
+                # From here on the statement ends with its generator, also if nobody takes a row.
+                next(rows)
+                return fl.GeneratorStream(schema, rows)
+            except BaseException:
+                # It asks if the client has gone, and must not after this call.
+                query.close()
+                raise
 
     def do_put(
         self,
@@ -115,13 +137,12 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
             self._prepared.bind(command.bytes(1), batch)
 
     def list_actions(self, context: object) -> Sequence[fl.ActionType]:
-        """What `do_action` knows."""
+        """Returns the actions that `do_action` supports."""
         del context
         return [fl.ActionType(name, text) for name, text in _ACTIONS.items()]
 
-    def do_action(self, context: object, action: fl.Action) -> list[bytes]:
+    def do_action(self, context: fl.ServerCallContext, action: fl.Action) -> list[bytes]:
         """Makes and closes prepared statements."""
-        del context
         with self._answering():
             if action.type not in _ACTIONS:
                 raise _refusal(f"Action{action.type}Request")
@@ -129,31 +150,36 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
             if action.type == "ClosePreparedStatement":
                 self._prepared.close(request.bytes(1))
                 return []
-            handle, columns, parameters = self._prepared.create(request.text(1))
+            created = self._prepared.create(request.text(1), context.is_cancelled)
+            handle, columns, parameters = created
             schemas = (schema.serialize().to_pybytes() for schema in (columns, parameters))
             fields = ((1, handle), *enumerate(schemas, 2))
             return [messages.pack("ActionCreatePreparedStatementResult", *fields)]
 
     def _described(
-        self, descriptor: fl.FlightDescriptor
+        self, descriptor: fl.FlightDescriptor, is_cancelled: Callable[[], bool]
     ) -> tuple[pa.Schema, fl.FlightDescriptor, bytes]:
         """Columns, descriptor and ticket of a command."""
         if descriptor.descriptor_type == fl.DescriptorType.PATH:
             name = b"/".join(descriptor.path).decode("utf-8", "replace")
-            if name not in self._engine.schemas:
+            if name not in self._engine.tables:
                 raise StatementError(f"there is no table {name}")
-            return self._engine.schemas[name], descriptor, _ticket(whole_table(name))
+            return self._engine.tables[name], descriptor, messages.scan(name)
         name, command = messages.unpack(descriptor.command)
         if name in catalog.ANSWERS:
             schema = catalog.ANSWERS[name](self._engine.schemas, command).schema
             return schema, descriptor, descriptor.command
         statement, parameters = self._statement(name, command)
-        schema = self._engine.schema(statement, parameters)
+        schema = self._engine.schema(statement, parameters, is_cancelled)
+        schema = self._announced(name, command, schema)
         is_text = name == "CommandStatementQuery"
         return schema, descriptor, _ticket(statement) if is_text else descriptor.command
 
     def _statement(self, name: str, command: Message) -> tuple[str, Sequence[Any]]:
-        """What a command asks DuckDB for. Raises `StatementError`, `ArrowNotImplementedError`."""
+        """Returns the SQL statement and the parameters of a command.
+
+        Raises `StatementError`.
+        """
         if name in ("CommandStatementQuery", "TicketStatementQuery"):
             return command.text(1), ()
         if name == "CommandPreparedStatementQuery":
@@ -163,8 +189,13 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
             return self._scan(command), ()
         raise _refusal(name)
 
+    def _announced(self, name: str, command: Message, schema: pa.Schema) -> pa.Schema:
+        """The columns of a command as they are sent, for which DuckDB has `schema`."""
+        is_table = name == messages.SCAN and not command.has(2) and not command.flag(5)
+        return self._engine.tables[command.text(1)] if is_table else schema
+
     def _scan(self, command: Message) -> str:
-        """What `messages.scan` asks for."""
+        """Returns the SQL statement for a command of `messages.scan`."""
         table = command.text(1)
         if table not in self._engine.schemas:
             raise StatementError(f"there is no table {table}")
@@ -181,7 +212,7 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
             statement += f" LIMIT {command.integer(4) - 1}"
         return statement
 
-    def _rows(self, query: Query) -> Iterator[pa.RecordBatch | None]:
+    def _rows(self, query: Query, schema: pa.Schema) -> Iterator[pa.RecordBatch | None]:
         """Nothing at first, and then the rows."""
         # A client that goes leaves the rows where they are.
         outcome = "abandoned"
@@ -190,7 +221,8 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
             with self._answering():
                 try:
                     for batch in query.batches():
-                        yield from _messages(batch)
+                        is_same = schema is query.schema
+                        yield from _messages(batch if is_same else batch.cast(schema))
                     outcome = "answered"
                 except StatementError:
                     outcome = ""
@@ -208,18 +240,29 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
         except TimeLimitError as error:
             self._engine.count(timeouts=1)
             raise fl.FlightTimedOutError(str(error)) from None
+        except AbandonedError as error:
+            self._engine.count(abandoned=1)
+            raise fl.FlightCancelledError(str(error)) from None
         except BusyError as error:
             self._engine.count(refused=1)
             raise fl.FlightUnavailableError(str(error)) from None
-        except expressions.UnsupportedError as error:
+        except UnsupportedError as error:
             raise pa.ArrowNotImplementedError(str(error)) from None
         except NotReadOnlyError as error:
             self._engine.count(refused=1)
             raise fl.FlightUnauthorizedError(str(error)) from None
         except (StatementError, ProtobufError) as error:
             self._engine.count(failed=1)
-            # Others would carry this process's stack to the client.
             raise fl.FlightServerError(str(error)) from None
+        except fl.FlightError:
+            raise
+        except pa.ArrowException as error:
+            self._engine.count(failed=1)
+            raise fl.FlightServerError(str(error)) from None
+        except Exception:
+            self._engine.count(failed=1)
+            _LOG.exception("a call failed")
+            raise fl.FlightInternalError("an internal error; the server's log has it") from None
 
 
 def _messages(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -237,5 +280,5 @@ def _info(schema: pa.Schema, descriptor: fl.FlightDescriptor, ticket: bytes) -> 
     return fl.FlightInfo(schema, descriptor, [fl.FlightEndpoint(ticket, [])], -1, -1)
 
 
-def _refusal(name: str) -> pa.ArrowNotImplementedError:
-    return pa.ArrowNotImplementedError(f"{name} is refused: {_REFUSED.get(name, 'not supported')}")
+def _refusal(name: str) -> UnsupportedError:
+    return UnsupportedError(f"{name} is refused: {_REFUSED.get(name, 'not supported')}")

@@ -2,8 +2,8 @@
 
 1. DoExchange with the output as the descriptor's command: batches come, numbers go back.
 2. A batch is acknowledged when the next one is asked for. Until then the service keeps it.
-3. After a lost connection the service sends again what was not acknowledged. What was done before
-   is recognized by its producer and number, and acknowledged again.
+3. After a lost connection the service sends unacknowledged batches again. Those that were done
+   before are recognized by producer and number, and acknowledged again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 _PRODUCERS_MAX = 1 << 16
 #: Seconds until a lost connection is tried again, at first and at most.
 _RETRY_S, _RETRY_MAX_S = 0.1, 5.0
-#: How a lost connection shows.
+#: Exceptions that pyarrow raises if the connection is lost.
 _LOST = (
     fl.FlightUnavailableError,
     fl.FlightTimedOutError,
@@ -44,7 +44,7 @@ class SubscribedBatch:
 
     #: The rows.
     data: pa.RecordBatch
-    #: Whose they are: the input's producer, the output and the partition.
+    #: Identifier of the batch's origin: the input's producer, the output and the partition.
     producer: str
     #: The number of the batch among those of its producer; ascends.
     sequence: int
@@ -63,10 +63,10 @@ def subscribe(
     tls_keys: str | Path | None = None,
     tls_name: str = TLS_NAME,
 ) -> Iterator[SubscribedBatch]:
-    """What comes out of a pipeline of `overside flow serve`, each batch once.
+    """Yields the batches of an output of `overside flow serve`, each batch once.
 
-    A batch is acknowledged when the next one is asked for: what a program had not finished when it
-    ended, or failed, comes again to the next subscriber. Where several programs each need every
+    A batch is acknowledged when the next one is asked for: one that a program had not finished when
+    it ended, or failed, comes again to the next subscriber. Where several programs each need every
     batch, give each an output.
 
     Args:
@@ -132,7 +132,8 @@ def _stream(
     connection: Connection, command: fl.FlightDescriptor, done: _Done
 ) -> Iterator[SubscribedBatch]:
     """The batches of one stream that are not done with."""
-    writer, reader = connection.client.do_exchange(command, connection.options)
+    streams = connection.client.do_exchange(command, connection.options)
+    writer, reader = map(connection.kept, streams)
     try:
         for chunk in reader:
             said = json.loads(chunk.app_metadata.to_pybytes())
@@ -141,15 +142,17 @@ def _stream(
             )
             if not done.has(batch):
                 yield batch
+                connection.check_process()
                 done.add(batch)
             acknowledgement = {"producer": batch.producer, "acknowledged": batch.sequence}
             writer.write_metadata(json.dumps(acknowledgement).encode())
     finally:
         # Acknowledgements arrive before the end of this side; the service answers with its own.
         with contextlib.suppress(fl.FlightError, pa.ArrowException, StopIteration):
-            writer.done_writing()
-            while True:
-                reader.read_chunk()
+            if connection.is_usable:
+                writer.done_writing()
+                while True:
+                    reader.read_chunk()
 
 
 class _Done:
@@ -159,11 +162,11 @@ class _Done:
         self._last: OrderedDict[str, int] = OrderedDict()
 
     def has(self, batch: SubscribedBatch) -> bool:
-        """Whether it, or a later one of the same producer, is done with."""
+        """Returns `True` if the batch, or a later one of the same producer, was completed."""
         return batch.sequence <= self._last.get(batch.producer, -1)
 
     def add(self, batch: SubscribedBatch) -> None:
-        """It is done with."""
+        """Marks a batch as done with."""
         self._last[batch.producer] = batch.sequence
         self._last.move_to_end(batch.producer)
         if len(self._last) > _PRODUCERS_MAX:

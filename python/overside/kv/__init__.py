@@ -1,6 +1,6 @@
 """Clients of key-value servers: `Cluster` divides keys among those of a directory.
 
-docs/python.md tells more.
+docs/core/python.md has more.
 """
 
 from overside.kv.cluster import Cluster

@@ -4,9 +4,9 @@
    pipeline, and all servers work at the same time.
 2. Reads are tried once more on a new connection. Writes are not, unless nothing of them was sent:
    nobody knows whether they were executed.
-3. A server that cannot be reached fails what belongs to it, and nothing else.
+3. A server that cannot be reached fails its own requests, and nothing else.
 
-`crates/kv/src/client/` does the same.
+`crates/kv/server/src/client/` does the same.
 """
 
 from __future__ import annotations
@@ -39,11 +39,10 @@ from overside.kv.resp import (
 from overside.kv.ring import Ring
 from overside.kv.tls import AGENT, client_context
 
-#: What a server's endpoints are called that speak the protocol of this client: in the clear, and by
-#: TLS.
+#: Protocols of a server's endpoints that this client can use: in the clear, and by TLS.
 _PLAIN, _TLS = _PROTOCOLS = "redis", "rediss"
-#: Requests that are sent before the first of their replies is read: so many bytes fit into the
-#: buffers of the sockets, however long a server waits for this client to read.
+#: Requests that are sent before the first of their replies is read: this number of bytes fits into
+#: the buffers of the sockets, however long a server waits for this client to read.
 _SENT_MAX_BYTES = 32 << 10
 
 Key = bytes | str
@@ -52,15 +51,15 @@ Key = bytes | str
 class Cluster:
     """A client of all servers of a cluster, for one thread at a time.
 
-    Keys and values are bytes, or text, which is UTF-8; what comes back is bytes.
+    Keys and values are bytes, or text, which is UTF-8; results are bytes.
 
     Args:
         directory: That of the servers: `etcd://HOST:PORT[,HOST:PORT...][/PREFIX]`, or `etcds://...`.
         directory_tls_keys: For `etcds://`: the directory with `ca.pem`, and with `host.pem` and
             `host.key` where etcd wants a client's certificate.
         password: The servers' password, if they have one.
-        tls_keys: Reach the servers by TLS alone: the directory with `ca.pem`, and with `host.pem`
-            and `host.key` where they want a client's certificate. Default: in the clear alone.
+        tls_keys: Reach the servers only by TLS: the directory with `ca.pem`, and with `host.pem`
+            and `host.key` where they want a client's certificate. Default: only in the clear.
         tls_name: The name that the servers' certificates must have. Default: that of agents.
         timeout_s: Seconds that connecting may take, and that a server may be silent.
 
@@ -119,7 +118,10 @@ class Cluster:
 
     @property
     def directory_error(self) -> DirectoryError | None:
-        """Why the directory cannot be followed, if so: servers that have moved are not found."""
+        """Error that keeps the client from following the directory; `None` without one.
+
+        Until it ends, servers that have moved are not found.
+        """
         return self._follower.error
 
     def get(self, key: Key) -> bytes | None:
@@ -196,7 +198,7 @@ class Cluster:
             expiry_s: Seconds after which they are gone. Default: never.
 
         Raises:
-            UnreachableError: Servers could not be reached; what belongs to others is stored.
+            UnreachableError: Servers could not be reached; keys of other servers are stored.
             RefusedError: A server refuses.
         """
         self._refresh()
@@ -213,7 +215,7 @@ class Cluster:
         """Has the server that has `key` execute any command. It is never sent twice.
 
         Args:
-            key: The key that says which server. All keys of the command must belong there, as
+            key: The key that chooses the server. All keys of the command must belong there, as
                 keys with the same tag do.
             words: The command: its name and its arguments.
 
@@ -233,7 +235,7 @@ class Cluster:
         return self._ask([(as_bytes(key), _Request(request(*words)))])[0]
 
     def _refresh(self) -> None:
-        """Takes over what the directory says by now."""
+        """Takes over the directory's current state."""
         view = self._follower.view
         if self._view is None or view != self._view:
             self._ring, self._expiry_max_s = _ring(view, self._directory)
@@ -281,7 +283,7 @@ class Cluster:
             self._lost(one, error)
 
     def _lost(self, one: _Pipeline, error: Exception) -> None:
-        """A connection is lost: once, what is safe is tried again."""
+        """Handles a lost connection: safe requests are tried again, once."""
         self._connections.pop(one.server).close()
         if one.was_retried or one.may_be_executed():
             one.failure = _reason(error)
@@ -309,7 +311,7 @@ class Cluster:
 @dataclass(frozen=True)
 class _Request:
     data: bytes
-    #: It changes nothing, so that it can be sent twice.
+    #: `True` if it changes nothing, so that it can be sent twice.
     is_read: bool = False
 
 
@@ -330,7 +332,7 @@ class _Pipeline:
         return is_done or self.failure is not None or self.refusal is not None
 
     def next_requests(self) -> bytes:
-        """What may be sent now; from here on it counts as sent."""
+        """Returns the requests that may be sent now, and counts them as sent."""
         parts: list[bytes] = []
         size = 0
         for _, one in self.requests[self.sent :]:
@@ -342,7 +344,7 @@ class _Pipeline:
         return b"".join(parts)
 
     def may_be_executed(self) -> bool:
-        """Whether something was sent that may have changed something, and has no reply."""
+        """Returns `True` if a request that may change data was sent and has no reply."""
         return any(not one.is_read for _, one in self.requests[self.answered : self.sent])
 
 
@@ -370,7 +372,7 @@ def _ring(view: View, directory: str) -> tuple[Ring, int | None]:
 
 
 def _finish(pipelines: Mapping[str, _Pipeline], replies: Mapping[int, Reply]) -> list[Reply]:
-    """All replies, or what went wrong."""
+    """All replies, or the error."""
     in_order = [pipelines[server] for server in sorted(pipelines)]
     for one in in_order:
         if one.refusal is not None:

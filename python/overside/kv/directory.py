@@ -1,6 +1,6 @@
-"""What a directory says of servers and their cluster, and goes on saying.
+"""Entries of a directory about servers and their cluster, read once or followed.
 
-docs/kv.md has the entries; `crates/kv/src/directory/` reads them in the same way.
+docs/kv/kv.md has the entries; `crates/kv/server/src/directory/` reads them in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from overside.kv.etcd import Etcd
 _Value = TypeVar("_Value")
 
 _FORMAT = 1
-#: How long a change is waited for before everything is read again.
+#: Seconds to wait for a change before everything is read again.
 _WAIT_S = 10.0
 #: Between two reads at least, and after a failure.
 _PAUSE_S = 0.05
@@ -35,7 +35,7 @@ _WORD = re.compile(r"[!-.0-~]{1,64}")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where clients of one protocol connect to a server."""
+    """Address at which clients of one protocol connect to a server."""
 
     server: str
     instance: str
@@ -49,7 +49,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Membership:
-    """Who belongs to a cluster: these servers, or all registered caches."""
+    """Members of a cluster: the named servers, or all registered caches."""
 
     members: tuple[str, ...] | None = None
     #: With registered caches, how long values are stored at most.
@@ -58,14 +58,17 @@ class Membership:
 
 @dataclass(frozen=True)
 class View:
-    """What a directory said at one time."""
+    """Content of a directory at one time."""
 
     endpoints: tuple[Endpoint, ...] = ()
     membership: Membership | None = None
     revision: int = field(default=0, compare=False)
 
     def address(self, server: str, protocol: str) -> str:
-        """Where a server speaks a protocol; raises `LookupError` with the reason."""
+        """Returns the address of a server for a protocol.
+
+        Raises `LookupError` with the reason if it has none.
+        """
         endpoints = [one for one in self.endpoints if one.server == server]
         if not endpoints:
             raise LookupError("it is not registered in the directory")
@@ -79,7 +82,7 @@ class View:
 
 
 def read(etcd: Etcd) -> View:
-    """What a directory says now."""
+    """Reads the current content of a directory."""
     found = etcd.range(f"{etcd.prefix}/")
     membership = None
     endpoints = []
@@ -97,9 +100,9 @@ class Follower:
 
     def __init__(self, location: str, tls_keys: Path | None = None) -> None:
         self._etcd = Etcd(location, tls_keys)
-        #: What it said last.
+        #: Content of the directory when it was read last.
         self.view = read(self._etcd)
-        #: Why the view may be old, if it may.
+        #: Error of the last attempt to read the directory; `None` if the view is current.
         self.error: DirectoryError | None = None
         self._is_closed = threading.Event()
         threading.Thread(target=self._follow, name="kv-follower", daemon=True).start()
@@ -127,7 +130,7 @@ def _value(table: Any, name: str, kind: type[_Value], check: Callable[[_Value], 
 
 
 def _endpoint(key: bytes, text: bytes, prefix: str) -> Endpoint | None:
-    """The entry that somebody wrote; `None`: it is something else."""
+    """Parses an entry of the directory; `None` if it is something else."""
     try:
         if len(text) > _VALUE_MAX_BYTES:
             return None

@@ -1,4 +1,4 @@
-"""What can go wrong with a cluster of key-value servers."""
+"""Errors of a cluster of key-value servers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class ClusterError(Exception):
-    """Something was not done; the message says what and why."""
+    """A request was not executed; the message has the reason."""
 
 
 class DirectoryError(ClusterError):
@@ -15,11 +15,11 @@ class DirectoryError(ClusterError):
 
 
 class UnsupportedError(ClusterError):
-    """It cannot be done in a cluster of whatever is registered."""
+    """Not possible in a cluster of registered caches."""
 
 
 class RefusedError(ClusterError):
-    """A server says no. What belongs to other servers was done, as far as they did not refuse."""
+    """A server refuses. Requests to others were done, as far as they did not refuse."""
 
     def __init__(self, server: str, message: str) -> None:
         super().__init__(f"{server} refuses: {message}")
@@ -35,7 +35,7 @@ class ServerFailure:
     reason: str
     #: Requests for it that have no answer.
     requests: int
-    #: Whether some of these may have been executed, although there is no answer.
+    #: `True` if some of these may have been executed, although there is no answer.
     may_be_executed: bool
 
     def __str__(self) -> str:

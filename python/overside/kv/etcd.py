@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PORT = 2379
 _PREFIX = "/overside/kv"
-#: How long a request may take.
+#: Longest time in seconds for a request.
 _TIMEOUT_S = 2.0
 #: Most keys that are read at once, and longest answer in bytes.
 _KEYS_MAX = 4096
@@ -51,7 +51,7 @@ class Etcd:
             raise ValueError("etcds:// needs a directory with keys, and etcd:// has none")
         self._tls = None if tls_keys is None else client_context(tls_keys)
         self.members = [_member(text) for text in found[2].split(",")]
-        #: What all keys begin with.
+        #: Prefix of all keys.
         self.prefix = found[3] or _PREFIX
         self._preferred = 0
 
@@ -154,7 +154,7 @@ def _read(response: http.client.HTTPResponse, deadline: float) -> bytes:
 
 @contextmanager
 def _checked(member: str) -> Iterator[None]:
-    """What is read here may be anything."""
+    """Raises `DirectoryError` if the answer of the directory has an unexpected form."""
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -172,7 +172,7 @@ def _member(text: str) -> str:
 
 
 def _keys(prefix: str) -> dict[str, str]:
-    """Those that begin with `prefix`, which is ASCII."""
+    """Returns the range of the keys that begin with `prefix`, which is ASCII."""
     begin = prefix.encode()
     end = begin[:-1] + bytes([begin[-1] + 1])
     encode = base64.b64encode

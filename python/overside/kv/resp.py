@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
-#: What a command is made of, and what answers it: text, an error, a number, bytes, nothing, or a
-#: list of these.
+#: Types of a command's words, and of a reply: text, an error, a number, bytes, nothing, or a list
+#: of these.
 Word = bytes | str | int
 Reply: TypeAlias = "str | ErrorReply | int | bytes | list[Reply] | None"
 
@@ -23,7 +23,7 @@ _DEPTH_MAX = 8
 
 @dataclass(frozen=True)
 class ErrorReply:
-    """Why a server did not do it."""
+    """Error message of a server that did not execute a command."""
 
     message: str
 
@@ -34,19 +34,22 @@ class GreetingError(Exception):
 
 @dataclass(frozen=True)
 class ServerTls:
-    """Which servers are trusted by TLS: those whose certificate has this name."""
+    """TLS settings, with the name that the servers' certificates must have."""
 
     context: ssl.SSLContext
     name: str
 
 
 class Connection:
-    """A connection to the server of this address. Failures are `OSError` or `EOFError`; what is no
-    reply is `ValueError`, and a server that refuses this client `GreetingError`."""
+    """A connection to the server of this address, and of this name unless that is `None`.
+
+    Failures are `OSError` or `EOFError`; what is no reply is `ValueError`, and a server that
+    refuses this client `GreetingError`.
+    """
 
     def __init__(
         self,
-        server: str,
+        server: str | None,
         address: str,
         password: bytes | None,
         timeout_s: float,
@@ -72,7 +75,7 @@ class Connection:
         self._socket.close()
 
     def is_stale(self) -> bool:
-        """Whether the server has closed it, or said something that nobody asked."""
+        """Returns `True` if the server has closed the connection, or sent unrequested data."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(0))
@@ -91,15 +94,19 @@ class Connection:
         """The next reply."""
         return self._read(0)
 
-    def _greet(self, server: str, password: bytes | None) -> None:
+    def info(self, *section: str) -> dict[str, str]:
+        """Fields that the server reports of itself."""
+        self.send(request("INFO", *section))
+        reply = self._expect()
+        lines = reply.decode("utf-8", "replace").splitlines() if isinstance(reply, bytes) else []
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
+    def _greet(self, server: str | None, password: bytes | None) -> None:
         """Authenticates, and makes sure that this is the server."""
         if password is not None:
             self.send(request("AUTH", password))
             self._expect()
-        self.send(request("INFO", "overside"))
-        info = self._expect()
-        lines = info.decode("utf-8", "replace").splitlines() if isinstance(info, bytes) else []
-        if f"server_name:{server}" not in lines:
+        if server is not None and self.info("overside").get("server_name") != server:
             raise ConnectionError(f"another server is at {self.address}")
 
     def _expect(self) -> Reply:

@@ -1,7 +1,7 @@
-"""Which server of a cluster has a key: consistent hashing.
+"""Server of a key in a cluster: consistent hashing.
 
-`crates/kv/src/client/ring.rs` says how, byte for byte; `tests/kv-ring.json` has what both must
-find.
+`crates/kv/server/src/client/ring.rs` defines it, byte for byte; `tests/kv-ring.json` has the
+results that both must find.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Ring:
 
 
 def tag(key: bytes) -> bytes:
-    """What places a key: what is in its first braces, or all of it."""
+    """Returns the part of a key that determines its place: its first braces' content, or all."""
     _, brace, rest = key.partition(b"{")
     inner, end, _ = rest.partition(b"}")
     return inner if brace and end and inner else key
 
 
 def place(key: bytes) -> int:
-    """Where on the ring a key is."""
+    """Returns the place of a key on the ring."""
     return _mix(zlib.crc32(tag(key)))
 
 

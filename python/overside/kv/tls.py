@@ -13,7 +13,7 @@ AGENT = "agent.overside.invalid"
 
 
 def client_context(keys: Path) -> ssl.SSLContext:
-    """Trusts what `ca.pem` has signed, and shows `host.pem` if that is there."""
+    """Trusts certificates signed by `ca.pem`, and shows `host.pem` if that is there."""
     context = ssl.create_default_context(cafile=str(keys / "ca.pem"))
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     if (keys / "host.pem").exists():

@@ -1,5 +1,5 @@
-"""Reads the figures of plug-ins that say nowhere what they measured: from the CSV files that they
-leave behind, by what is new in them after each run.
+"""Reads the figures of plug-ins that do not report them: from the new lines of the CSV files that
+they leave behind after each run.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ResultFiles:
 def figures(
     rows: Sequence[tuple[Row, Row]], parameters: Mapping[str, Any], asked: Sequence[str]
 ) -> dict[str, CsvFigure]:
-    """The numbers in new rows, by column; texts in the row tell its figures from other rows'.
+    """The numbers in new rows, by column; texts in the row distinguish its figures.
 
     Columns that only repeat a parameter are no figures.
     """

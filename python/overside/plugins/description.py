@@ -1,4 +1,4 @@
-"""What a plug-in may say of itself: the answer to `describe`, checked (docs/plugins.md)."""
+"""Check of a plug-in's description, its answer to `describe` (docs/measure/plugins.md)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _METRIC_KEYS = {"unit", "better", "description"}
 
 
 def describe_problems(about: Json, name: str) -> list[str]:
-    """What is wrong with an answer to `describe`, each in a few words."""
+    """Returns the problems with an answer to `describe`, each in a few words."""
     problems = [f"unknown key {key!r}" for key in sorted(set(about) - _DESCRIBE_KEYS)]
     if about.get("plugin") != PROTOCOL:
         problems.append(f'"plugin" must be "{PROTOCOL}", the version of the protocol')
@@ -98,7 +98,10 @@ def _metric_problem(entry: Json) -> str | None:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number that sums and means of many can be made of; `True` is none."""
+    """Returns `True` for a number small enough that sums and means of many are finite.
+
+    `True` is not a number.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return -NUMBER_MAX <= value <= NUMBER_MAX

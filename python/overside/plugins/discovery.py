@@ -1,8 +1,8 @@
 """Finds the plug-in that a box means by a name.
 
 There are two kinds: a program that answers `describe`, `prepare`, `run`, `report` and `clean`
-(program.py; docs/plugins.md), and a directory of dpBento with `prepare.py`, `run.py`, `report.py`
-and `clean.py` (scripts.py; docs/dpbento.md).
+(program.py; plugins.md), and a directory of dpBento with `prepare.py`, `run.py`, `report.py`
+and `clean.py` (scripts.py; docs/measure/dpbento.md).
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ _PARENTS_MAX = 4
 
 
 def search_paths(box: Path | None = None) -> list[Path]:
-    """Where plug-ins are looked for, in order: beside the box, in the folders of
-    `OVERSIDE_PLUGINS`, and in the tree of dpBento that the box stands in."""
+    """Returns the folders in which plug-ins are searched for, in order.
+
+    They are beside the box, the folders of `OVERSIDE_PLUGINS`, and the tree of dpBento that has
+    the box.
+    """
     paths: list[Path] = []
     if box is not None:
         here = box.resolve().parent
@@ -44,7 +47,7 @@ def search_paths(box: Path | None = None) -> list[Path]:
 def find(name: str, box: Path | None = None) -> PluginTask | None:
     """The first plug-in of that name for a box, or `None`.
 
-    One that is there but broken is found too: its tests fail and say why.
+    One that is there but broken is found too: its tests fail with the reason.
     """
     # A name from a box must not lead out of the folders that are looked in.
     if not _NAME.fullmatch(name):

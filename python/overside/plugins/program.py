@@ -1,7 +1,7 @@
 """A plug-in that is one program: JSON on its stdin, JSON lines on its stdout, logs on stderr.
 
-The protocol is described in docs/plugins.md. Nothing here trusts the program: whatever it does
-becomes a failed sample that says what it did.
+The protocol is described in plugins.md. Nothing here trusts the program: every violation becomes a
+failed sample that names it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from overside.plugins.task import PluginTask, printable
 from overside.tasks.common import Json, Metric, Parameter
 
 if TYPE_CHECKING:
-    from overside.bench.plan import Test
+    from overside.tasks.common import Test
 
 DESCRIBE_TIMEOUT_S = 10.0
 PREPARE_TIMEOUT_S = 1800.0
 REPORT_TIMEOUT_S = 300.0
-#: Bounds on what a program may answer.
+#: Bounds on a program's answer.
 LINE_BYTES_MAX = 1 << 20
 LINES_MAX = 100_000
 
@@ -33,7 +33,7 @@ _SAMPLE_KEYS = {"metrics", "work", "elapsed_ns", "check", "cpu"}
 
 
 class ProtocolError(Exception):
-    """What the program did is not what the protocol asks for; `kind` is that of the sample."""
+    """Violation of the protocol by a plug-in's program; `kind` is that of the sample's error."""
 
     def __init__(self, message: str, kind: str = "plugin") -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class ProgramPlugin(PluginTask):
             self.is_open = True
 
     def describe(self) -> Json:
-        """Asks the program what it is. Raises `ProtocolError`."""
+        """Asks the program for its description. Raises `ProtocolError`."""
         lines = self._ask("describe", {}, DESCRIBE_TIMEOUT_S, cwd=self.folder)
         if len(lines) != 1:
             _bad(f"answered describe with {len(lines)} lines; it must be one")
@@ -94,7 +94,7 @@ class ProgramPlugin(PluginTask):
 
     @property
     def changes(self) -> str:
-        """See `ExternalTask`: what it declares. In a sandbox it can change nothing."""
+        """See `ExternalTask`: the changes that it declares. In a sandbox it can change nothing."""
         return "" if self.is_confined else "; ".join(self.declared_changes)
 
     def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
@@ -160,7 +160,7 @@ class ProgramPlugin(PluginTask):
             self.close()
 
     def _note(self, verb: str, lines: Sequence[Json]) -> None:
-        """Keeps what the plug-in has to say to the reader."""
+        """Keeps the plug-in's messages to the reader."""
         notes = [str(line["note"]) for line in lines if "note" in line]
         if notes:
             text = "".join(f"{note}\n" for note in notes)

@@ -1,9 +1,9 @@
 """Confines programs with bubblewrap (bwrap(1)).
 
-A confined program sees this machine's files, but can write only where it is told to: it has
+A confined program sees this machine's files, but can write only to given directories: it has
 namespaces of its own for mounts, processes and shared memory, no capabilities, and no way to more
-rights (`no_new_privs`, so that `sudo` does nothing). `/tmp` and `/run` are empty and its own: what
-listens there, as a container engine does, is out of reach. The network is shared. Its processes end
+rights (`no_new_privs`, so that `sudo` does nothing). `/tmp` and `/run` are empty and its own:
+sockets there, as of a container engine, are out of reach. The network is shared. Its processes end
 with it.
 """
 
@@ -20,7 +20,7 @@ from overside.errors import Exit, UserError
 #: Set to 1: every program of a plug-in is confined.
 VARIABLE = "OVERSIDE_SANDBOX"
 _PROGRAM = "bwrap"
-#: Where a resolver keeps what /etc/resolv.conf points to.
+#: Directory of a resolver with the file that /etc/resolv.conf points to.
 _RESOLVER = Path("/run/systemd/resolve")
 _OPTIONS = (
     *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
@@ -31,7 +31,7 @@ _OPTIONS = (
 
 
 def is_wanted() -> bool:
-    """Whether plug-ins are to be confined."""
+    """Returns `True` if plug-ins are to run in a sandbox."""
     return os.environ.get(VARIABLE) == "1"
 
 
@@ -73,6 +73,5 @@ def command(
 
 
 def status(code: int) -> int:
-    """The exit status of a confined program, of that of `bwrap`: negative where a signal ended
-    it."""
+    """Converts the exit status of `bwrap` into that of its program: negative after a signal."""
     return 128 - code if code > 128 else code

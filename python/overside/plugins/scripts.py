@@ -1,7 +1,7 @@
 """A plug-in of dpBento, run as dpBento runs it: a directory with `prepare.py`, `run.py`,
 `report.py` and `clean.py`.
 
-What is different, and why, is listed in docs/dpbento.md: failures are noticed, the user is asked
+What is different, and why, is listed in dpbento.md: failures are noticed, the user is asked
 before anything is run, pip installs into an environment of the run, and figures are collected after
 each call, so that they belong to a test.
 """
@@ -22,7 +22,7 @@ from overside.plugins.task import PluginTask
 from overside.tasks.common import Json, Metric
 
 if TYPE_CHECKING:
-    from overside.bench.plan import Test
+    from overside.tasks.common import Test
 
 PREPARE_TIMEOUT_S = 3600.0
 REPORT_TIMEOUT_S = 600.0
@@ -30,7 +30,7 @@ REPORT_TIMEOUT_S = 600.0
 SCRIPTS = ("prepare.py", "run.py", "report.py", "clean.py")
 #: The parameter that holds dpBento's `benchmark_items`, which all go into one call.
 ITEMS = "benchmark_items"
-#: What is kept of a plug-in's results.
+#: Most files, and most bytes, that are kept of a plug-in's results.
 RESULT_FILES_MAX = 1000
 RESULT_BYTES_MAX = 64 << 20
 _OUTPUT_BYTES_MAX = 16 << 20
@@ -63,7 +63,7 @@ class ScriptsPlugin(PluginTask):
 
     @property
     def changes(self) -> str:
-        """See `ExternalTask`: nothing says what its scripts do. In a sandbox they can do little."""
+        """See `ExternalTask`: unknown changes by its scripts. In a sandbox they can do little."""
         return "" if self.is_confined else "scripts of dpBento may do whatever you may"
 
     def writable(self) -> list[Path]:
@@ -173,7 +173,7 @@ class ScriptsPlugin(PluginTask):
         return f"--metrics={json.dumps(names)}"
 
     def _keep_results(self) -> None:
-        """Copies what the plug-in wrote into the run, before clean.py removes it."""
+        """Copies the plug-in's output files into the run, before clean.py removes them."""
         left = RESULT_BYTES_MAX
         for path in sorted(self._changed)[:RESULT_FILES_MAX]:
             for place in self._places():
@@ -186,7 +186,7 @@ class ScriptsPlugin(PluginTask):
                     break
 
     def _places(self) -> list[Path]:
-        """Where its results may appear: dpBento's plug-ins write to any of these."""
+        """Returns the folders to which dpBento's plug-ins may write their results."""
         return [self.root / "output", self.folder, self.work]
 
     def _call(
@@ -222,5 +222,5 @@ def arguments(parameters: Json) -> list[str]:
 
 
 def _argument(value: Any) -> str:
-    """As Python prints it, for that is what dpBento passes: `True`, `[0.5, 'a']`."""
+    """Returns the value as Python prints it, since dpBento passes it so: `True`, `[0.5, 'a']`."""
     return str(value)

@@ -1,6 +1,6 @@
-"""Runs one program of somebody else's so that whatever it does, it ends.
+"""Runs one foreign program so that whatever it does, it ends.
 
-Bounded are its time, what it may write, and what it may leave behind:
+Bounded are its time, its output, and its remains:
 
 1. The program leads a process group of its own, which gets SIGTERM and SIGKILL where a limit is
    broken.
@@ -25,14 +25,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-#: How long a program may take to end after SIGTERM, before SIGKILL.
+#: Seconds that a program gets to end after SIGTERM, before SIGKILL.
 GRACE_S = 1.0
-#: How long the output may stay open after the program has ended: a child may be holding it.
+#: Seconds that the output may stay open after the program has ended: a child may keep it open.
 DRAIN_S = 1.0
 _CHUNK = 1 << 16
 _TAIL_BYTES = 4096
-#: How long children that were left behind are waited for after SIGKILL: one that another user owns
-#: cannot be killed.
+#: Longest wait in seconds for remaining children after SIGKILL: one of another user cannot be
+#: killed.
 KILL_S = 5.0
 #: prctl(2).
 _PR_SET_PDEATHSIG = 1
@@ -44,24 +44,24 @@ _kept: set[int] = set()
 
 @dataclass(frozen=True)
 class Limits:
-    """What a program is allowed."""
+    """Limits on a program's time and output."""
 
     timeout_s: float
     #: Output kept. More ends the program, unless `cut_output`: then the rest is dropped.
     stdout_bytes: int = 16 << 20
     cut_output: bool = False
-    #: How long it may live after it closed its output; `None`: as long as the timeout allows.
+    #: Seconds that it may run after it closed its output; `None`: as long as the timeout allows.
     linger_s: float | None = 2.0
 
 
 @dataclass
 class Outcome:
-    """How a program ended."""
+    """Outcome of running a program."""
 
     #: Exit status; negative: the signal that ended it; `None`: it could not be started.
     status: int | None
     stdout: bytes = b""
-    #: The last of what it wrote on stderr.
+    #: Last part of its stderr.
     stderr_tail: str = ""
     elapsed_ns: int = 0
     #: `start`, `timeout`, `output`, `lingering`, `held`, or `None`: it ended by itself.
@@ -88,7 +88,7 @@ class Outcome:
 
 
 class Log:
-    """A file for what programs say, which cannot grow beyond `limit_bytes`."""
+    """A file for the output of programs, which cannot grow beyond `limit_bytes`."""
 
     def __init__(self, path: Path, limit_bytes: int = 16 << 20) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ class Log:
         self._file: BinaryIO = path.open("ab", buffering=0)
 
     def write(self, data: bytes) -> None:
-        """Appends what still fits; says once that something was cut."""
+        """Appends the bytes that still fit; notes once that some were cut."""
         if self._left <= 0:
             return
         # A full disk must not fail the test whose log this is.
@@ -125,7 +125,7 @@ def run(
 ) -> Outcome:
     """Runs `argv` and returns when it has ended and, unless `keep_children`, all it started.
 
-    Never raises for what the program does. `KeyboardInterrupt` ends the program and passes.
+    Never raises for a failure of the program. `KeyboardInterrupt` ends the program and passes.
     """
     with _adopting_orphans():
         others = _children(_processes())
@@ -155,7 +155,7 @@ def run(
 
 @contextlib.contextmanager
 def _adopting_orphans() -> Iterator[None]:
-    """Whatever loses its parent below this process becomes its child."""
+    """Makes this process the parent of all orphans below it, as long as it is entered."""
     if _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
     try:
@@ -212,7 +212,7 @@ def _children(processes: Mapping[int, _Process]) -> set[int]:
 
 
 def end_children(pids: Set[int]) -> list[str]:
-    """Kills these children and what they have started; returns the names of those that ran."""
+    """Kills these children and their descendants; returns the names of those that ran."""
     if not pids:
         return []
     with _adopting_orphans():
@@ -221,8 +221,8 @@ def end_children(pids: Set[int]) -> list[str]:
 
 
 def _end_all_but(others: Set[int]) -> list[str]:
-    """Kills all children but `others`, and what they have started, until there are none: the
-    orphans of those that are killed become children too. Returns the names of those that ran."""
+    """Kills all children but `others`, and their descendants, until there are none: the orphans of
+    those that are killed become children too. Returns the names of those that ran."""
     names: dict[int, str] = {}
     deadline = time.monotonic() + KILL_S
     while time.monotonic() < deadline:
@@ -296,7 +296,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class _Watch:
-    """Reads what a program writes until it ends or breaks a limit."""
+    """Reads a program's output until it ends or breaks a limit."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What both kinds of plug-in share: where they work, what they may do, how they fail."""
+"""Base of both kinds of plug-in: their folders, their limits, and their failures."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from overside.plugins.subprocess_limits import Limits, Log, Outcome
 from overside.tasks.common import ExternalTask, Json, Metric
 
 if TYPE_CHECKING:
-    from overside.bench.plan import Test
+    from overside.tasks.common import Test
 
 
 def printable(text: str) -> str:
-    """A plug-in's words without what could command a terminal."""
+    """A plug-in's text without control sequences for a terminal."""
     return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
 
 
@@ -27,15 +27,15 @@ class PluginTask(ExternalTask):
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name
         self.folder = folder.resolve()
-        #: What it needs to see of the files around it.
+        #: Topmost folder that it needs to read.
         self.root = self.folder
         self.description = printable(f"plug-in in {self.folder}")
         self.parameters = {}
         self.metrics: dict[str, Metric] = {}
         self.verified = False
-        #: Why every sample fails: the plug-in is broken, or its `prepare` failed.
+        #: Reason why every sample fails: the plug-in is broken, or its `prepare` failed.
         self.failure: str | None = None
-        #: It runs in a sandbox.
+        #: `True` if it runs in a sandbox.
         self.is_confined = sandbox.is_wanted()
         self.work = Path()
         #: `prepare` got as far as running something: `clean` has something to do.
@@ -46,7 +46,7 @@ class PluginTask(ExternalTask):
 
     @property
     def log(self) -> Log:
-        """What the plug-in says; before a run there is no place for it."""
+        """Log of the plug-in's output; before a run its content is discarded."""
         if self._log is None:
             self._log = Log(Path(os.devnull))
         return self._log
@@ -66,7 +66,7 @@ class PluginTask(ExternalTask):
         self.started = True
 
     def writable(self) -> list[Path]:
-        """Where its programs may write in a sandbox."""
+        """Returns the folders to which its programs may write in a sandbox."""
         return [self.work] if self.started else []
 
     def environment(self) -> dict[str, str]:
@@ -118,12 +118,12 @@ class PluginTask(ExternalTask):
         return outcome
 
     def end_kept(self) -> None:
-        """Ends what `prepare` left running."""
+        """Ends the programs that `prepare` left running."""
         subprocess_limits.end_children(self._kept)
         self._kept = set()
 
     def close(self) -> None:
-        """Ends what `start` began."""
+        """Ends the programs that `start` began."""
         self.started = False
         if self._log is not None:
             self._log.close()
@@ -154,7 +154,7 @@ class PluginTask(ExternalTask):
         return {"status": "ok", **self._common(), "metrics": metrics, **more}
 
     def failed(self, message: str, kind: str = "plugin") -> Json:
-        """A sample that failed; the message says what the plug-in did."""
+        """A failed sample; the message names the plug-in's error."""
         text = f"plug-in {self.name} {message}"
         return {
             "status": "failed",
@@ -173,7 +173,7 @@ class PluginTask(ExternalTask):
         }
 
     def fault(self, outcome: Outcome, what: str) -> str | None:
-        """What went wrong with a program, and where to look; `None` if it ended well."""
+        """Returns the failure of a program and the log to read; `None` if it ended well."""
         message = outcome.message if outcome.fault else outcome.died
         if message is None:
             return None

@@ -1,4 +1,4 @@
-"""The report of a run: what it says, as a page, Markdown, CSV, JSON, or a terminal's summary."""
+"""The report of a run: a page, Markdown, CSV, JSON, or a terminal's summary."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _chosen(view: RunView, chart: str) -> list[Picture]:
 
 
 def _illustrated(view: RunView) -> str:
-    """Markdown with the first chart of each operation as a picture beside it."""
+    """Markdown with the first chart of each operation as a picture."""
     from overside.bench import store  # noqa: PLC0415
     from overside.report import images  # noqa: PLC0415
     from overside.report.markdown import markdown  # noqa: PLC0415
@@ -129,7 +129,7 @@ def render(view: RunView, name: str) -> str:
 
 
 def summary(view: RunView, width: int = 80, colour: bool = False) -> str:
-    """What the report's first screen says, for a terminal of `width` columns."""
+    """Returns the first screen of the report, for a terminal of `width` columns."""
     from overside.report import terminal  # noqa: PLC0415
 
     return terminal.summary(view, width=width, colour=colour)

@@ -1,4 +1,4 @@
-"""Advice in words: what should run where, for a terminal and for the report's page."""
+"""Advice in words: where operations should run, for a terminal and for the report's page."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from overside.bench.statistics import RunView
 from overside.report import break_even, formatting
 from overside.tasks.common import Json
 
-#: Keys of an answer, and what they tell.
+#: Keys of an answer, and their titles.
 _BREAK_EVENS = {
     "pays_from": "Faster from which size, one buffer at a time",
     "pays_from_anew": "The same with a context set up for each buffer",
 }
 
 VERDICTS = {"yes": "yes", "no": "no", "cannot-tell": "cannot tell"}
-#: The same of how sure an advice is.
+#: Words for the confidence in an advice.
 CONFIDENCE = {"yes": "high confidence", "no": "no confidence", "cannot-tell": "low confidence"}
 
 
 def in_words(advice: Json) -> Json:
-    """An answer of `overside.advise.answer` in words: `operations`, each of a `title` and
-    `targets` (`_target`); the `workload`'s title, its `answer` in a sentence, a line a card in
-    `lines`, the `next` measurement and its `plans` (`_plan`); and `citations`, what each fact says
-    and where it stands."""
+    """An answer of `overside.advise.answer` in words: `operations`, each of a `title` and `targets`
+    (`_target`); the `workload`'s title, its `answer` in a sentence, a line a card in `lines`,
+    the `next` measurement and its `plans` (`_plan`); and `citations`, the text and the source of
+    each fact."""
     workload = advice.get("workload")
     return {
         "operations": [
@@ -44,8 +44,8 @@ def in_words(advice: Json) -> Json:
 
 
 def of_run(view: RunView) -> tuple[Json | None, str]:
-    """The advice for a run by what was asked of it last, else with all cards; and why there is
-    none, where that is worth saying."""
+    """The advice for a run by its last query, else with all cards; and why there is none, where
+    that is worth saying."""
     from overside import advise  # noqa: PLC0415 (it reads runs, as this does)
     from overside.errors import UserError  # noqa: PLC0415
 
@@ -62,8 +62,10 @@ def _name(target: Json) -> str:
 
 
 def _target(target: Json) -> Json:
-    """What to do with one operation where one device is at hand; `unsupported` is why it cannot
-    do this."""
+    """Prepares the advice on one operation with one device for templates.
+
+    `unsupported` is the reason if the device cannot do the operation; otherwise it is empty.
+    """
     return {
         "name": _name(target),
         "provenance": target["provenance"],
@@ -100,7 +102,7 @@ def _sizes(part: Json) -> str:
 
 
 def where(placement: str, fraction: Json | None = None) -> str:
-    """Where to run it, in words."""
+    """Returns a placement in words."""
     kind, _, percent = placement.partition(":")
     if kind == "split":
         return f"split, {formatting.clean(percent, 8)} % on the device"
@@ -198,9 +200,9 @@ def _workload_title(workload: Json) -> str:
     return f"{formatting.clean(workload['name'], 120)}, {rate} Gb/s"
 
 
-#: An interval that is wider says nothing but its lower end.
+#: An interval that is wider counts only by its lower end.
 _TELLING_MAX = 10.0
-#: What a workload's verdict is called.
+#: Words for the verdict on a workload.
 _WORTH = {
     "yes": "worth it",
     "cannot-tell": "cannot tell yet",
@@ -209,8 +211,8 @@ _WORTH = {
 
 
 def _workload_answer(workload: Json) -> str:
-    """Which cards are worth it: cheaper than the CPU alone where prices are given, else fewer cores
-    of the host."""
+    """Lists the cards that are worth it: cheaper than the CPU alone where prices are given, else
+    fewer cores of the host."""
     cards = workload["plans"][1:]
     names = {
         text: [_name(plan) for plan in cards if plan["is_worth_it"] == verdict]
@@ -222,8 +224,8 @@ def _workload_answer(workload: Json) -> str:
 
 
 def _workload_lines(workload: Json) -> list[str]:
-    """A line for each card, the best first, and one for the CPU alone: how much it takes, and what
-    that saves."""
+    """A line for each card, the best first, and one for the CPU alone: how much it takes, and its
+    saving."""
     cpu, cards = workload["plans"][0], workload["plans"][1:]
     ranked = sorted(cards, key=lambda plan: list(_WORTH).index(plan["is_worth_it"]))
     lines = [
@@ -258,7 +260,7 @@ def _takes(plan: Json) -> str:
 
 
 def _why(plan: Json) -> str:
-    """Behind a verdict without a comparison: what is not known, or that the CPU does all of it."""
+    """Behind a verdict without a comparison: the unknown figure, or that the CPU does it all."""
     if "cards" in plan:
         return ""
     if plan["is_worth_it"] == "no":
@@ -270,7 +272,7 @@ def _why(plan: Json) -> str:
 
 
 def _workload_next(workload: Json) -> str:
-    """The one measurement that would settle it; empty if nothing is left."""
+    """The next measurement to take; empty if nothing is left."""
     cpu, cards = workload["plans"][0], workload["plans"][1:]
     if "interval" not in cpu["cores"]:
         return formatting.clean(cpu["cores"]["remedy"], 300)
@@ -300,8 +302,7 @@ def _whole_cards(whole: Sequence[int]) -> str:
 
 
 def _plan(plan: Json) -> Json:
-    """A whole workload with one device: of each stage what it does, where it runs, what enters,
-    and cores."""
+    """A workload with one device: for each stage its operation, place, input rate and cores."""
     stages = []
     for stage in plan["stages"]:
         enters, cores = stage.get("enters_bytes_per_s"), stage.get("cores")

@@ -1,4 +1,4 @@
-"""What the report tells of the audit: planted mistakes, and the noise of the run itself."""
+"""Audit in a run's report: planted mistakes, and the noise of the run itself."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class PlantedMistake:
 
     about: str
     test: str
-    #: `caught`, or what else.
+    #: `caught`, or another outcome.
     outcome: str
     said: str
 
 
 def planted_mistakes(view: RunView) -> list[PlantedMistake]:
-    """What came of planting each; nothing if the run was not audited."""
+    """Returns the planted mistakes and their outcomes; none if the run was not audited."""
     entries = view.manifest.get("audit")
     if not isinstance(entries, list):
         return []
@@ -45,12 +45,12 @@ def planted_mistakes(view: RunView) -> list[PlantedMistake]:
 
 
 def is_trusted(view: RunView) -> bool:
-    """Whether every mistake was caught; so it is where none was planted."""
+    """Returns `True` if every planted mistake was caught, also if none was planted."""
     return all(one.outcome == "caught" for one in planted_mistakes(view))
 
 
 def noise_words(view: RunView) -> str:
-    """How far another run of the same tests may lie from this one."""
+    """Returns a sentence about the expected difference between this run and another one."""
     found = [
         comparison.noise_of(values, values)
         for test in view.tests

@@ -21,12 +21,12 @@ ROUNDS_TO_COMPARE = 3
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to do the work, with what it gave."""
+    """One way to do the work, with its figures."""
 
     test: TestSummary
     #: `ISA-L, 2 threads`.
     label: str
-    #: The same inside a sentence: `ISA-L with 2 threads`.
+    #: Label inside a sentence: `ISA-L with 2 threads`.
     prose: str
     #: MB/s of the uncompressed side.
     throughput: Estimate
@@ -44,7 +44,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class SpeedUp:
-    """How many times as fast, with the widest interval that the two intervals allow."""
+    """Ratio of two rates, with the widest interval that the two intervals allow."""
 
     typical: float
     low: float
@@ -59,7 +59,7 @@ class Best:
     winner: Candidate
     #: Others whose intervals overlap the winner's: statistically tied with it.
     ties: tuple[Candidate, ...]
-    #: How many ways were measured.
+    #: Number of ways that were measured.
     among: int
     reference: Candidate | None
     speed_up: SpeedUp | None
@@ -71,12 +71,14 @@ class Best:
 
     @property
     def comparable(self) -> bool:
-        """There were enough rounds to say what is faster."""
+        """`True` if there were enough rounds to tell which is faster."""
         return self.winner.throughput.n >= ROUNDS_TO_COMPARE
 
     def cheaper(self, than: Candidate) -> Candidate | None:
-        """Of the ways that are as fast as the winner, the cheapest that surely costs less CPU
-        `than` this one."""
+        """Returns the cheapest of the fastest ways that surely uses less CPU time `than` this one.
+
+        `None` if there is none.
+        """
         limit = than.cpu_cost
         if limit is None:
             return None
@@ -145,8 +147,11 @@ def _best(size: int | None, tests: Sequence[TestSummary], beside: Sequence[TestS
 
 
 def _reference(winner: Candidate, others: Sequence[Candidate]) -> Candidate | None:
-    """What the winner is compared with: the usual library, else the best other library; with
-    as many threads as the winner if that was measured."""
+    """Returns the candidate that the winner is compared with; `None` if no other library ran.
+
+    It is the usual library, or otherwise the best other one. A candidate with as many threads as
+    the winner comes first.
+    """
     mine = groups.library(winner.test)
     different = [other for other in others if groups.library(other.test) != mine]
     usual = {formatting.library(name) for name in presentation(winner.test.task)["references"]}
@@ -167,14 +172,14 @@ def _how(test: TestSummary) -> tuple[object, ...]:
 
 
 def speed_up(mine: Estimate, other: Estimate) -> SpeedUp | None:
-    """How many times as fast; `None` if the other's figures allow no ratio."""
+    """Returns the ratio of `mine` to `other`; `None` if the other's figures allow no ratio."""
     if min(other.low, other.median) <= 0:
         return None
     return SpeedUp(mine.median / other.median, mine.low / other.high, mine.high / other.low)
 
 
 def interval(estimate: Estimate) -> str:
-    """`401–420`, or what stands in its place where there was one round."""
+    """`401–420`, or its substitute if there was one round."""
     if estimate.n == 1:
         return "one round"
     if estimate.low == estimate.high:
@@ -183,7 +188,7 @@ def interval(estimate: Estimate) -> str:
 
 
 def interval_words(view: RunView) -> str:
-    """What the figures in brackets are, for a caption."""
+    """Returns a sentence for captions that explains the figures in brackets."""
     kinds = {e.kind for test in view.tests for e in test.metrics.values()}
     rounds = sorted({e.n for test in view.tests for e in test.metrics.values()})
     if not rounds:
@@ -201,7 +206,7 @@ def interval_words(view: RunView) -> str:
 
 
 def bars_words(view: RunView) -> str:
-    """What error bars are."""
+    """Returns a phrase that explains the error bars."""
     kinds = {e.kind for test in view.tests for e in test.metrics.values()}
     if kinds == {"interval"}:
         return "the 95 % interval of the median"
@@ -250,7 +255,7 @@ def segments(advice: Advice) -> list[Segment]:
 
 
 def headline(advice: Advice) -> Candidate:
-    """The fastest of what the sentences name, so that a figure beside them is one of theirs."""
+    """The fastest of those in the sentences, so that a figure beside them is one of theirs."""
     return max((part.top[1] for part in segments(advice)), key=lambda c: c.throughput.median)
 
 
@@ -293,7 +298,7 @@ def _sizes(part: Segment, *, alone: bool) -> str:
 
 
 def _compared(best: Best, lead: Candidate) -> str:
-    """`3.1 times zlib`; nothing where the two cannot be told apart."""
+    """`3.1 times zlib`; empty if the difference is not significant."""
     other = best.reference
     if other is None or not best.comparable or other in best.level:
         return ""
@@ -311,7 +316,10 @@ def _compared(best: Best, lead: Candidate) -> str:
 
 
 def _shrinks(best: Best, lead: Candidate) -> str:
-    """What compression leaves, beside what the reference leaves: faster is not better alone."""
+    """Returns the size after compression, beside that of the reference; empty for other tasks.
+
+    Speed does not decide without it.
+    """
     if lead.test.task != "compress" or lead.ratio is None:
         return ""
     text = f"compresses to {formatting.number(lead.ratio.median * 100)} %"
@@ -324,7 +332,7 @@ def _shrinks(best: Best, lead: Candidate) -> str:
 
 
 def _tied(part: Segment, top: Best) -> str:
-    """Who is as fast, and whether that costs less."""
+    """Returns a phrase about the ways that are as fast, and whether one of them costs less."""
     if not top.comparable:
         return "too few rounds to call it the fastest" if top.among > 1 else ""
     if part.ties:
@@ -371,7 +379,7 @@ def _short_line(advice: Advice, *, detailed: bool) -> str:
 
 
 def ties_words(item: Best) -> str:
-    """What is as fast, for a table's cell."""
+    """Returns the ways that are as fast as the winner, for a table's cell."""
     return "; ".join(_short([tie.label for tie in item.ties])) if item.comparable else ""
 
 

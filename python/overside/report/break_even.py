@@ -31,7 +31,10 @@ def text(prediction: Json) -> str:
 
 
 def reason(prediction: Json) -> str:
-    """What the answer rests on or leaves open, to be put behind it; empty where it says all."""
+    """Returns the end of a sentence about a prediction: its reason, or the part that is unknown.
+
+    Empty if the answer is complete.
+    """
     match prediction["kind"]:
         case "not-below":
             return "; above that: unknown"
@@ -43,7 +46,7 @@ def reason(prediction: Json) -> str:
 
 
 def with_sizes(sentence: str) -> str:
-    """What the model gives in bytes, in units for people."""
+    """Replaces amounts in bytes, as the model writes them, by sizes with units."""
     return re.sub(r"\d{4,}(?: bytes)?", lambda found: _size(found[0]), sentence)
 
 

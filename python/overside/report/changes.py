@@ -1,4 +1,4 @@
-"""A comparison of two runs as people read it: what changed, figure by figure."""
+"""A comparison of two runs as people read it: the changes, figure by figure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from overside.report import formatting, markdown, page, run_details, vega, view_
 from overside.report.charts import Chart
 from overside.tasks.common import Json
 
-#: What is written into the second run's directory.
+#: Files of a comparison that are written into the second run's directory.
 FILES = {"html": "comparison.html", "md": "comparison.md"}
 
 COLUMNS = ("test", "metric", "A", "B", "change", "95 % interval", "limit", "verdict")
 VERDICTS = ("faster", "slower", "same", "ambiguous")
 
-#: Parameters that are names by their values alone.
+#: Parameters whose values are enough as names.
 USUAL = ("device", "variant", "format", "level", "buffer_size")
 
 #: The most figures in a chart, and in the table of a page.
 DRAWN_MAX, ROWS_MAX = 40, 2_000
-#: Whose figures share a chart, the weakest last.
+#: Provenances whose figures share a chart, the weakest last.
 KINDS = ("measured", "emulated")
 
 ABOUT = (
@@ -41,13 +41,13 @@ def rows(entries: Sequence[MetricComparison]) -> list[list[str]]:
 
 
 def counts(result: RunComparison, threshold: float) -> str:
-    """How many figures changed, and what a change is."""
+    """Returns the number of figures for each verdict, and the definition of a change."""
     each = ", ".join(f"{result.count(verdict)} {verdict}" for verdict in VERDICTS)
     return f"{each}; a change is more than {threshold:.0%}, or than the noise where that is larger"
 
 
 def doubts(result: RunComparison) -> str:
-    """What to do about figures that changed but may be chance; empty if there are none."""
+    """Returns the advice for figures that changed, but perhaps by chance; empty without any."""
     many = sum(entry.doubt == "tests" for entry in result.compared)
     if not many:
         return ""
@@ -58,7 +58,7 @@ def doubts(result: RunComparison) -> str:
 
 
 def left_out(result: RunComparison) -> Iterator[str]:
-    """Why tests were not compared, with how many."""
+    """Yields each reason for which tests were not compared, with the number of tests."""
     for reason, count in Counter(test["reason"] for test in result.not_compared).items():
         yield f"{formatting.plural(count, 'test')}: {reason}"
 
@@ -138,7 +138,7 @@ def _provenance(before: RunView, after: RunView) -> dict[str, str]:
 
 
 def _first_changed(entries: Sequence[MetricComparison]) -> list[MetricComparison]:
-    """What changed first, by how much."""
+    """Sorts the figures: changes first, and within each verdict the largest first."""
     order = ("slower", "faster", "ambiguous", "same")
 
     def far(one: MetricComparison) -> float:
@@ -158,7 +158,7 @@ def _page(context: Json, result: RunComparison, provenance: Mapping[str, str]) -
 
 
 def _chart(entries: Sequence[MetricComparison], provenance: str) -> Chart | None:
-    """What changed, and by how much; `None` without a ratio that can be drawn."""
+    """Draws the figures and their ratios; `None` without a ratio that can be drawn."""
     entries = [
         one
         for one in _first_changed(entries)
@@ -209,8 +209,8 @@ def _markdown(context: Json) -> str:
 
 
 def _parameter_names(entries: Sequence[MetricComparison]) -> dict[str, list[str]]:
-    """By task: the parameters that a line tells, first the usual ones, then what else tells its
-    tests apart."""
+    """Returns by task the parameters that a line shows: the usual ones, then those that differ
+    between its tests."""
     names: dict[str, list[str]] = {}
     for task in {entry.task for entry in entries}:
         tests = [entry.parameters for entry in entries if entry.task == task]

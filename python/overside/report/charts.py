@@ -19,7 +19,7 @@ from overside.report.published import Curve
 from overside.report.vega import Point, Spec
 from overside.tasks.common import Metric, presentation
 
-#: The most lines in one chart; more cannot be told apart. The table has them all.
+#: The most lines in one chart; more cannot be distinguished. The table has them all.
 SERIES_MAX = 8
 #: The most bars in one chart of stages.
 BARS_MAX = 12
@@ -31,7 +31,7 @@ DEPTHS_MAX = 2
 GRID_FROM = 3
 #: The most published curves in one chart.
 CURVES_MAX = 3
-#: How far apart the marks of neighbouring lines stand, as a share of the axis.
+#: Distance between the marks of neighboring lines, as a share of the axis.
 ASIDE = 0.01
 
 LATENCIES = (
@@ -43,8 +43,7 @@ LATENCIES = (
     ("latency_max", "max"),
 )
 
-#: Metrics drawn against buffer size: title, unit, and whether only where moving bytes is what was
-#: measured.
+#: Metrics drawn against buffer size: title, unit, and `True` if only for tests that move bytes.
 AGAINST_SIZE = {
     "latency_p50": ("Median latency", "µs", True),
     "throughput": ("Throughput", "MB/s", False),
@@ -62,7 +61,7 @@ STAGES = (
     ("stage_transfer", "Transfer"),
     ("stage_engine", "Engine"),
 )
-#: What a context takes before its job and after it, where each job has its own.
+#: Stages of a context before its job and after it, where each job has a context of its own.
 CONTEXT_BEGIN = (
     ("stage_discovery", "Finding the device"),
     ("stage_init", "Setting up the context"),
@@ -73,11 +72,11 @@ CONTEXT_END = (("stage_end", "Ending the context"),)
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart and what a reader without eyes or colours needs."""
+    """One chart, with text for a reader without eyes or colours."""
 
     id: str
     title: str
-    #: What is drawn, how to read it, and what was left out.
+    #: Description of the chart, how to read it, and the tests that were left out.
     caption: str
     provenance: str
     spec: Spec
@@ -230,7 +229,7 @@ def _series(tests: Sequence[TestSummary]) -> list[_Series]:
 
 
 def _fastest(series: Sequence[_Series]) -> tuple[list[_Series], str]:
-    """At most `SERIES_MAX` lines, and what to say of the others."""
+    """At most `SERIES_MAX` lines, and a note about the others."""
 
     def peak(one: _Series) -> float:
         found = [e.median for t in one.tests if (e := t.metrics.get("throughput"))]
@@ -337,7 +336,7 @@ def _curve_points(curves: Sequence[Curve]) -> list[list[Point]]:
 
 
 def _with_curves(chart: Chart, curves: Sequence[Curve], amount: Callable[[float], str]) -> Chart:
-    """Says what published curves are, and adds their figures to the table."""
+    """Names the published curves, and adds their figures to the table."""
     if not curves:
         return chart
     about = ". ".join(one.about.rstrip(".") for one in curves)
@@ -361,8 +360,8 @@ def _by_size(
     points: Sequence[Point],
     series: Sequence[_Series],
 ) -> Chart:
-    """A metric against buffer size, or bars where there is one size. `words` are the title, what
-    it says of a single size, and the caption."""
+    """A metric against buffer size, or bars where there is one size. `words` are the title, the
+    title for a single size, and the caption."""
     title, where, caption = words
     many = len({point["size"] for point in points}) > 1
     tests = [test for one in series for test in one.tests]
@@ -391,7 +390,7 @@ def _by_size(
 
 
 def _figures(group: Group, provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
-    """What the box asked for, of a built-in task whose figures are its own: a chart each."""
+    """Yields a chart for each requested metric of a built-in task whose figures are its own."""
     task = tasks.find(group.task)
     asked = dict.fromkeys(name for one in series for test in one.tests for name in test.asked)
     for name in asked:
@@ -479,16 +478,16 @@ def _latency_at(provenance: str, series: Sequence[_Series], depth: int) -> Itera
 
 
 def _alone(points: Sequence[Point]) -> str:
-    """What a title says of a chart that has one line."""
+    """Returns the part of a title that names the line, if the chart has only one."""
     labels = {point["label"] for point in points}
     return f": {labels.pop()}" if len(labels) == 1 else ""
 
 
 def _stages(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
-    """Where a job's time goes, as shares of the stages that the device tells.
+    """Yields a chart of a job's time as shares of the stages that the device reports.
 
-    With several jobs in flight waiting is what a closed loop makes of it, and no finding: there it
-    is left out, and where nothing else is left to compare there is no chart.
+    With several jobs in flight waiting follows from the closed loop, and is no finding: there it is
+    left out, and where nothing else is left to compare there is no chart.
     """
     told = [replace(one, tests=tuple(t for t in one.tests if _tells(t))) for one in series]
     told = [one for one in told if one.tests]
@@ -531,7 +530,7 @@ def _stages(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
 
 
 def _is_set_up_again(test: TestSummary) -> bool:
-    """Each job has a context of its own, so what that takes is a part of the job's time."""
+    """`True` if each job has a context of its own, whose set-up is a part of the job's time."""
     return (
         test.parameters.get("setting") == "reconfiguration"
         and test.parameters.get("placement") is None
@@ -554,7 +553,7 @@ def _typical_size(series: Sequence[_Series]) -> int | None:
 
 
 def _at(series: Sequence[_Series], size: int | None) -> list[_Series]:
-    """The same lines at one size only."""
+    """Returns the lines with the tests of one size only."""
     out = [
         replace(one, tests=tuple(test for test in one.tests if groups.size_bytes(test) == size))
         for one in series

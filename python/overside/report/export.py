@@ -92,7 +92,7 @@ def _text(value: object) -> str:
 
 def json_text(view: RunView) -> str:
     """The run with its estimates, as `overside.bench.statistics.RunView.json` gives it, the
-    verdict, and what its placements came to."""
+    verdict, and the results of its placements."""
     content = view.json() | {"verdict": verdict.of_run(view).json()}
     found = [sweeps.as_json(one) for one in sweeps.sweeps(view)]
     if found:

@@ -40,7 +40,7 @@ def clean(text: object, limit: int = TEXT_MAX) -> str:
     """Text from outside without what could steer a terminal or reorder a line.
 
     Control and format characters (terminal escapes, bidirectional overrides) become spaces, and
-    what is longer than `limit` characters is cut with an ellipsis.
+    text beyond `limit` characters is cut with an ellipsis.
     """
     out = str(text)[: limit + 1]
     if not out.isprintable():
@@ -52,7 +52,7 @@ def clean(text: object, limit: int = TEXT_MAX) -> str:
 
 
 def html(text: str) -> str:
-    """Text escaped for HTML; what stands between backticks is code."""
+    """Text escaped for HTML; text between backticks becomes code."""
     return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
@@ -62,7 +62,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def span(low: float, high: float, dash: str = "–") -> str:
-    """Two bounds with the fewest digits, from three to five, that tell them apart."""
+    """Two bounds with the fewest digits, from three to five, by which they differ."""
     for digits in (3, 4, 5):
         text = number(low, digits), number(high, digits)
         if text[0] != text[1]:
@@ -71,7 +71,7 @@ def span(low: float, high: float, dash: str = "–") -> str:
 
 
 def times(value: float) -> str:
-    """How many times: two significant digits below ten, three above."""
+    """Formats a factor: two significant digits below ten, three above."""
     return number(value, 2 if abs(value) < 9.95 else 3)
 
 
@@ -79,7 +79,7 @@ duration = _core.duration
 
 
 def size(size_bytes: float) -> str:
-    """A size in binary units; a limit just below a round one is said as such: `16 KiB − 1 B`."""
+    """A size in binary units; a limit just below a round one is written so: `16 KiB − 1 B`."""
     whole = int(size_bytes) + 1
     if size_bytes == whole - 1 and whole >= 4096 and whole & (whole - 1) == 0:
         return f"{_core.size(whole)} − 1 B"
@@ -105,7 +105,7 @@ def listing(words: Iterable[str]) -> str:
 
 @functools.cache
 def _libraries() -> Mapping[str, str]:
-    """What people call variants: libraries, and what tasks do without one."""
+    """Returns the names for people of all variants, of libraries and of tasks without one."""
     variants = [one for form in json.loads(_core.variants()) for one in form["variants"]]
     own = [one for task in declarations() for one in presentation(task)["variants"]]
     return {one["name"]: one["label"] for one in variants} | {
@@ -114,7 +114,7 @@ def _libraries() -> Mapping[str, str]:
 
 
 def library(variant: object) -> str:
-    """What people call a variant's library; one that is not known is shown as it is."""
+    """Returns the name for people of a variant's library; an unknown variant stays as it is."""
     name = clean(variant, 60)
     return _libraries().get(name, name)
 
@@ -130,7 +130,7 @@ def choice(task: str, parameter: str, parameters: Mapping[str, Any]) -> str:
 
 
 def operation(task: str, parameters: Mapping[str, Any]) -> str:
-    """What a test does, in words: `Compress to DEFLATE`."""
+    """Returns the operation of a test in words: `Compress to DEFLATE`."""
     for title in presentation(task)["titles"]:
         if title["when"] is None or parameters.get(title["when"]):
             names = _placeholders(title["text"])
@@ -186,8 +186,11 @@ def device(name: object) -> str:
 
 
 def is_stand_in(name: object) -> bool:
-    """Whether software stands in for the device: a link through this machine's own memory, or a
-    driver of DPDK that computes on its cores."""
+    """Returns `True` if software stands in for the device.
+
+    It is a link through this machine's own memory, or a driver of DPDK that computes on this
+    machine's cores.
+    """
     device_name = clean(name, 80).rpartition("/")[2]
     return device_name == "shm" or device_name in {
         f"dpdk:{driver}" for driver in ("compress_isal", "compress_zlib", "dma_skeleton")

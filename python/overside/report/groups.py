@@ -18,7 +18,7 @@ from overside.report import formatting
 from overside.tasks.common import operation, presentation
 from overside.tasks.offload import query
 
-#: How `applied.library` begins where the patterns match every record or none.
+#: Beginning of `applied.library` if the patterns match every record or none.
 NO_ENGINE = "no engine needed"
 
 #: The size that latency and stages are shown at where there are many.
@@ -32,7 +32,7 @@ class Group:
     key: str
     #: `Compress to DEFLATE`.
     title: str
-    #: What else tells this group from others: `level 1, data system`.
+    #: Other properties that distinguish this group from others: `level 1, data system`.
     detail: str
     task: str
     parameters: dict[str, Any]
@@ -40,7 +40,7 @@ class Group:
 
     @property
     def operation(self) -> str | None:
-        """The operation's name in profiles: `compress-deflate`; `None` for what has none."""
+        """The operation's name in profiles: `compress-deflate`; `None` if it has none."""
         return operation(self.task, self.parameters)
 
     @property
@@ -61,22 +61,25 @@ class Group:
 
 
 def trusted(test: TestSummary) -> bool:
-    """It passed in every round and its results were verified."""
+    """`True` if it passed in every round and its results were verified."""
     return test.status == "ok" and test.verified
 
 
 def verified(test: TestSummary) -> bool:
-    """Its results were verified in every round, though its emulated timing may be invalid."""
+    """Returns `True` if the results were verified in every round.
+
+    Emulated timing may still be invalid.
+    """
     return test.status in ("ok", "invalid") and test.verified
 
 
 def has_times(test: TestSummary) -> bool:
-    """Its times can be shown: they are neither invalid nor without a clock."""
+    """Returns `True` if times can be shown: they are neither invalid nor without a clock."""
     return test.status != "invalid" and test.timing != "functional"
 
 
 def timed(test: TestSummary) -> bool:
-    """Its times can be shown as results: trusted, and with a clock."""
+    """Returns `True` if times can be shown as results: they are trusted and have a clock."""
     return trusted(test) and has_times(test)
 
 
@@ -138,14 +141,14 @@ def _common(tests: Sequence[TestSummary]) -> dict[str, Any]:
 
 
 def work_parameters(test: TestSummary) -> dict[str, Any]:
-    """The parameters that say what work is done."""
+    """The parameters that define the work."""
     form = presentation(test.task)
     left_out = {*form["ways"], form["size"], *_labelled(test)}
     return {name: value for name, value in test.parameters.items() if name not in left_out}
 
 
 def _labelled(test: TestSummary) -> tuple[str, ...]:
-    """The parameters that tell apart what a group has side by side."""
+    """The parameters by which the tests of a group differ."""
     labels = presentation(test.task)["labels"]
     holds = labels["when"] is None or test.parameters.get(labels["when"])
     return tuple(labels["parameters"]) if holds else ()
@@ -157,8 +160,11 @@ def _key(test: TestSummary, work: dict[str, Any] | None = None) -> str:
 
 
 def _detail(parameters: dict[str, Any], alike: Sequence[dict[str, Any]], many_data: bool) -> str:
-    """What a heading adds: the level always, the data set where the run has several, the rest
-    where it tells groups apart."""
+    """Returns the details of a group's heading.
+
+    They are the level, the data set if the run has several, and other parameters that distinguish
+    groups.
+    """
     parts = []
     for name, value in parameters.items():
         differs = any(other.get(name) != value for other in alike)
@@ -189,7 +195,7 @@ def prose(test: TestSummary, beside: Sequence[TestSummary]) -> str:
 
 
 def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, str]:
-    """The label in two parts: what runs it, and how."""
+    """The label in two parts: the library or device, and the way."""
     parameters = test.parameters
     device = str(parameters.get("device") or "")
     who, work = library(test), ""
@@ -228,14 +234,14 @@ def label_parts(test: TestSummary, beside: Sequence[TestSummary]) -> tuple[str, 
 
 
 def _links_differ(tests: Sequence[TestSummary]) -> bool:
-    """Whether bytes go over several links, or are moved in several ways."""
+    """Returns `True` if bytes go over several links, or are moved in several ways."""
     names = ("device", "variant")
     return any(len({str(t.parameters.get(name)) for t in tests}) > 1 for name in names)
 
 
 def library(test: TestSummary) -> str:
-    """The library that really ran, by the name people call it, or that none was needed; empty if
-    nothing says."""
+    """The library that really ran, by the name people call it, or that none was needed; empty if it
+    is unknown."""
     applied = test.applied or {}
     needed, colon, why = str(applied.get("library") or "").partition(": ")
     if needed == NO_ENGINE and colon:

@@ -14,7 +14,7 @@ from overside.report.groups import Group
 
 #: The most charts of a run.
 CHARTS_MAX = 200
-#: Whose tests share a chart.
+#: Provenances of the tests; those of one share a chart.
 PROVENANCES = ("measured", "emulated")
 #: Pixels of a PNG for each of the drawing.
 SCALE = 2
@@ -22,11 +22,11 @@ SCALE = 2
 
 @dataclass(frozen=True)
 class Picture:
-    """One chart of a run, ready to be drawn."""
+    """A chart of a run, ready to be drawn."""
 
     #: `compress-to-deflate-throughput-measured`, which is its file's name as well.
     name: str
-    #: What it is about: `Compress to DEFLATE`.
+    #: Operation that the chart is about: `Compress to DEFLATE`.
     about: str
     chart: Chart
 
@@ -55,7 +55,7 @@ def of_run(view: RunView) -> list[Picture]:
 
 
 def on_demand(view: RunView) -> list[Picture]:
-    """Those that are drawn only for who asks for one: what single samples say."""
+    """Returns the pictures of single samples, which are drawn only on request."""
     return _pictures(_sample_charts(view))
 
 

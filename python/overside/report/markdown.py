@@ -29,7 +29,7 @@ FIGURES_MAX = 60
 #: The most messages of one kind of warning.
 MESSAGES_MAX = 5
 
-#: What Markdown or HTML inside it would read as markup. GitHub also links `@name` and `#1`.
+#: Characters that Markdown or HTML would read as markup. GitHub also links `@name` and `#1`.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$-])")
 #: A bar would end a table's cell even here.
 _CODE = re.compile(r"`([^`|]+)`")
@@ -41,7 +41,7 @@ def escape(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """The same, with what stands between backticks as code."""
+    """Escapes text from outside; text between backticks becomes code."""
     parts = _CODE.split(formatting.clean(text))
     return "".join(
         f"`{part}`" if at % 2 else _SPECIAL.sub(r"\\\1", part) for at, part in enumerate(parts)
@@ -64,8 +64,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def markdown(view: RunView, pictures: Sequence[tuple[str, str]] = ()) -> str:
-    """The whole report; the table of all tests is in the CSV file. `pictures` are titles with
-    the files that are beside it."""
+    """The whole report; the table of all tests is in the CSV file. `pictures` are titles with their
+    files in the same directory."""
     lines = [f"# Overside report: {escape(view_model.title(view))}", ""]
     where = [run_details.cpu(view), run_details.when(view.manifest.get("started"))]
     lines += [escape(", ".join(part for part in where if part)) + "  "]
@@ -239,7 +239,7 @@ def _emulated(view: RunView) -> list[str]:
 
 
 def _figures(view: RunView) -> list[str]:
-    """Of networks, links, memory, hashes and stores, whose figures are their own."""
+    """Returns the lines about tasks with figures of their own: networks, memory, stores..."""
     found = view_model.of_figures(view)
     rows = [
         [

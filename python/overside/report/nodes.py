@@ -21,7 +21,7 @@ class NodeRow:
     what: str
     #: `throughput, MB/s`.
     metric: str
-    #: What each node did, in the order of the columns; empty where it was not asked to.
+    #: Figure of each node, in the order of the columns; empty if it had no such test.
     cells: tuple[str, ...]
 
 
@@ -31,7 +31,7 @@ class NodeTable:
 
     nodes: tuple[str, ...]
     rows: tuple[NodeRow, ...]
-    #: How many more rows there are.
+    #: Number of further rows that are not in the table.
     more: int
 
 

@@ -48,7 +48,7 @@ from overside.tasks.common import Json
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-#: What the page's script needs of the bundle.
+#: JavaScript that makes the bundled function available to the page's script.
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 #: The most operations with charts: each has up to eight.
@@ -156,8 +156,8 @@ def _policy(style: str, scripts: Sequence[str]) -> str:
 
 
 def _keep(text: str) -> str:
-    """The same text with figures, their units and their intervals kept on one line, and what
-    stands between backticks as code."""
+    """Returns the text with each figure, its unit and its interval on one line, and text between
+    backticks as code."""
     from markupsafe import Markup  # noqa: PLC0415 (start-up of other verbs)
 
     text = re.sub(r"(?<=\d)–(?=\d)", "–\u2060", text)
@@ -300,7 +300,7 @@ def _emulated(view: RunView) -> Json:
 
 
 def _nothing(points: int) -> str:
-    """Why there is no table of the emulated devices."""
+    """Returns the reason why there is no table of the emulated devices."""
     return (
         f"{formatting.plural(points, 'point')} omitted: this machine is too slow to emulate "
         "the card in real time (use timing=virtual), or the emulation has no clock (functional)."
@@ -330,7 +330,7 @@ def _thin(sizes: Sequence[int]) -> list[int]:
 
 
 def _charts(view: RunView) -> tuple[list[Json], Json, str]:
-    """The groups with their charts, the specifications by place, and a note on what is left out."""
+    """The groups with their charts, the specifications by place, and a note on omitted charts."""
     shown: list[Json] = []
     specs: Json = {}
     left_out = 0

@@ -10,7 +10,7 @@ from overside.report import formatting, vega
 from overside.report.charts import FIGURE_BARS_MAX, Chart, cells, metric_table
 from overside.tasks.common import LOCAL, Json
 
-#: What the phases are, in their order.
+#: Phases in their order, with descriptions.
 PHASES = {
     "idle": "neither traffic nor jobs",
     "alone": "the jobs alone",
@@ -29,7 +29,7 @@ _FIGURES = {
     "Caught up after, ms": "catch_up_{}",
     "Busy cores, %": "machine_cpu_{}",
 }
-#: Those that have a chart: the title and the unit.
+#: Figures that have a chart, with its title and unit.
 _CHARTS = {
     "delay_{}": ("Mean one-way delay by phase", "µs"),
     "latency_{}": ("Mean round trip by phase", "µs"),
@@ -48,7 +48,7 @@ def of_all(tests: Sequence[TestSummary]) -> list[TestSummary]:
 
 
 def is_of_one(metric: str) -> bool:
-    """Whether a metric is drawn by phase, or stands in the table of phases."""
+    """Returns `True` if a metric belongs to a phase, so that a chart or table of phases has it."""
     return any(
         _metric(name.format(phase)) == metric for name in _FIGURES.values() for phase in PHASES
     )
@@ -89,8 +89,7 @@ def rows(test: TestSummary) -> Iterator[tuple[str, ...]]:
 def table(
     rows: Sequence[tuple[str, ...]],
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The columns of rows that begin with what they are of, and the rows, without the columns that
-    are empty."""
+    """The columns of rows that begin with their subject, and the rows, without empty columns."""
     columns = ("What", "Phase", *_FIGURES)
     kept = [
         place
@@ -114,7 +113,7 @@ def _figure(test: TestSummary, name: str) -> str:
 
 
 def about(told: Sequence[TestSummary], spans: Sequence[Json]) -> str:
-    """What is shaded, and what the phases are."""
+    """Returns sentences about the shaded time and the phases; empty without shaded time."""
     if not spans:
         return ""
     text = f" Jobs ran in the shaded time, on {_device(told[0])}."

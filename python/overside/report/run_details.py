@@ -1,4 +1,4 @@
-"""How a run came about: its command and method, its machine, its data."""
+"""Origin of a run's figures: its command and method, its machine, its data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def command(view: RunView) -> str:
 
 
 def method(view: RunView) -> list[tuple[str, str]]:
-    """How the figures came about."""
+    """Returns the method of measuring, as pairs of topic and text."""
     manifest = view.manifest
     rounds, box = mapping(manifest.get("rounds")), mapping(manifest.get("box"))
     policy = mapping(box.get("measure"))
@@ -103,7 +103,7 @@ def built(manifest: Mapping[str, Any]) -> str:
 
 
 def again(view: RunView) -> list[tuple[str, str]]:
-    """What to type to repeat a run, and the box to save first where it was a file of one's own."""
+    """Returns the commands that repeat a run, and the box to save first if it was a user's own."""
     manifest = view.manifest
     box = mapping(manifest.get("box"))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", str(box.get("name") or "box"))[:60]
@@ -132,7 +132,7 @@ def again(view: RunView) -> list[tuple[str, str]]:
 
 
 def digest(view: RunView) -> str:
-    """Of the box."""
+    """Returns the digest of the box, or that it was not recorded."""
     return formatting.clean(view.manifest.get("box_digest") or "not recorded", 80)
 
 
@@ -146,7 +146,7 @@ def when(text: object) -> str:
 
 
 def elapsed(view: RunView) -> str:
-    """How long the run took; empty if it did not end."""
+    """Returns the duration of the run; empty if it did not end."""
     try:
         started = datetime.fromisoformat(str(view.manifest.get("started")))
         ended = datetime.fromisoformat(str(view.manifest.get("ended")))
@@ -156,8 +156,10 @@ def elapsed(view: RunView) -> str:
 
 
 def machine(view: RunView) -> list[tuple[str, list[tuple[str, str]]]]:
-    """What was recorded of the machine, by topic; what could not be read says why. Where there are
-    several, topics begin with the machine's name."""
+    """Returns the recorded facts about the machine, by topic, with reasons for missing ones.
+
+    If there are several machines, topics begin with the machine's name.
+    """
     if not view.nodes:
         return _topics(view.environment, FACTS_MAX)
     machines = _machines(view)
@@ -170,7 +172,10 @@ def machine(view: RunView) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def _machines(view: RunView) -> Mapping[str, Json]:
-    """What was recorded of each machine that measured; of a merged run there is none but those."""
+    """Returns the recorded description of each machine that measured.
+
+    A merged run has no description of this machine itself.
+    """
     return ({LOCAL: view.environment} if view.environment else {}) | view.nodes
 
 

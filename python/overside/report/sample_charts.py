@@ -1,5 +1,5 @@
-"""Charts of single samples, drawn on demand (`report --chart`): what each round measured, and how
-latencies are spread."""
+"""Charts of single samples, drawn on demand (`report --chart`): the figures of each round, and the
+spread of latencies."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _rounds(
 def _histogram(
     tests: Sequence[TestSummary], provenance: str, where: str, note: str
 ) -> Iterator[Chart]:
-    """How many of all jobs took how long, all rounds together."""
+    """Yields a histogram of the latencies of all jobs, all rounds together."""
     told = [(label, m["curve"]) for label, test in _named(tests) if (m := test.latency())]
     ends = [end for _, curve in told for end in _ends(curve)]
     if not ends or min(ends) <= 0:

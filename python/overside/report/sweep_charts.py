@@ -18,7 +18,7 @@ STAGES = (
     ("end", "Context end"),
 )
 
-#: Those that a context has once; the others are a job's.
+#: Stages that a context has once; each job has the others.
 _ONCE = {"discovery", "init", "memory", "end"}
 
 
@@ -53,7 +53,10 @@ def _shares(sweep: Sweep) -> Iterator[Chart]:
 
 
 def _targets(sweep: Sweep) -> Iterator[Chart]:
-    """Of several devices: a bar a placement, as one share does not tell them apart."""
+    """Yields a chart with a bar for each placement on several devices.
+
+    One share would not distinguish these placements.
+    """
     if not any(series.points for series in sweep.series):
         return
     many = len(sweep.series) > 1
@@ -92,7 +95,10 @@ def _point(series: Series, point: Point) -> vega.Point:
 
 
 def _stages(sweep: Sweep) -> Iterator[Chart]:
-    """Where the device's time goes in each setting, with everything on it."""
+    """Yields a chart of the device's time by stage in each setting.
+
+    All work is on the device.
+    """
     points: list[vega.Point] = []
     rows: list[tuple[str, ...]] = []
     for series in sweep.series:
@@ -124,7 +130,7 @@ def _most(series: Series) -> Point | None:
 
 
 def _totals(point: Point) -> Iterator[tuple[str, float]]:
-    """Each stage's total in nanoseconds, as far as the device tells."""
+    """Each stage's total in nanoseconds, as far as the device reports it."""
     for stage, _ in STAGES:
         total = point.test.stages.get(f"device_{stage}_total_ns")
         if stage == "memory" and point.share >= 100:

@@ -1,9 +1,9 @@
-"""Placements of one piece of work: what each share of the bytes on the device gives.
+"""Placements of one piece of work: the throughput for each share of the bytes on the device.
 
-A sweep is one operation on one data set with one device beside the CPU, or several, over shares
-and settings. TT is the throughput of one target alone, OT that of several together. C1: a device is
+A sweep is one operation on one data set with one device beside the CPU, or several, over shares and
+settings. TT is the throughput of one target alone, OT that of several together. C1: a device is
 worth using if its TT beats the CPU's. C2: splitting is worth it if OT beats every TT. Both are
-judged by the intervals: where they overlap, it cannot be told.
+judged by the intervals: where they overlap, it is undecided.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from overside.bench.statistics import Estimate, RunView, TestSummary
 from overside.report import best, formatting, groups
 from overside.tasks.common import Json
 
-#: Parameters that belong to one target, or that say how the work is shared.
+#: Parameters that belong to one target, or that define how the work is shared.
 _OF_DEVICE = ("device", "variant", "timing", "depth")
 _OF_CPU = ("threads", "cores", "cpu_variant")
 #: A task's placements on the device alone and on both, as the study of co-processing names them.
@@ -27,11 +27,11 @@ _IN_STUDY = {
 }
 _LEFT_OUT = {*_OF_DEVICE, *_OF_CPU, "placement", "setting", "batch", "completion"}
 
-#: Settings in the order they are shown, and what they are called.
+#: Settings in the order they are shown, and their names.
 SETTINGS = {"static": "static", "reconfiguration": "set up again for each stream"}
 
 
-#: What a reader has to know of jobs that a card's own cores start.
+#: Warning about jobs that a card's own cores would start.
 STAND_IN = (
     "Not representative: these jobs are for the card's own cores to start, so the CPU target would "
     "be those; a core of this machine stands in for them."
@@ -40,10 +40,10 @@ STAND_IN = (
 
 @dataclass(frozen=True)
 class Criterion:
-    """Whether a criterion holds, and the figures that say so."""
+    """Result of checking a criterion, with the figures that decide it."""
 
     name: str
-    #: `None`: it cannot be told.
+    #: `None` if it is undecided.
     holds: bool | None
     text: str
 
@@ -87,7 +87,7 @@ class Point:
 
     @property
     def alone(self) -> bool:
-        """One target does it all."""
+        """`True` if one target does all the work."""
         return self.asked == 0.0 or (
             self.asked == 100.0 and (len(self.devices) == 1 or 100.0 in self.shares)
         )
@@ -108,8 +108,10 @@ class Point:
 
     @property
     def in_study(self) -> str:
-        """What the study of co-processing calls it: `fCPU`, `cDPU`, `cCOMP`; empty for what it has
-        not."""
+        """Name of the point in the study of co-processing: `fCPU`, `cDPU`, `cCOMP`.
+
+        Empty if the study has no such point.
+        """
         device, split = _IN_STUDY.get(self.test.task, ("", ""))
         if self.asked is None or not device or len(self.devices) > 1:
             return ""
@@ -144,7 +146,7 @@ class Series:
 
     @property
     def level(self) -> list[Point]:
-        """Other shares that are as fast as the optimum, as far as the intervals can tell."""
+        """Other shares that are as fast as the optimum within the intervals."""
         top = self.optimum
         if top is None:
             return []
@@ -166,12 +168,12 @@ class Sweep:
     device: str
     #: The chunk in bytes.
     chunk_bytes: int | None
-    #: What the CPU target is: `libdeflate, 1 thread`; empty where there is none.
+    #: Library and threads of the CPU target: `libdeflate, 1 thread`; empty without one.
     cpu: str
     series: tuple[Series, ...]
     #: The weakest of its tests'.
     provenance: str
-    #: Why there is nothing to show, if there is not.
+    #: Reason why there are no points to show; empty if there are.
     reason: str
     #: Tests that are not shown because their times mean nothing.
     left_out: int
@@ -188,7 +190,7 @@ class Sweep:
 
     @property
     def note(self) -> str:
-        """What is left out, and why; empty if nothing is."""
+        """Sentence about the points that are left out, with the reason; empty if none are."""
         if not self.left_out:
             return ""
         return (
@@ -214,7 +216,7 @@ class Sweep:
 
 
 def placed(test: TestSummary) -> bool:
-    """It is one of a placement."""
+    """`True` for a test of a placement."""
     return test.parameters.get("placement") is not None
 
 
@@ -241,7 +243,7 @@ def _key(test: TestSummary, own: Sequence[str]) -> str:
 
 
 def _same_cpu(test: TestSummary, own: Sequence[TestSummary]) -> bool:
-    """Its CPU target is that of the splits, where there are any."""
+    """Returns `True` if the CPU target of a test is that of the splits, or there are no splits."""
     splits = [t for t in own if t.parameters["placement"] != "device"]
     mine = [test.parameters.get(name) for name in _OF_CPU]
     return not splits or any([t.parameters.get(n) for n in _OF_CPU] == mine for t in splits)
@@ -267,7 +269,7 @@ def _sweep(tests: Sequence[TestSummary], lead: TestSummary, many: bool) -> Sweep
 
 
 def _cpu(test: TestSummary) -> str:
-    """What the CPU target of a test is, if it ran."""
+    """Returns the library and the threads of a test's CPU target; empty if it did not run."""
     target = (test.placement or {}).get("cpu") or {}
     variant, threads = (target.get("applied") or {}).get("variant"), test.parameters.get("threads")
     if not variant:
@@ -296,7 +298,7 @@ def _series(tests: Sequence[TestSummary], setting: str) -> Series:
 
 def _percent(placement: object) -> float | None:
     """The share of the bytes that is asked to go to the device; `None` where it is chosen while
-    running, and for what is no placement."""
+    running, and for other values."""
     text = {"cpu": "0", "device": "100"}.get(str(placement), str(placement))
     try:
         return sum(_shares(text))
@@ -349,7 +351,10 @@ def _c2(series: Series, alone: Sequence[Point]) -> Criterion:
 
 
 def _faster(one: Point, other: Point) -> bool | None:
-    """Whether one is surely faster; `None` where the intervals overlap or are too few rounds."""
+    """Returns `True` if `one` is surely faster, `False` if `other` is.
+
+    `None` if the intervals overlap, or there are too few rounds.
+    """
     a, b = one.throughput, other.throughput
     if min(a.n, b.n) < best.ROUNDS_TO_COMPARE:
         return None
@@ -376,7 +381,7 @@ def rate(point: Point) -> str:
 
 
 def sentences(series: Series) -> list[tuple[str, str]]:
-    """What a setting came to: a word in front, and the figures."""
+    """Returns the results of a setting as sentences, each with a word in front."""
     out = []
     top = series.optimum
     if top is not None:
@@ -393,7 +398,7 @@ def sentences(series: Series) -> list[tuple[str, str]]:
 
 
 def brief(series: Series) -> str:
-    """The same on a line: the best share, C1 and C2, and how near adaptive came."""
+    """Summary on one line: the best share, C1 and C2, and how near adaptive came."""
     top, adaptive = series.optimum, series.adaptive
     parts = [f"best with {_on_device(top)}, {rate(top)}"] if top else []
     parts += [verdict.word for verdict in verdicts(series)]
@@ -437,13 +442,13 @@ def _saved(series: Series) -> str:
 
 
 def reason(series: Series) -> str:
-    """Why adaptive decided what it decided last, as numbers; empty where nothing was decided."""
+    """Returns the reason for the last adaptive decision, in numbers; empty if there was none."""
     found = (series.adaptive.test.placement or {}) if series.adaptive else {}
     return formatting.clean(found.get("decision") or "", 1_000)
 
 
 def events(sweep: Sweep) -> list[str]:
-    """What went wrong on the device in any test."""
+    """Returns the distinct problems on the device, of all tests."""
     found: dict[str, None] = {}
     for series in sweep.series:
         for point in series.all:
@@ -467,7 +472,7 @@ COLUMNS = (
 
 
 def table(sweep: Sweep) -> list[tuple[str, ...]]:
-    """One row a point, as `COLUMNS`; the optimum of each setting is marked."""
+    """Returns a row for each point, as `COLUMNS`; the optimum of each setting is marked."""
     rows = []
     for series in sweep.series:
         top = series.optimum

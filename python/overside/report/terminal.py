@@ -1,7 +1,7 @@
 """The summary of a run for a terminal: the answer first, on one screen.
 
-What does not fit into `LINES_MAX` is left to the report: first the details of the verdict, then
-what comes last but for warnings.
+Lines that do not fit into `LINES_MAX` are left to the report: first the details of the verdict,
+then the last lines but for warnings.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from overside.screen import BOLD, FAINT, GREEN, RED, YELLOW, Page
 from overside.tasks.common import Json
 from overside.verdict import RunVerdict, Verdict
 
-#: With what `overside run` says beside it, 40.
+#: With the other lines of `overside run`, 40.
 LINES_MAX = 38
-#: Of advice.
+#: Most lines of the first screen of advice.
 ADVICE_LINES_MAX = 25
 #: The most verdicts of advice, which may have no report that has the others.
 ADVICE_VERDICTS_MAX = 12
@@ -35,7 +35,7 @@ VERDICTS_MAX, ANSWERS_MAX, FASTEST_MAX, SWEEPS_MAX = 5, 6, 6, 3
 #: The most tests by node; the report has all.
 NODE_ROWS_MAX = 6
 
-#: What became of tests whose reasons the summary tells.
+#: Outcomes of tests whose reasons the summary gives.
 _TOLD = {formatting.STATUS["failed"], formatting.STATUS["missing"]}
 
 #: The most characters of why a test has no result.
@@ -44,27 +44,27 @@ REASON_MAX = 300
 
 @dataclass(frozen=True)
 class _Section:
-    """What stands below the verdict."""
+    """Section below the verdict."""
 
     heading: str
     label: str
     style: str
     items: Sequence[Page]
-    #: The lines that the verdict leaves for it; what is left over gives it more.
+    #: The lines that the verdict leaves for it; lines left over are added.
     claim: int
-    #: How many more items the report has.
+    #: Number of further items, which only the report has.
     more: int = 0
-    #: Whether sections above leave its lines to it as well.
+    #: `True` if sections above leave its lines to it as well.
     is_kept: bool = False
 
     @property
     def lines(self) -> int:
-        """With its heading, and a line for what is left out."""
+        """With its heading, and a line about omitted ones."""
         return 2 + sum(len(item.lines) for item in self.items) + (self.more > 0)
 
 
 def summary(view: RunView, width: int, colour: bool) -> str:
-    """The verdict, what is fastest here, and what to mind, `width` columns wide."""
+    """The verdict, the fastest ways here, and warnings, `width` columns wide."""
     page = Page(width, colour=colour)
     found = verdict.of_run(view)
     where = run_details.cpu(view)
@@ -119,7 +119,10 @@ def _node_row(found: nodes.NodeTable, row: nodes.NodeRow) -> str:
 
 
 def _section(page: Page, section: _Section, lines_max: int) -> None:
-    """As many of its items as there are lines for, and how many more the report has."""
+    """Adds the items of a section that fit into the remaining lines.
+
+    A last line gives the number of items that only the report has.
+    """
     room = lines_max - len(page.lines) - 2
     shown: list[Page] = []
     for item in section.items:
@@ -148,7 +151,7 @@ def _item(page: Page, text: str, style: str = "") -> Page:
 
 
 def _verdict(page: Page, found: RunVerdict, room: int, most: int) -> None:
-    """The verdict's lines, `most` at most, in as much detail as there is room for."""
+    """Adds the verdict's lines, `most` at most, in as much detail as there is room for."""
     details = [(detail, most) for detail in ("all", "shared", "saved", "short", "brief")]
     details += [("brief", count) for count in range(most - 1, 0, -1)]
     for detail, count in details:
@@ -220,8 +223,11 @@ def _colour(one: Verdict) -> str:
 def advice(
     source: str, found: RunVerdict, advised: Json, *, width: int, colour: bool, explain: bool
 ) -> str:
-    """What should run where, `width` columns wide: the verdict, and with `explain` what it rests
-    on; of a workload its own answer alone. `source` says what the CPU's rates are from."""
+    """Returns the advice in `width` columns: the verdict, and with `explain` its basis.
+
+    Of a workload it is only the workload's answer. `source` describes the origin of the CPU's
+    rates.
+    """
     page = Page(width, colour=colour)
     if advised["plans"]:
         page.line(advised["answer"], BOLD)
@@ -293,7 +299,10 @@ def _sweep(page: Page, sweep: sweeps.Sweep) -> Page:
 
 
 def _problem(page: Page, one: view_model.Problem) -> Page:
-    """What failed; what was skipped is counted above, and the report has the reasons."""
+    """Returns the lines about failed tests.
+
+    Skipped tests are only counted above; the report has the reasons.
+    """
     reason = one.reason if len(one.reason) <= REASON_MAX else f"{one.reason[: REASON_MAX - 1]}…"
     return _item(page, f"- {one.status}: {reason} ({formatting.plural(len(one.tests), 'test')})")
 

@@ -9,7 +9,7 @@ from overside.report import formatting, view_model
 from overside.report.charts import name_of
 from overside.tasks.common import Json
 
-#: The most columns for figures beside the usual ones; where there are more, they stand in one.
+#: The most columns for figures in addition to the usual ones; more are joined in one.
 FIGURES_MAX = 8
 
 _FIRST = (

@@ -1,6 +1,6 @@
 """Charts of tasks that send traffic (`network`, `kv`) or data (`pushdown`, `partition`): figures
 against each parameter that is swept, and bars where none is; where the time goes, of tasks with
-stages; throughput over time where a test tells it in slices."""
+stages; throughput over time where a test has it in slices."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _metric(test: TestSummary, name: str) -> Metric:
 
 
 def _axes(tests: Sequence[TestSummary]) -> dict[str, str]:
-    """What can be swept, and the titles of the axes."""
+    """Returns the parameters that can be swept, with the titles of their axes."""
     return {one["name"]: one["title"] for one in presentation(tests[0].task)["axes"]}
 
 
@@ -136,13 +136,13 @@ def _lines(tests: Sequence[TestSummary], axis: str) -> list[list[TestSummary]]:
 
 
 def _place(test: TestSummary) -> list[float]:
-    """Where its line stands among others: by what else is swept."""
+    """Returns the sort key of a test's line: the values of the parameters that can be swept."""
     values = [test.parameters.get(axis) for axis in _axes([test])]
     return [float(value) if isinstance(value, int | float) else 0.0 for value in values]
 
 
 def _who(test: TestSummary, beside: Sequence[TestSummary]) -> str:
-    """What a label begins with; of several parameters those that tell it from the others."""
+    """Returns the beginning of a label: the parameters that distinguish a test from the others."""
     first = presentation(test.task)["labels"]["parameters"]
     mine = test.parameters
     telling = [
@@ -157,7 +157,7 @@ def _who(test: TestSummary, beside: Sequence[TestSummary]) -> str:
 
 
 def _how(test: TestSummary, beside: Sequence[TestSummary], axis: str | None) -> str:
-    """The parameters that tell it from the others."""
+    """The parameters that distinguish it from the others."""
     form = presentation(test.task)
     said = {axis, *form["labels"]["parameters"], "mode", "source", "destination"}
     parts = []
@@ -180,8 +180,10 @@ def _label(test: TestSummary, beside: Sequence[TestSummary]) -> str:
 
 
 def _names(tests: Sequence[TestSummary], axis: str | None) -> list[tuple[str, str]]:
-    """What each is, which has a colour, and how it is done, which has a dash. Where not everything
-    is done in every way, each of them has a colour of its own, if there are enough."""
+    """Returns for each test the name that gets a color, and the way that gets a dash.
+
+    If not every name has every way, each combination gets a color, as long as there are enough.
+    """
     names = [(_who(test, tests), _how(test, tests, axis)) for test in tests]
     all_of_them = set(names)
     things, ways = ({name[part] for name in names} for part in (0, 1))

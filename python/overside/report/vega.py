@@ -34,7 +34,7 @@ DASH_SYMBOL = "M-2,0L2,0"
 
 HEIGHT = 230
 
-#: How all charts look, in the page and as pictures.
+#: Style of all charts, in the page and as pictures.
 CONFIG: Spec = {
     "aria": False,
     "background": "transparent",
@@ -134,7 +134,7 @@ def _scale(domain: Sequence[Any], values: Sequence[Any], **legend: Any) -> Spec:
 def _layer(
     mark: str, look: Mapping[str, Any], points: Sequence[Mapping[str, Any]] | None = None, **on: Any
 ) -> Spec:
-    """Marks of one look; `on` says what of the points is drawn on which channel."""
+    """Marks of one look; `on` says which field of the points is drawn on which channel."""
     data = {} if points is None else {"data": {"values": list(points)}}
     return {**data, "mark": {"type": mark, **look}, "encoding": on}
 
@@ -178,7 +178,7 @@ def _dash(points: Sequence[Point]) -> Spec:
 
 
 def _is_squashing(points: Sequence[Point]) -> bool:
-    """Whether one line is so far above all others that these would lie on the ground."""
+    """Returns `True` if one line is so far above all others that these would look flat."""
     tops: dict[str, float] = {}
     for one in points:
         tops[one["label"]] = max(tops.get(one["label"], 0.0), one["value"])
@@ -244,7 +244,7 @@ def lines(
     curves: Sequence[Sequence[Point]] = (),
     **axis: Any,
 ) -> Spec:
-    """Figures with error bars against buffer size, or against what `title` and `axis` say.
+    """Figures with error bars against buffer size, or against the quantity of `title` and `axis`.
 
     A point has `x` (where it is drawn), `size` (its tick), `value`, `low`, `high`, and as texts
     `buffer`, `median`, `interval`. `curves` are published ones, whose points have `x`, `value`,
@@ -335,13 +335,13 @@ def _ends(y: Spec, low: str = "low", high: str = "high") -> Spec:
 
 
 def _names(limit: int) -> Spec:
-    """The names of bars beside them."""
+    """The names of bars, drawn next to them."""
     axis = {"title": None, "labelLimit": limit}
     return _channel("label", "nominal", sort=None, axis=axis)
 
 
 def bars(points: Sequence[Point], unit: str, colour: str = "series-1") -> Spec:
-    """One size only: bars from zero, with their names beside them."""
+    """One size only: bars from zero, with their names next to them."""
     x = {"type": "quantitative", "scale": {"zero": True}, "axis": {"title": unit}}
     bar = {"color": f"var(--{colour})", "height": 14}
     rule = {"color": "var(--ink)", "strokeWidth": 1.5}
@@ -356,14 +356,14 @@ def bars(points: Sequence[Point], unit: str, colour: str = "series-1") -> Spec:
     }
 
 
-#: How the verdicts of a comparison look.
+#: Color and shape of each verdict of a comparison.
 _VERDICTS = {
     "slower": ("var(--bad)", "triangle-down"),
     "faster": ("var(--measured)", "triangle-up"),
     "ambiguous": ("var(--modelled)", "diamond"),
     "same": ("var(--muted)", "circle"),
 }
-#: Where the axis of ratios may have ticks.
+#: Possible ticks of the axis of ratios.
 _NEAR_ONE = (0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25)
 _RATIOS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, *_NEAR_ONE, 2, 5, 10, 20, 50, 100)
 _RATIO_LABEL = (

@@ -1,4 +1,4 @@
-"""What every format tells of the tests of a run: counts, rows, problems, warnings."""
+"""View of a run's tests that all formats share: counts, rows, problems, warnings."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Row:
     status: str
     provenance: str
     verified: bool
-    #: Its times can be shown as results; false for late or functional emulation.
+    #: `True` if its times can be shown as results; `False` for late or functional emulation.
     timed: bool
-    #: One of a placement.
+    #: `True` for a test of a placement.
     placed: bool
     throughput: Estimate | None
     cpu_cost: Estimate | None
@@ -63,18 +63,18 @@ class Notice:
 
     kind: str
     remedy: str
-    #: What was said, and how many tests said it; 0: it is about the run.
+    #: Messages, each with the number of tests that have it; 0: it is about the run.
     messages: tuple[tuple[str, int], ...]
 
     @property
     def of_run(self) -> bool:
-        """It is about the whole run."""
+        """`True` if it is about the whole run."""
         return any(tests == 0 for _, tests in self.messages)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why tests have no result: one line for all that share the reason."""
+    """Reason why tests have no result: one for all tests that share it."""
 
     status: str
     kind: str
@@ -94,7 +94,7 @@ def counts_words(view: RunView) -> str:
 
 
 def alerts(view: RunView) -> list[str]:
-    """What a reader must know before any figure."""
+    """Returns the warnings that a reader must see before any figure."""
     out = []
     name = str(view.manifest.get("state") or "running")
     count = statistics.counts(view.tests)
@@ -129,7 +129,7 @@ def title(view: RunView) -> str:
 
 
 def state(view: RunView) -> str:
-    """What became of the run, in words."""
+    """Returns the state of the run, in words."""
     name = formatting.clean(view.manifest.get("state") or "running", 40)
     return STATES.get(name, name)
 
@@ -160,7 +160,7 @@ def of_plugins(view: RunView) -> list[Row]:
 
 
 def constants(view: RunView) -> dict[str, Any]:
-    """The parameters with one value in the whole run; said once instead of in each row."""
+    """The parameters with one value in the whole run; shown once instead of in each row."""
     if len(view.tests) < 2:
         return {}
     found: dict[str, list[Any]] = {}
@@ -311,7 +311,7 @@ def warnings(view: RunView) -> list[Notice]:
 
 
 def _was_quiet(view: RunView) -> bool:
-    """What others did during the run is known, and was little."""
+    """Returns `True` if the load by other programs during the run is known and was small."""
     others = environment.load_during(view.environment, view.manifest).others
     return others is not None and others < QUIET_SHARE
 

@@ -1,5 +1,5 @@
-"""The built-in tasks. What they declare of themselves stands in Rust (`common.declarations`); a
-module here has what only Python does for one, beside jobs on a device."""
+"""The built-in tasks. Their declarations are in Rust (`common.declarations`); a module here has the
+parts of one that only Python does, apart from jobs on a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents that a sample needs: ones that somebody added, and ones that are started here."""
+"""Agents that a sample needs: those of the inventory, and those that are started here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: An agent of this name is always started on this machine.
 HERE = "here"
-#: How long listing the agents may take; each has less than a second.
+#: Longest time in seconds for listing the agents; each gets less than a second.
 _LISTING_S = 20.0
 
 
@@ -27,7 +27,7 @@ class Agents:
     """Agents by their names, with an inventory in which all of them stand."""
 
     def __init__(self, programs: Programs, names: Iterable[str], *, stand_ins: bool) -> None:
-        #: Those that were started here; they end with the sample.
+        #: Agents that were started on this machine; they end with the sample.
         self.started: dict[str, Program] = {}
         #: Variables of the environment by which programs find them.
         self.variables: dict[str, str] = {}
@@ -54,18 +54,18 @@ class Agents:
         return {"address": agent.announced()["address"]}
 
     def entry(self, name: str) -> tuple[str, Path | None]:
-        """That agent's address, and the directory of the keys for it."""
+        """Returns an agent's address, and the directory of the keys for it, or `None`."""
         entry = self._entries[name]
         keys = entry.get("keys")
         return entry["address"], None if keys is None else Path(keys)
 
     def ip(self, name: str) -> str:
-        """Where that agent's machine is reached from here."""
+        """Returns the IP address at which this machine reaches the agent."""
         host, port = self._place(name)
         return str(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0])
 
     def own_ip(self, name: str) -> str:
-        """Where this machine is reached from that agent's."""
+        """Returns the IP address at which the agent's machine reaches this one."""
         ip = self.ip(name)
         family = socket.AF_INET6 if ":" in ip else socket.AF_INET
         with socket.socket(family, socket.SOCK_DGRAM) as unsent:
@@ -83,17 +83,17 @@ def native() -> str:
 
 
 def is_loopback(ip: str) -> bool:
-    """Whether only this machine reaches it."""
+    """Returns `True` if only this machine can reach the address."""
     return ipaddress.ip_address(ip.partition("%")[0]).is_loopback
 
 
 def place(ip: str, port: int) -> str:
-    """As commands take it."""
+    """Joins address and port in the form that commands take."""
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 
 def _inventory() -> dict[str, Json]:
-    """Address and keys of the agents that somebody added."""
+    """Address and keys of the agents of the inventory."""
     command = [native(), "agents", "list", "--json"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_LISTING_S, check=True)

@@ -1,10 +1,10 @@
-"""Move bytes between a host and a DPU, or between what stands for them."""
+"""Moves bytes between a host and a DPU, or between their substitutes."""
 
 from __future__ import annotations
 
 from overside.tasks.common import Json, Machine, MeasuredTask, is_emulated
 
-#: Who copies over shared memory; the other variants are transports of UCX.
+#: Variants that copy over shared memory; the others are transports of UCX.
 _COPIERS = ("engine", "caller")
 
 

@@ -13,7 +13,7 @@ class HashTask(OffloadTask):
     """Jobs of hashing on a device; or, with `calls`, the bare functions in a loop."""
 
     def normal(self, parameters: Json) -> Json:
-        """Of calls, only what they have."""
+        """Fills in defaults; with `calls`, parameters that only jobs have become `None`."""
         full = super().normal(parameters)
         if full["calls"] is None:
             return full

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overside.bench import network_path
+from overside.kv.resp import Connection, GreetingError
 from overside.tasks import kv_cases, kv_hop, kv_servers
 from overside.tasks.agents import HERE, Agents, native
 from overside.tasks.common import LOCAL, ExternalTask, Json, Machine
@@ -19,6 +20,7 @@ from overside.tasks.kv_servers import (
     BOTH_SIDES,
     OFFLOADED,
     READY_S,
+    WITHOUT_PASSWORD,
     Server,
     agents_of,
     load_nodes,
@@ -26,20 +28,20 @@ from overside.tasks.kv_servers import (
 from overside.tasks.programs import ProgramError, Programs
 
 if TYPE_CHECKING:
-    from overside.bench.plan import Test
+    from overside.tasks.common import Test
 
 #: Load before the clock starts, as part of the sample.
 _WARM_UP = 0.2
-#: What starting programs and writing records takes, about.
+#: Typical seconds for starting programs and writing records.
 _START_S = 0.4
-#: Parts of a sample whose median is told.
+#: Parts of a sample, whose median is the result.
 _WINDOWS = 5
-#: What `overside kv bench` ends with when a value was wrong.
+#: Exit code of `overside kv bench` if a value was wrong.
 _WRONG_VALUE = 101
-#: What is spoken where a box does not say.
+#: Protocol of each server if a box gives none.
 _PROTOCOLS = {"overside": "redis", "redis": "redis", "memcached": "memcached-meta"}
 _SPOKEN = {"redis": ("redis",), "memcached": ("memcached", "memcached-meta")}
-#: Metrics of this machine's cores, by what `overside kv bench` calls them.
+#: Metrics of this machine's cores, by their names in `overside kv bench`.
 _CALIBRATION = {"core_round_trip": "core_round_trip_ns", "hash_time": "hash_ns_per_key"}
 #: Most clients that write requests into the server's memory.
 _HERD_CLIENTS_MAX = 256
@@ -59,7 +61,7 @@ class KvTask(ExternalTask):
         self._logs = Path()
 
     def normal(self, parameters: Json) -> Json:
-        """Fills in defaults; what has no effect is left out."""
+        """Fills in defaults; removes parameters without effect."""
         full = kv_cases.normal(super().normal(parameters))
         full["protocol"] = full["protocol"] or _PROTOCOLS[full["server"]]
         if full["reads"] is not None:
@@ -117,8 +119,7 @@ class KvTask(ExternalTask):
         return next(filter(None, missing), None)
 
     def no_node(self, parameters: Json, node: str, machine: Machine) -> str | None:
-        """See `Task`. What agents start is this server; which engines of it are where is said by
-        `design` and `dpu`."""
+        """See `Task`. Agents start this server; `design` and `dpu` define where its engines are."""
         if parameters["server"] != "overside":
             return f"an agent starts no {parameters['server']}: leave server or node away"
         if parameters["case"] is not None:
@@ -133,7 +134,7 @@ class KvTask(ExternalTask):
         return reason and reason.replace("leave design", "leave node")
 
     def sample_s(self, parameters: Json) -> float:
-        """Its programs start, and write the records."""
+        """Returns the seconds of a sample: load, start of programs and writing of records."""
         loads = 2 if parameters["stages"] else 1
         return loads * float(parameters["seconds"]) * (1 + _WARM_UP) + _START_S
 
@@ -177,12 +178,12 @@ def _at(parameters: Json, node: str) -> Json:
     return parameters | there
 
 
-#: Of other servers, the program and the Debian package that has it.
+#: Programs of other servers, each with the Debian package that has it.
 _PROGRAMS = {"redis": ("redis-server", "redis-server"), "memcached": ("memcached", "memcached")}
 
 
 def _no_transport(parameters: Json, machine: Machine) -> str | None:
-    """Why requests cannot come by this protocol and driver."""
+    """Returns the reason why requests cannot use this protocol and driver; `None` if they can."""
     protocol, design, driver = (parameters[name] for name in ("protocol", "design", "driver"))
     is_elsewhere = parameters["load_from"] != LOCAL or parameters["mode"] is not None
     if protocol != "redis" and parameters["workload"] == "e":
@@ -211,7 +212,7 @@ def _no_transport(parameters: Json, machine: Machine) -> str | None:
 
 
 def _no_stages(parameters: Json) -> str | None:
-    """Why the server's stages cannot be measured by `overside kv profile`."""
+    """Returns the reason why `overside kv profile` cannot measure stages; `None` if it can."""
     if parameters["design"] != "cpu-only" or parameters["protocol"] != "redis":
         return "stages=true is for design=cpu-only and protocol=redis: leave stages away"
     if parameters["load_from"] != LOCAL or parameters["rate"] is not None:
@@ -220,16 +221,17 @@ def _no_stages(parameters: Json) -> str | None:
 
 
 def _no_hop(parameters: Json) -> str | None:
-    """Why requests cannot pass a hop."""
+    """Returns the reason why requests cannot pass a hop; `None` if they can."""
     if parameters["design"] != "cpu-only" or parameters["load_from"] != LOCAL:
         return "a mode is between two ends on this machine: leave design and load_from away"
-    if parameters["protocol"].startswith("memcached"):
-        return "memcached's protocols have no password, which a server beyond loopback needs"
+    protocol = parameters["protocol"]
+    if protocol.startswith(WITHOUT_PASSWORD):
+        return f"protocol={protocol} has no password, which a server beyond loopback needs"
     return network_path.unavailable(parameters["mode"], parameters["forwarding_cores"])
 
 
 def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Json:
-    """What a sample has of a measurement, through a hop if there is one.
+    """Measures once, through a hop if there is one, and returns the measured part of a sample.
 
     Raises `ProgramError`.
     """
@@ -276,7 +278,7 @@ def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Jso
 
 
 def _loaded(programs: Programs, agents: Agents, command: Sequence[str]) -> Json:
-    """What `overside kv bench` reports."""
+    """Runs `overside kv bench` and returns its report."""
     load = programs.start("load", command, agents.variables)
     try:
         report: Json = json.loads(load.finish())
@@ -316,7 +318,7 @@ def _load(parameters: Json) -> list[str]:
 
 
 def stages(profile: Json) -> dict[str, float]:
-    """The metrics of what `overside kv profile` reported; nothing where nothing was executed."""
+    """The metrics of a report of `overside kv profile`; empty if nothing was executed."""
     link = profile["link"] or {}
     found = {name: stage["ns_per_command"] for name, stage in profile["stages"].items()}
     found["client"] = profile["client_ns_per_command"]
@@ -333,7 +335,7 @@ def figures(
     has_agent: bool,
     direct: int = 1,
 ) -> dict[str, float]:
-    """The metrics, from what the load generator reported and the counters at both ends of it.
+    """The metrics, from the report of the load generator and the counters at both ends of it.
 
     The first `direct` of several endpoints are the host's. Raises `ProgramError` where there were
     too few answers for any.
@@ -384,47 +386,31 @@ def figures(
 
 
 def _counts(parameters: Json, server: Server) -> dict[str, int]:
-    """What the server counts of the link between its engines, where there is one: the DPU, if
-    clients connect to it. Or of the links over which clients write their requests; and of
-    datagrams."""
+    """Returns the server's counters of its links and of datagrams.
+
+    They count the link between its engines, on the DPU if clients connect to it. With `herd`, they
+    count the links over which clients write requests.
+    """
     is_herd = parameters["protocol"] == "herd"
     by_datagrams = parameters["protocol"] == "datagram"
     if parameters["design"] == "cpu-only" and not (is_herd or by_datagrams):
         return {}
     counted = "region_" if is_herd else "offload_"
-    end = time.monotonic() + READY_S
+    password = None if server.password is None else server.password.read_bytes().strip()
+    try:
+        with closing(Connection(None, server.info, password, READY_S)) as connection:
+            info = connection.info()
+    except (GreetingError, EOFError, ValueError, TimeoutError) as error:
+        raise ProgramError(f"the server did not answer INFO: {error}") from error
     counts: dict[str, int] = {}
-    host, _, port = server.info.rpartition(":")
-    with socket.create_connection((host.strip("[]"), int(port)), READY_S) as connection:
-        connection.settimeout(READY_S)
-        if server.password is not None:
-            connection.sendall(b"AUTH %s\r\n" % server.password.read_bytes().strip())
-            if connection.recv(64) != b"+OK\r\n":
-                raise ProgramError("the server does not take its password")
-        connection.sendall(b"INFO\r\n")
-        for line in _bulk(connection, end):
-            name, _, value = line.partition(":")
-            if name.startswith(counted) and value.isdecimal():
-                counts[name.removeprefix(counted)] = int(value)
-            elif by_datagrams and name.startswith("datagrams_") and value.isdecimal():
-                counts[name] = int(value)
-            elif name == "total_net_input_bytes" and not is_herd:
-                counts["client_bytes"] = int(value)
+    for name, value in info.items():
+        if name.startswith(counted) and value.isdecimal():
+            counts[name.removeprefix(counted)] = int(value)
+        elif by_datagrams and name.startswith("datagrams_") and value.isdecimal():
+            counts[name] = int(value)
+        elif name == "total_net_input_bytes" and not is_herd:
+            counts["client_bytes"] = int(value)
     return counts
-
-
-def _bulk(connection: socket.socket, end: float) -> Iterator[str]:
-    """The lines of a bulk string."""
-    received = b""
-    size = None
-    while size is None or len(received) < size:
-        if time.monotonic() > end or not (part := connection.recv(65536)):
-            raise ProgramError("the server did not answer INFO")
-        received += part
-        if size is None and b"\r\n" in received:
-            head, _, received = received.partition(b"\r\n")
-            size = int(head[1:])
-    yield from received.decode("utf-8", "replace").splitlines()
 
 
 def _applied(parameters: Json, agents: Agents, hop: Hop | None) -> dict[str, Any]:
@@ -447,16 +433,10 @@ def _applied(parameters: Json, agents: Agents, hop: Hop | None) -> dict[str, Any
 
 
 def _driver(parameters: Json) -> str:
-    """What moves requests to the engine that executes them."""
+    """Returns the transport of requests to the engine that executes them."""
     if parameters["link"] is not None:
         return f"link {parameters['link']}"
-    match parameters["driver"]:
-        case "dpdk":
-            return "DPDK, net_memif"
-        case "io_uring":
-            return "sockets, io_uring"
-        case _:
-            return "sockets"
+    return "DPDK, net_memif" if parameters["driver"] == "dpdk" else "sockets"
 
 
 TASK = KvTask()

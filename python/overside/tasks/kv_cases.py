@@ -1,8 +1,8 @@
-"""Where clients and server of a key-value store run, by the names of the studies: CH-SH and so on.
+"""Cases: places of clients and server of a key-value store, by the studies' names (CH-SH...).
 
-The names are declared in Rust, crates/measure/src/tasks/kv.rs. What one means is read from it:
-clients (C) and the server (S) are on a host (H), on its DPU (D) or on both, and `L-` says that the
-clients' machine is the server's own.
+The names are declared in Rust, crates/measure/measure/src/tasks/kv.rs. What one means is read from
+it: clients (C) and the server (S) are on a host (H), on its DPU (D) or on both, and `L-` means that
+the clients' machine is the server's own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def normal(full: Json) -> Json:
 
 
 def unavailable(parameters: Json) -> str | None:
-    """Why parameters are not those of their case, or `None`."""
+    """Returns the reason why parameters contradict their case; `None` if they do not."""
     load_from, design = parameters["load_from"], parameters["design"]
     named = next((name for name in _all() if name == str(load_from).upper()), None)
     if named is not None:

@@ -12,23 +12,23 @@ from overside.bench import network_path
 from overside.tasks.common import Json
 from overside.tasks.programs import ProgramError, Programs, cpu_s
 
-#: What the process may need beside the sample, to build what forwards.
+#: Seconds that the process may need in addition to the sample, to build the hop.
 _BUILDING_S = 20.0
 
 
 class Hop:
-    """What requests pass on their way to the server."""
+    """Network path of requests to the server."""
 
     def __init__(self, built: Json) -> None:
         #: The server's address.
         self.server_ip: str = built["server_address"]
-        #: What it is, in words.
+        #: Description of the path, in words.
         self.description: str = built["description"]
         self._processes: list[int] = built["processes"]
 
     @property
     def has_program(self) -> bool:
-        """Whether a program forwards, and not the kernel."""
+        """Returns `True` if a program forwards packets, and not the kernel."""
         return bool(self._processes)
 
     def cpu_s(self) -> float:
@@ -37,7 +37,7 @@ class Hop:
 
 
 def measure(programs: Programs, parameters: Json, timeout_s: float) -> Json:
-    """What a sample has of a measurement through a hop.
+    """Measures through a hop, and returns the measured part of a sample.
 
     Raises `ProgramError`.
     """
@@ -57,7 +57,7 @@ def measure(programs: Programs, parameters: Json, timeout_s: float) -> Json:
 
 
 def main() -> None:
-    """Measures once, behind `network_path.prefix()`; what came of it goes to stdout."""
+    """Measures once, behind `network_path.prefix()`; writes the result to stdout."""
     asked = json.loads(sys.argv[1])
     try:
         answer = _measured(asked)

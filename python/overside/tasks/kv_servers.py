@@ -11,50 +11,52 @@ from overside.tasks.agents import Agents, is_loopback, native, place
 from overside.tasks.common import LOCAL, Json, declarations
 from overside.tasks.programs import Program, ProgramError, Programs, free_port
 
-#: How long a server may take until it listens.
+#: Longest time in seconds until a server listens.
 READY_S = 20.0
-#: Memory of a record beside key and value, generously.
+#: Memory of a record without key and value, generously.
 _RECORD_BYTES = 128
 #: Parameters of an offloaded server.
 OFFLOADED = ("dpu", "dpu_cores", "link", "link_batch", "link_message", "overlap")
-#: Addresses of server and load at the port that DPDK drives, which nobody else sees.
+#: Addresses of server and load at the port that DPDK drives; no other host sees them.
 _PORT_IPS = ("10.77.0.2", "10.77.0.1")
+#: Protocols without a password, by which a server answers this machine only.
+WITHOUT_PASSWORD = ("memcached", "datagram")
 #: Designs in which clients connect to both sides.
 BOTH_SIDES = ("dual", "shrd")
 
 
 def load_nodes(parameters: Json) -> list[str]:
-    """Who makes the load."""
+    """Returns the nodes that generate the load."""
     return str(parameters["load_from"]).split("+")
 
 
 def agents_of(parameters: Json) -> list[str]:
-    """Those that take part."""
+    """Returns the agents that take part: the DPU's, and those that generate the load."""
     nodes = [name for name in load_nodes(parameters) if name != LOCAL]
     return nodes if parameters["dpu"] is None else [parameters["dpu"], *nodes]
 
 
 @dataclass(frozen=True)
 class Server:
-    """One that listens."""
+    """A server that listens, with its process."""
 
     program: Program
-    #: Where the load goes, as `overside kv bench` takes it; where clients connect to both sides,
+    #: Endpoints for the load, as `overside kv bench` takes them; if clients connect to both sides,
     #: the host's and the DPU's.
     places: list[str]
     #: The file with its password, if the load needs one.
     password: Path | None
     #: Host and port where it answers `INFO`: of the side that asks over the link, if there is one.
     info: str = ""
-    #: What else `overside kv bench` needs to get there.
+    #: Further options of `overside kv bench` for reaching the server.
     load_options: tuple[str, ...] = ()
 
 
 def serve(programs: Programs, parameters: Json, agents: Agents, ip: str) -> Server:
     """Starts the server where the load reaches it."""
     protocol, password = parameters["protocol"], None
-    if not is_loopback(ip) and protocol.startswith("memcached"):
-        raise ProgramError("memcached's protocols have no password: load them from here only")
+    if not is_loopback(ip) and protocol.startswith(WITHOUT_PASSWORD):
+        raise ProgramError(f"protocol={protocol} has no password: load it from here only")
     # Who comes by UCX is trusted with the process.
     if not is_loopback(ip) or (protocol == "herd" and parameters["link"] == "ucx"):
         password = programs.private_file("password", secrets.token_hex(16) + "\n")
@@ -101,7 +103,10 @@ def _serve_overside(
 
 
 def _transport(programs: Programs, parameters: Json, ip: str) -> tuple[list[str], tuple[str, ...]]:
-    """What the server needs to speak the protocol, beside Redis's, and what the load needs."""
+    """Returns the options of the server for its protocol, and those of the load.
+
+    Redis's protocol needs none.
+    """
     protocol = parameters["protocol"]
     if protocol == "herd" and parameters["link"] == "shm":
         return ["--herd", str(programs.private_directory() / "herd")], ()
@@ -128,7 +133,7 @@ def reached_at(parameters: Json, agents: Agents) -> str:
 
 
 def _dpu_ip(parameters: Json, agents: Agents) -> str | None:
-    """Where a DPU is reached that is not this machine."""
+    """Returns the IP address of a DPU on another machine; `None` if there is none."""
     dpu = parameters["dpu"]
     return agents.ip(dpu) if dpu is not None and dpu not in agents.started else None
 
@@ -146,7 +151,7 @@ def server_command(parameters: Json, ip: str, password: Path | None) -> list[str
         command += ["--password-file", str(password)]
     command += ["--memory", str(_memory_bytes(parameters)), "--design", parameters["design"]]
     offloaded = OFFLOADED if parameters["design"] != "cpu-only" else ()
-    for name in (*offloaded, "send", "cores", "driver", "rx_queue"):
+    for name in (*offloaded, "send", "cores", "rx_queue"):
         is_given = parameters[name] not in (None, defaults[name])
         if is_given or (name == "dpu" and parameters[name] is not None):
             command += [f"--{name.replace('_', '-')}", str(parameters[name])]
@@ -156,7 +161,7 @@ def server_command(parameters: Json, ip: str, password: Path | None) -> list[str
 
 
 def redis_command(programs: Programs, at: tuple[str, int], password: Path | None) -> list[str]:
-    """redis-server with nothing on disk. Its password is in a file: everybody sees a command."""
+    """redis-server with nothing on disk. Its password is in a file: all users see a command."""
     ip, port = at
     words = [f"port {port}", f"bind {ip}", 'save ""']
     if password is not None:

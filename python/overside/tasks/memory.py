@@ -10,7 +10,7 @@ from overside.tasks.common import Json, Machine, MeasuredTask
 #: A cache line; reads at random never share one.
 _LINE_BYTES = 64
 
-#: The parameters that only some patterns have, with what stands there unasked.
+#: The parameters that only some patterns have, with their defaults.
 _OWN: Mapping[str, Mapping[str, str]] = {
     "chase": {},
     "stream": {"kernel": "copy"},
@@ -22,7 +22,7 @@ class MemoryTask(MeasuredTask):
     """Loops over memory, without a device's queue."""
 
     def normal(self, parameters: Json) -> Json:
-        """Fills in defaults, and leaves out what a pattern does not have."""
+        """Fills in defaults, and removes the parameters that a pattern does not have."""
         full = super().normal(parameters)
         own = _OWN.get(full["pattern"], {})
         for name in ("kernel", "access", "order"):

@@ -14,7 +14,7 @@ from overside.tasks.common import ALL, LOCAL, Json, Machine, MeasuredTask
 #: Message sizes where a box gives none, in bytes; a datagram goes in one Ethernet frame.
 _SIZES = {"round-trip": 64, "stream": 131_072}
 _DATAGRAM = 1400
-#: Parameters of the jobs beside, and what they are where a box gives none.
+#: Parameters of the background jobs, and their defaults.
 _BESIDE = {
     "job_node": LOCAL,
     "device": "cpu",
@@ -26,9 +26,9 @@ _BESIDE = {
     "data": "corpus",
     "sample_bytes": 8 << 20,
 }
-#: Of them, those that are about data on a device.
+#: Parameters of the jobs that are about data on a device.
 _OF_DATA = ("variant", "data", "sample_bytes")
-#: What jobs of the task `dma` are called here: `dma-read`.
+#: Prefix of jobs of the task `dma`: `dma-read`.
 _DMA = "dma-"
 _MATCH = "match-"
 #: The published queries.
@@ -47,7 +47,7 @@ class NetworkTask(MeasuredTask):
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults. Streams have no depth, a datagram is a write of its own, and without
-        jobs there is nothing to say of them."""
+        jobs their parameters are removed."""
         full = super().normal(parameters)
         if full["message_size"] is None:
             is_udp = full["protocol"] == "udp"
@@ -110,8 +110,8 @@ class NetworkTask(MeasuredTask):
         return request
 
     def out_of_bounds(self, parameters: Json, times: Mapping[str, float]) -> str | None:
-        """Alone or together with others. Hops and jobs beside have bounds of their own, and do not
-        count for these."""
+        """Bounds for this test alone or together with others. Hops and background jobs have bounds
+        of their own."""
         traffic = parameters | {"mode": None, "jobs": None, "slice_ms": None}
         if parameters["rate"] is not None and parameters["bit_rate"] is not None:
             return "rate and bit_rate say the same in two ways: leave one away"
@@ -134,7 +134,10 @@ class NetworkTask(MeasuredTask):
         return () if parameters["mode"] is None else network_path.prefix()
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
-        """What a hop needs is not there, or the device of the jobs is not."""
+        """Returns the reason why a test cannot run here; `None` if it can.
+
+        It checks the hop's programs, the agents, and the device of the jobs.
+        """
         source, destination = parameters["source"], parameters["destination"]
         if parameters["mode"] is not None:
             if (source, destination) != (HOST, HOST):
@@ -170,7 +173,7 @@ class NetworkTask(MeasuredTask):
 
 
 def _jobs(parameters: Json) -> Json:
-    """The test of what runs beside the traffic."""
+    """The test of the background jobs."""
     jobs = parameters["jobs"]
     same: Json = {
         "device": parameters["device"],

@@ -1,4 +1,4 @@
-"""What the built-in tasks share: jobs of one operation on buffers of a data set."""
+"""Tasks with jobs of one operation on buffers of a data set: the common part."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from overside.tasks.common import (
     device_names,
     is_emulated,
     operation,
+    restores,
 )
 
 
 class OffloadTask(MeasuredTask):
-    """One operation, or a family of them, on the buffers of a data set."""
+    """Task of one operation, or a family of them, on the buffers of a data set."""
 
     def operation(self, parameters: Json) -> str:
         """The operation as the devices call it."""
@@ -26,9 +27,8 @@ class OffloadTask(MeasuredTask):
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; a batch is never larger than the depth, reconfiguration runs one job
         at a time, whole files are for placements and growing output buffers for jobs alone, a
-        real device has no emulated timing, and an emulated one no threads; how an agent's device
-        is set up is for the agent to say. A test is named after the data it really has, not after
-        `corpus`."""
+        real device has no emulated timing, and an emulated one no threads; the agent decides how
+        its device is set up. A test is named after the data it really has, not after `corpus`."""
         full = super().normal(parameters)
         full["data"] = real_data(full["data"])
         if isinstance(full.get("patterns"), str):
@@ -74,8 +74,8 @@ class OffloadTask(MeasuredTask):
         reason = _not_shared(parameters)
         if reason is not None:
             return reason
-        if parameters["sizes"] == "adaptive" and self.name == "decompress":
-            return "what is compressed has its lengths already; sizes=adaptive is for other tasks"
+        if parameters["sizes"] == "adaptive" and restores(self.operation(parameters)):
+            return f"sources of {self.name} have their lengths; sizes=adaptive is for other tasks"
         for target in _targets(parameters):
             reason = cannot(self.operation(target), target, machine)
             if reason is not None:
@@ -85,7 +85,7 @@ class OffloadTask(MeasuredTask):
     def doubt(self, parameters: Json, machine: Machine) -> str | None:
         """The compressed side of data that do not shrink is longer than the other."""
         operation, size = self.operation(parameters), parameters["buffer_size"]
-        if not operation.startswith("decompress-"):
+        if not restores(operation):
             return None
         for name in device_names(parameters["device"]):
             device = machine.device(name) or {"capabilities": []}
@@ -103,7 +103,10 @@ class OffloadTask(MeasuredTask):
 
 
 def cannot(operation: str, target: Json, machine: Machine) -> str | None:
-    """Why a device cannot do an operation as the parameters of a target say, or `None`."""
+    """Returns the reason why a device cannot do an operation; `None` if it can.
+
+    `target` has the parameters of the operation on that device.
+    """
     name = target["device"]
     device = machine.device(name)
     if device is None:
@@ -159,7 +162,10 @@ def _targets(parameters: Json) -> list[Json]:
 
 
 def _not_shared(parameters: Json) -> str | None:
-    """Why several devices, or one, cannot share the stream as the placement says, or `None`."""
+    """Returns the reason why the devices cannot share the stream by the placement.
+
+    `None` if they can.
+    """
     names, placement = device_names(parameters["device"]), parameters["placement"]
     if placement is None and len(names) > 1:
         return "without a placement there is one device; placement=device has all of them share"
@@ -170,13 +176,13 @@ def _not_shared(parameters: Json) -> str | None:
 
 
 def _is_cut(parameters: Json) -> bool:
-    """Whether buffers are cut to what the devices take: files, and the data's own pieces."""
+    """Returns `True` if buffers are cut to the devices' limits: files and the data's pieces."""
     return parameters.get("input") == "files" or parameters.get("sizes") == "own"
 
 
 def _compressed_most(size: int) -> int:
-    """The most that a compressor may make of so many bytes: stored DEFLATE blocks add 5 bytes
-    each 64 KiB or less, LZ4 adds 1 byte in 255, frames have a header."""
+    """The longest output of a compressor for `size` bytes: stored DEFLATE blocks add 5 bytes each
+    64 KiB or less, LZ4 adds 1 byte in 255, frames have a header."""
     return size + size // 64 + 1024
 
 
@@ -188,7 +194,7 @@ def _no_variant(device: str, operation: str, parameters: Json, capability: Json)
 
 
 def _too_large(device: str, operation: str, parameters: Json, capability: Json) -> str | None:
-    side = "destination" if operation.startswith("decompress-") else "source"
+    side = "destination" if restores(operation) else "source"
     limit = capability[f"max_{side}_bytes"]
     if parameters["buffer_size"] > limit and not _is_cut(parameters):
         return (
@@ -231,7 +237,7 @@ def real_data(name: str) -> str:
 
 
 def no_data(name: str) -> str | None:
-    """Why a data set cannot be had, or `None`."""
+    """Returns the reason why a data set is not available; `None` if it is."""
     from overside import data  # noqa: PLC0415 (not needed to list tasks)
 
     return data.absent(name)

@@ -16,10 +16,10 @@ from overside.tasks.common import Json, Machine, MeasuredTask
 if TYPE_CHECKING:
     from overside.data import DataSet
 
-#: Threads that libraries start for a column where nobody bounds them.
+#: Threads that libraries start for a column if their number is not bounded.
 _UNBOUNDED = 2
 _COLUMNS = {"particles": 10, "ships": 17}
-#: How long a sample takes beside its passes, about; and a pass for each million rows.
+#: Typical seconds of a sample without its passes, and of a pass for each million rows.
 _START_S, _PASS_S = 3.0, 1.5
 
 
@@ -29,7 +29,7 @@ class PartitionTask(MeasuredTask):
     beside_s = 600.0
 
     def normal(self, parameters: Json) -> Json:
-        """Fills in defaults; what has no effect is left out."""
+        """Fills in defaults; removes parameters without effect."""
         full = super().normal(parameters)
         if full["table"] in tables.KEYS:
             full["rows"] = full["rows"] or tables.ROWS
@@ -61,7 +61,7 @@ class PartitionTask(MeasuredTask):
         return _unfit(parameters) or super().no_node(parameters, node, machine)
 
     def timed_s(self, parameters: Json, sample_s: float) -> float:
-        """Its passes, one before them, and the check."""
+        """Returns the seconds of a sample: its passes, one before them, and the check."""
         del sample_s
         rows = parameters["rows"] or tables.ROWS
         return float(_START_S + (parameters["passes"] + 3) * _PASS_S * rows / 1e6)
@@ -97,7 +97,10 @@ class PartitionTask(MeasuredTask):
 
 
 def _unfit(parameters: Json) -> str | None:
-    """Why parameters do not fit each other, wherever they are measured."""
+    """Returns the reason why parameters do not fit each other; `None` if they do.
+
+    It is the same on every node.
+    """
     partitions = parameters["partitions"]
     if parameters["method"] == "bits" and partitions & (partitions - 1):
         return f"partitions={partitions} is no power of two: set method to hash"
@@ -116,7 +119,10 @@ def _unfit(parameters: Json) -> str | None:
 
 
 def threads(parameters: Json) -> int | str:
-    """What the test's words for it mean: a number, or all cores of the node."""
+    """Returns the number of threads, or `all` for all cores of the node.
+
+    The test's parameter may be a word.
+    """
     text: str = parameters["threads"]
     if text == "unbounded":
         return _UNBOUNDED * _COLUMNS[parameters["table"]]

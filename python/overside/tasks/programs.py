@@ -1,4 +1,4 @@
-"""Programs that a sample starts: they all end with it; what they say goes to logs of the run."""
+"""Programs that a sample starts: they all end with it; their output goes to logs of the run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from overside.tasks.common import Json
 
-#: How much of the end of a log an error cites.
+#: Characters from the end of a log that an error cites.
 _CITED = 300
 
 
 class ProgramError(Exception):
-    """Why there is no figure."""
+    """Failure of a program, for which a sample has no figures."""
 
     def __init__(self, message: str, kind: str = "job") -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class ProgramError(Exception):
 
 
 class Programs:
-    """The programs of a sample. All end with it, and what they have started, whatever happens."""
+    """The programs of a sample. All end with it, with their children, in any case."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Programs:
 
 
 class Program:
-    """One that runs."""
+    """A running program."""
 
     def __init__(
         self, role: str, process: subprocess.Popen[bytes], log: Path, deadline: float
@@ -128,7 +128,7 @@ class Program:
         return said
 
     def listen(self, port: int, ready_s: float) -> None:
-        """Waits until somebody listens at its port, without connecting."""
+        """Waits until a program listens at its port, without connecting."""
         end = min(self._deadline, time.monotonic() + ready_s)
         while not _listens(self._process.pid, port):
             if self._process.poll() is not None or time.monotonic() > end:
@@ -136,7 +136,7 @@ class Program:
             time.sleep(0.01)
 
     def finish(self) -> bytes:
-        """What it prints until it ends."""
+        """Waits until the program ends, and returns its output."""
         left_s = self._deadline - time.monotonic()
         try:
             out, _ = self._process.communicate(timeout=max(0.1, left_s))
@@ -150,16 +150,16 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Number of its process."""
         return self._process.pid
 
     @property
     def code(self) -> int | None:
-        """What it ended with."""
+        """Exit code; `None` while it runs."""
         return self._process.returncode
 
     def failure(self, what: str, kind: str = "job") -> ProgramError:
-        """What happened to it, with the end of its log."""
+        """Returns an error that describes the failure, with the end of its log."""
         with contextlib.suppress(OSError):
             said = " ".join(self._log.read_text("utf-8", "replace").split())[-_CITED:]
             what = f"{what}: {said}" if said else what
@@ -180,14 +180,14 @@ def cpu_s(pid: int) -> float:
 
 
 def free_port() -> int:
-    """A port of this machine at which nobody listens now."""
+    """Returns a port of this machine at which no program listens now."""
     with socket.socket() as any_socket:
         any_socket.bind(("127.0.0.1", 0))
         return int(any_socket.getsockname()[1])
 
 
 def _listens(pid: int, port: int) -> bool:
-    """Whether anybody does in the network namespace of that process."""
+    """Returns `True` if the port has a listener in the network namespace of the process."""
     ending = f":{port:04X}"
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Measures what a filter on a served table costs: pushed down, on the client, beside the file.
+"""Measures the cost of a filter on a served table: pushed down, on the client, and on the file.
 
 A sample is made by this module as a process in network namespaces of its own, where nothing else
 is sent: it starts the server (`overside flow serve-table`) on as many cores as asked for, and the
@@ -25,9 +25,10 @@ from overside.tasks.common import ExternalTask, Json, Machine
 from overside.tasks.programs import ProgramError, Programs
 
 if TYPE_CHECKING:
-    from overside.bench.plan import Test
+    from overside.tasks.common import Test
 
-#: What starting programs and checking takes, about; and what the outer process needs beside.
+#: Typical seconds for starting programs and checking, and additional seconds for the outer
+#: process.
 _START_S, _BUILDING_S = 3.0, 20.0
 _LOOPBACK = "127.0.0.1"
 
@@ -46,14 +47,14 @@ class PushdownTask(ExternalTask):
         self._files: dict[float, Path] = {}
 
     def normal(self, parameters: Json) -> Json:
-        """Fills in defaults; what has no effect is left out."""
+        """Fills in defaults; removes parameters without effect."""
         full = super().normal(parameters)
         if full["way"] == "local":
             full["rate"] = None
         return full
 
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
-        """A package is missing, or cores, or what a link needs."""
+        """Message if a package, cores, or a tool for the link is missing."""
         del machine
         for module in ("duckdb", "pyarrow"):
             if importlib.util.find_spec(module) is None:
@@ -114,7 +115,7 @@ class PushdownTask(ExternalTask):
 
 
 def _sample(parameters: Json, said: Json) -> Json:
-    """A sample of what the client reports."""
+    """A sample of the client's report."""
     queries = said["queries"]
     if said["wrong"] is not None:
         raise ProgramError(said["wrong"], "verification")
@@ -205,7 +206,7 @@ def _loopback_up() -> None:
 
 
 def main() -> None:
-    """Measures once, behind `network_path.prefix()`; what came of it goes to stdout."""
+    """Measures once, behind `network_path.prefix()`; writes the result to stdout."""
     asked = json.loads(sys.argv[1])
     try:
         answer = _measured(asked)

@@ -1,6 +1,6 @@
 """The client of a sample of the task `pushdown`: a process of its own, in the namespace of its end.
 
-It runs the query a number of times and compares each result with what DuckDB finds in the file.
+It runs the query a number of times and compares each result with DuckDB's own on the file.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import overside
 from overside.tasks.common import Json
 from overside.tasks.programs import cpu_s
 
-#: Of scale factor 1.
+#: Number of parts, and highest order key, of scale factor 1.
 _PARTS, _ORDER_KEYS = 200_000, 6_000_000
 
 
 def condition(rows: str, selectivity: float, scale_factor: float) -> str:
-    """What selects that many percent of the rows."""
+    """Returns a condition that selects `selectivity` percent of the rows."""
     name, most = {"scattered": ("l_partkey", _PARTS), "clustered": ("l_orderkey", _ORDER_KEYS)}[
         rows
     ]
@@ -44,7 +44,7 @@ def checksum(table: pa.Table) -> tuple[int, int]:
 
 
 def received_bytes(interface: str) -> int:
-    """What an interface of this namespace has received."""
+    """Returns the number of bytes that an interface of this namespace has received."""
     for line in Path("/proc/self/net/dev").read_text().splitlines():
         name, _, counts = line.partition(":")
         if name.strip() == interface:
@@ -53,7 +53,7 @@ def received_bytes(interface: str) -> int:
 
 
 def query(way: str, asked: Json, statement: str) -> Callable[[], pa.Table]:
-    """What runs the statement, which reads `lineitem`."""
+    """Returns a function that runs the statement, which reads `lineitem`."""
     connection = duckdb.connect()
     if way == "local":
         cores, file = asked["parameters"]["cores"], asked["file"]
@@ -74,7 +74,7 @@ def query(way: str, asked: Json, statement: str) -> Callable[[], pa.Table]:
 
 
 def measure(asked: Json) -> Json:
-    """Times, CPU times and bytes of each query; `wrong` says what was wrong with a result."""
+    """Times, CPU times and bytes of each query; `wrong` describes a wrong result."""
     parameters = asked["parameters"]
     names = pyarrow.parquet.read_schema(asked["file"]).names[: parameters["columns"]]
     which = (parameters[name] for name in ("rows", "selectivity", "scale_factor"))
@@ -97,7 +97,7 @@ def measure(asked: Json) -> Json:
 
 
 def _counts(asked: Json) -> dict[str, float]:
-    """What has been used until now."""
+    """Returns the CPU seconds, received bytes and time up to now."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     counts = {"client_s": own.ru_utime + own.ru_stime}
     if asked["server"] is not None:
@@ -107,7 +107,7 @@ def _counts(asked: Json) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measures what the file says that is the first argument; what came of it goes to stdout."""
+    """Measures the query in the file that the first argument names; writes the result to stdout."""
     asked: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
     print(json.dumps(measure(asked)))
 

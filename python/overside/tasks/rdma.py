@@ -1,5 +1,5 @@
-"""Measures RDMA by perftest's programs: on this machine, with agents, or with a server that
-somebody has started elsewhere."""
+"""Measures RDMA by perftest's programs: on this machine, with agents, or with a server that was
+started elsewhere."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from overside.tasks.common import LOCAL, ExternalTask, Json, Machine
 from overside.tasks.programs import ProgramError, Programs, free_port
 
 if TYPE_CHECKING:
-    from overside.bench.plan import Test
+    from overside.tasks.common import Test
 
 #: This machine, as an end.
 HOST = "host"
-#: How long a server may take until it listens.
+#: Longest time in seconds until a server listens.
 _READY_S = 10.0
-#: What perftest's own words have of a test; the others are Overside's.
+#: Parameters that perftest has by the same names; the others are Overside's.
 _SAME = ("operation", "metric", "transport", "message_size", "iterations", "inline")
-#: How much longer than a program an agent is waited for: it knows why there is no answer.
+#: Seconds to wait for an agent beyond the program's limit: the agent knows the reason for a
+#: missing answer.
 _GRACE_S = 0.5
 
 
 class RdmaTask(ExternalTask):
-    """One of perftest's programs at both ends. Nobody looks at the bytes that arrive."""
+    """One of perftest's programs at both ends. The bytes that arrive are not checked."""
 
     def __init__(self) -> None:
         self.declare("rdma")
         self._logs = Path()
 
     def normal(self, parameters: Json) -> Json:
-        """Latencies are of one message at a time, a read has no payload to hand over, and both
-        ends on this machine use the same device unless it is said."""
+        """Latencies are of one message at a time, a read has no payload to hand over, and both ends
+        on this machine use the same device by default."""
         full = super().normal(parameters)
         if full["metric"] == "latency":
             full["depth"] = full["queue_pairs"] = None
@@ -82,7 +83,7 @@ class RdmaTask(ExternalTask):
         return None
 
     def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
-        """Starts the server, then the client, and reads what that says."""
+        """Starts the server, then the client, and reads the client's output."""
         name = f"rdma-{test.id.rpartition('/')[2]}-round{round_number}"
         parameters = _at(test.parameters, test.node)
         begin = time.monotonic_ns()
@@ -123,14 +124,14 @@ class CannotError(Exception):
 
 @dataclass(frozen=True)
 class _Printed:
-    """What a client has printed, and what both ends used."""
+    """Output of a client, and the devices that both ends used."""
 
     text: str
     devices: Sequence[Json]
     one_machine: bool
 
     def warnings(self) -> Sequence[Json]:
-        """What a reader of the figures should know."""
+        """Returns warnings for readers of the figures."""
         found = []
         over = {
             f"{one['name']} over {one['software_over']}"
@@ -158,7 +159,7 @@ class _Printed:
 
 
 def _at(parameters: Json, node: str) -> Json:
-    """The parameters with that node as what they call host."""
+    """The parameters with that node as their host."""
     if node == LOCAL:
         return parameters
     ends = {end: parameters[end] for end in ("source", "destination")}
@@ -177,7 +178,7 @@ def _agents(parameters: Json) -> list[str]:
 
 
 def _is_address(end: str) -> bool:
-    """Agents have no dots and colons in their names."""
+    """Returns `True` if `end` is an address: names of agents have no dots and colons."""
     return "." in end or ":" in end
 
 
@@ -191,12 +192,12 @@ def _test(parameters: Json, device: str) -> Json:
 
 
 def _program(parameters: Json) -> str:
-    """Its name. Raises `ValueError` if there is no such test."""
+    """Returns the name of the program. Raises `ValueError` if there is no such test."""
     return command_line(parameters, "device", 1024)[0]
 
 
 def command_line(parameters: Json, device: str, port: int) -> list[str]:
-    """What an end is started by; the client's has the server's address behind it.
+    """Returns the command that starts an end; the client's gets the server's address appended.
 
     Raises `ValueError` if there is no such test.
     """
@@ -204,9 +205,9 @@ def command_line(parameters: Json, device: str, port: int) -> list[str]:
 
 
 def figures(parameters: Json, said: str) -> dict[str, float]:
-    """The metrics in what a client printed.
+    """The metrics in a client's output.
 
-    Raises `perftest.PerftestError`, also if it measured something else than was asked for, and
+    Raises `perftest.PerftestError`, also if it measured something else than requested, and
     `CannotError`.
     """
     if parameters["metric"] == "bandwidth":
@@ -235,7 +236,10 @@ def figures(parameters: Json, said: str) -> dict[str, float]:
 
 
 def _measure(programs: Programs, parameters: Json, deadline: float) -> _Printed:
-    """What the client prints. The server is started before it, unless somebody else did."""
+    """Runs the test and returns the client's output.
+
+    The server is started first, unless it runs already.
+    """
     (source, own), (destination, other) = _ends(parameters)
     agents = Agents(programs, _agents(parameters), stand_ins=False)
     probes: list[_core.AgentProbe] = []

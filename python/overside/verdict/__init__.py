@@ -1,12 +1,12 @@
-"""The verdict of a run: what should run where, computed once and quoted by every format.
+"""The verdict of a run: where operations should run, computed once and quoted by every format.
 
 1. The model compares this host's cores with each device (`overside.advise.answer`), and once more
    with one core in their place.
 2. For each operation and device the comparison becomes a decision, or a reason why there is none
    yet: the machine was busy, or the interval reaches both sides of 1. Where it is above 1 but wider
-   than `WIDEST`, the direction is said and the amount called uncertain (`decision`).
-3. What was measured beside that (networks, links, memory, hashes, plug-ins) answers its own
-   question (`answers`).
+   than `WIDEST`, the verdict has the direction and calls the amount uncertain (`decision`).
+3. Other measurements (networks, links, memory, hashes, plug-ins) answer their own questions
+   (`answers`).
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ __all__ = ["WIDEST", "Answer", "Ratio", "RunVerdict", "Verdict", "of_published",
 
 @dataclass(frozen=True)
 class RunVerdict:
-    """What a run comes to."""
+    """Verdict on a run."""
 
     #: One sentence for those who read no further.
     headline: str
-    #: Why no figure of the run is a headline; empty on a quiet machine.
+    #: Reason why no figure of the run is a headline; empty on a quiet machine.
     caution: str
-    #: One for each operation and device. Devices that were measured come first; where there are
-    #: any, what is modelled of other cards is in `folded`.
+    #: A verdict for each operation and device. Devices that were measured come first; where there
+    #: are any, modelled verdicts on other cards are in `folded`.
     verdicts: tuple[Verdict, ...]
-    #: Of cards that were not measured, where others were.
+    #: Verdicts on cards that were not measured, if others were.
     folded: tuple[Verdict, ...]
     #: `BlueField-3 cannot do: Compress to DEFLATE.`, one a card, where none was measured.
     unable: tuple[str, ...]
-    #: What was measured beside operations that a device could take over.
+    #: Answers for tests without a verdict on a device: networks, links, memory, hashes, stores,
+    #: plug-ins.
     answers: tuple[Answer, ...]
 
     @property
@@ -62,7 +63,7 @@ class RunVerdict:
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Returns the verdict as HTML for a notebook."""
         items = "".join(f"<li>{formatting.html(line)}</li>" for line in self.lines[1:])
         return f"<p><strong>{formatting.html(self.headline)}</strong></p><ul>{items}</ul>"
 
@@ -80,8 +81,8 @@ class RunVerdict:
 
 
 def of_run(view: RunView, query: Query | None = None, advice: Json | None = None) -> RunVerdict:
-    """The verdict of a run. `query` says which cards it is about (those that were asked about
-    last, else all); `advice` is what `overside.advise.answer` gave, if that was asked already.
+    """The verdict of a run. `query` names the cards (those of the last query, else all); `advice`
+    is the result of `overside.advise.answer`, if there is one already.
 
     Profiles that cannot be read leave the measured devices and the answers.
     """
@@ -114,7 +115,7 @@ def of_run(view: RunView, query: Query | None = None, advice: Json | None = None
 
 
 def of_published(query: Query, advice: Json) -> RunVerdict:
-    """The verdict for this host by what published hosts did: nothing was measured here."""
+    """The verdict for this host by the rates of published hosts: nothing was measured here."""
     found, unable, problem = decision.of_run(None, "", query, advice)
     headline = problem or (_decided(found) if found else "Cannot tell: no card does any of it.")
     return RunVerdict(headline, "", tuple(found), (), tuple(unable), ())
@@ -147,7 +148,7 @@ def _decided(verdicts: list[Verdict]) -> str:
 
 
 def _subjects(some: list[Verdict], of: list[Verdict]) -> str:
-    """What a decision is about: all, or the operations, with the devices where those differ."""
+    """Returns the subjects of a decision: all or some operations, with devices if they differ."""
     if len(some) == len(of) and len(some) > 1:
         several = len({one.name for one in of}) > 1
         return f"all {len(some)} operations" + (" and devices" if several else "")
@@ -157,7 +158,7 @@ def _subjects(some: list[Verdict], of: list[Verdict]) -> str:
 
 
 def _why(undecided: list[Verdict]) -> str:
-    """Where the undecided lean, and the most frequent reason."""
+    """Returns the most frequent reason of the undecided, and their leanings."""
     if not undecided:
         return ""
     reasons = Counter(one.reasons[0] for one in undecided if one.reasons)

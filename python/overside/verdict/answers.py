@@ -1,5 +1,5 @@
-"""Answers to what a run measured beside operations that a device could take over: networks, links,
-memory, hashes, stores, plug-ins."""
+"""Answers of a run about other things than operations that a device could take over: networks,
+links, memory, hashes, stores, plug-ins."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from overside.tasks.common import Json, presentation
 WIDEST = 2.0
 #: A latency is flat as long as it is within this factor of the least.
 FLAT = 2.0
-#: Operations that a card's engines may do have verdicts of their own.
-_OF_ENGINES = ("compress", "decompress", "match")
 #: Times of one thing: said of the smallest size, and up to which size they hold.
 _TIMES = {
     "latency_p50": "median",
@@ -26,7 +24,8 @@ _TIMES = {
     "access_time": "for one access",
     "time": "",
 }
-#: What is said of a task, the most telling first; of others what its box asked for.
+#: Metrics that are reported of a task, the most important first; without any of them, those that
+#: its box asked for.
 _PEAKS = ("bit_rate", "throughput", "bandwidth", "call_bandwidth", "rate", "access_rate")
 #: The most plug-in tests that are answered.
 _PLUGINS_MAX = 6
@@ -34,20 +33,20 @@ _PLUGINS_MAX = 6
 
 @dataclass(frozen=True)
 class Answer:
-    """What one thing came to."""
+    """Result of one task, in words."""
 
     #: `Loopback TCP`.
     title: str
     #: `26.9 µs median to 16 KiB; peak 26.5 Gb/s (17.9–28.9) at 1 MiB`.
     text: str
-    #: `measured`, `emulated`; with `unverified` where nobody checked the result.
+    #: `measured`, `emulated`; with `unverified` if the result was not checked.
     provenance: str
-    #: One of its intervals is too wide for a headline.
+    #: `True` if one of its intervals is too wide for a headline.
     is_wide: bool = False
 
     @property
     def line(self) -> str:
-        """All of it; every format quotes these words."""
+        """Whole text; every format quotes these words."""
         return f"{self.title} [{self.provenance.upper()}]: {self.text}."
 
     def json(self) -> Json:
@@ -61,10 +60,11 @@ class Answer:
 
 def of_run(view: RunView, *, is_beside: bool = False) -> Iterator[Answer]:
     """The answers of a run, in the order of its tests; with `is_beside`, verdicts on devices come
-    first, and jobs that no device takes over are left to the table of what is fastest."""
+    first, and jobs that no device takes over are left to the table of the fastest."""
     links: dict[str, list[Answer]] = {}
     for group in groups.groups(view):
-        if group.task not in tasks.NAMES or group.task in _OF_ENGINES:
+        # What a card's engines may do has verdicts of its own.
+        if group.task not in tasks.NAMES or presentation(group.task)["engine"]:
             continue
         for answer in _of_group(view, group, is_beside=is_beside):
             links.setdefault(answer.title, []).append(answer)
@@ -90,7 +90,7 @@ def _of_group(view: RunView, group: Group, *, is_beside: bool) -> Iterator[Answe
 
 
 def _is_wide(tests: Sequence[TestSummary], text: str) -> bool:
-    """Whether a figure that the text gives has an interval wider than a headline may have."""
+    """Returns `True` if a figure in the text has an interval too wide for a headline."""
     return any(
         one.low <= 0 or one.high / one.low > WIDEST
         for test in tests
@@ -121,7 +121,7 @@ def _title(group: Group, where: str) -> str:
 
 
 def _fastest(tests: Sequence[TestSummary]) -> str:
-    """Of jobs that no card's engine does: the fastest way."""
+    """Returns the fastest way of jobs that no card's engine does."""
     told = [test for test in tests if "throughput" in test.metrics]
     if not told:
         return ""
@@ -133,7 +133,7 @@ def _fastest(tests: Sequence[TestSummary]) -> str:
 
 
 def _figures(view: RunView, tests: Sequence[TestSummary]) -> str:
-    """The time of one, and the peak of many; of traffic beside jobs what they cost it."""
+    """The time of one, and the peak of many; of traffic beside jobs their cost to it."""
     if beside_jobs := [test for test in tests if "throughput_during" in test.metrics]:
         return _by_phase(view, beside_jobs)
     asked = list(dict.fromkeys(name for test in tests for name in test.asked))
@@ -149,8 +149,10 @@ def _figures(view: RunView, tests: Sequence[TestSummary]) -> str:
 
 
 def _by_phase(view: RunView, tests: Sequence[TestSummary]) -> str:
-    """What the traffic was before, during and after the jobs, of several tests the one that they
-    cost most."""
+    """Returns the figures of traffic before, during and after the jobs.
+
+    Of several tests it is the one that the jobs affected most.
+    """
     families = {"delay": "mean delay", "latency": "mean round trip", "throughput": "throughput"}
     name = next(name for name in families if f"{name}_during" in tests[0].metrics)
     told = [test for test in tests if f"{name}_during" in test.metrics]
@@ -213,7 +215,7 @@ def _peak(view: RunView, tests: Sequence[TestSummary], name: str) -> str:
 
 
 def _how(test: TestSummary, beside: Sequence[TestSummary]) -> str:
-    """What tells a test from the others of its task but for the size, in words."""
+    """Returns the parameters that distinguish a test from others of its task, except the size."""
     form = presentation(test.task)
     names = [*form["labels"]["parameters"], *form["ways"], *(one["name"] for one in form["axes"])]
     parts = []

@@ -1,4 +1,4 @@
-"""What to do with one operation where one device is at hand."""
+"""Decision about one operation with one device: offload, split, keep on the CPU, or unknown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from overside.verdict.answers import WIDEST
 
 WIDE = f"interval wider than {WIDEST:g} times"
 
-#: What a decision is called, at the beginning of a headline.
+#: Words for a decision at the beginning of a headline.
 HEADLINES = {
     "offload": "Offload",
     "split": "Split between CPU and device",
@@ -32,7 +32,7 @@ DECISIONS = {name: text[:1].lower() + text[1:] for name, text in HEADLINES.items
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as fast, from the least to the most."""
+    """Speed-up as a factor, from the lowest to the highest."""
 
     low: float
     high: float
@@ -48,30 +48,30 @@ class Ratio:
 
     @staticmethod
     def of(comparison: Json | None) -> Ratio | None:
-        """That of one of the model's comparisons, if it has one."""
+        """Returns the ratio of one of the model's comparisons; `None` if it has none."""
         ratio = (comparison or {}).get("ratio")
         return Ratio(ratio["low"], ratio["high"]) if ratio else None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to do with one operation where one device is at hand, and how sure that is."""
+    """Verdict on one operation with one device, and its confidence."""
 
-    #: As in `compress-deflate`.
+    #: Operation, such as `compress-deflate`.
     operation: str
     #: `Compress to DEFLATE (level 1)`.
     title: str
     #: The device's name, or the profile's.
     device: str
-    #: The same for people: `BlueField-2`.
+    #: Device's name for people: `BlueField-2`.
     name: str
     #: The device itself was measured.
     is_measured: bool
-    #: `measured` or `modelled`: the weakest of what the figures rest on.
+    #: `measured` or `modelled`: the weakest provenance of its figures.
     provenance: str
     #: `cpu`, `offload`, `split` or `cannot-tell`.
     decision: str
-    #: What the figures point to where it cannot be told yet; empty if to nothing.
+    #: Decision that the figures suggest while it is undecided; empty if they suggest none.
     leaning: str
     #: The whole interval is above 1, but too wide for a headline: only the direction is certain.
     is_amount_uncertain: bool
@@ -81,28 +81,28 @@ class Verdict:
     against_host: Ratio | None
     #: Device and cores together over all cores; only of a split.
     together: Ratio | None
-    #: How many cores that is; 0 is not known.
+    #: Number of cores of this host that were compared; 0 if unknown.
     cores: int
-    #: What they ran: `ISA-L level 1`; empty if that is not known.
+    #: Library on those cores: `ISA-L level 1`; empty if unknown.
     library: str
     #: The buffers that this holds for, in bytes of the uncompressed side.
     from_bytes: int
     below_bytes: int | None
     #: Buffers of `from_bytes` alone were asked about.
     is_one_size: bool
-    #: What holds for other sizes; empty if nothing else does.
+    #: Verdict for other sizes, in words; empty if there is no other.
     elsewhere: str
     #: From which size the device is faster than one core with one buffer at a time, in words; empty
     #: if that is not known.
     one_at_a_time: str
     #: Host CPU saved, in words; empty if not known.
     saved: str
-    #: The same in fewer words.
+    #: Host CPU saved, in fewer words.
     saved_briefly: str
     #: `high`, `medium` or `low`, and why.
     confidence: str
     reasons: tuple[str, ...]
-    #: The one next step.
+    #: Next step for the user.
     next_step: str
 
     @property
@@ -120,7 +120,10 @@ class Verdict:
 
     @property
     def figures(self) -> str:
-        """How much and from which size on, in one sentence; no size where nothing is known."""
+        """Sentence with the speed-up and the size from which it applies.
+
+        It has no size if nothing is known.
+        """
         if self.against_host is None:
             parts = ["How much faster is unknown"]
         else:
@@ -140,8 +143,10 @@ class Verdict:
 
     @property
     def brief(self) -> str:
-        """How much against all cores, and from which size on: `2.4 to 7.0 times all 2 cores from
-        2 MiB`."""
+        """Speed-up over all cores, and the size from which it applies.
+
+        For example `2.4 to 7.0 times all 2 cores from 2 MiB`.
+        """
         if self.against_host is None:
             return "how much faster is unknown"
         ratio = self.against_host if self.together is None else self.together
@@ -186,7 +191,7 @@ class Verdict:
 
     @property
     def line(self) -> str:
-        """All of it; every format quotes these words."""
+        """Whole text; every format quotes these words."""
         head = f"{self.subject} [{self.provenance.upper()}]: {self.decided}."
         return " ".join(filter(None, (head, self.figures, self.confidence_words, self.next_words)))
 
@@ -221,7 +226,7 @@ class Verdict:
         }
 
 
-#: What lowers confidence, by how the CPU's rate was obtained.
+#: Reasons for lower confidence, by the origin of the CPU's rate.
 _OF_CPU = {
     "measured": "",
     "scaled": "all-core rate scaled from fewer cores",
@@ -234,7 +239,7 @@ LEANINGS = {"cpu": "the CPU", "offload": "offload", "split": "a split"}
 def of_run(
     view: RunView | None, noise: str, query: Query | None, advice: Json | None
 ) -> tuple[list[Verdict], list[str], str]:
-    """The verdicts of a run, what no device can do, and why there is none where that is so."""
+    """The verdicts of a run, the operations that no device can do, and why there are none."""
     try:
         query = query or (advise.query_of(view) if view else Query(advise.default_profiles()))
         asked = advise.narrowed(advise.question(view), query)
@@ -247,22 +252,28 @@ def of_run(
     context = _Context(view, noise, asked, core, _titles(advice))
     found: list[Verdict] = []
     unable: dict[str, dict[str, None]] = {}
+    unpublished: dict[str, dict[str, None]] = {}
     for place, one in enumerate(advice["operations"]):
         able = {_product(target) for target in one["targets"] if not target.get("unsupported")}
         for target in one["targets"]:
             if target.get("unsupported"):
                 # What a card does with another release, or from its own cores, it can do.
                 if _product(target) not in able:
-                    unable.setdefault(_product(target), {})[context.titles[place]] = None
+                    reason = unpublished if target.get("is_unpublished") else unable
+                    reason.setdefault(_product(target), {})[context.titles[place]] = None
             elif target["ranges"]:
                 found.append(context.verdict(place, one, target))
     found.sort(key=lambda one: not one.is_measured)
     words = [f"{name} cannot do: {', '.join(titles)}." for name, titles in unable.items()]
+    for same in dict.fromkeys(tuple(titles) for titles in unpublished.values()):
+        cards = formatting.listing([name for name, of in unpublished.items() if tuple(of) == same])
+        what = formatting.listing(same)
+        words.append(f"No prediction for {cards}: nobody has published a figure of {what}.")
     return found, words, ""
 
 
 def _titles(advice: Json) -> list[str]:
-    """The operations' titles, with what tells them apart only where they need it."""
+    """The operations' titles, with distinguishing parameters only where they need them."""
     titles = [formatting.clean(one["title"], 120) for one in advice["operations"]]
     plain = [title.partition(" (")[0] for title in titles]
     return [
@@ -273,7 +284,7 @@ def _titles(advice: Json) -> list[str]:
 
 @dataclass(frozen=True)
 class _Context:
-    """What all verdicts of a run share."""
+    """Inputs that all verdicts of a run share."""
 
     #: `None`: the CPU's rates are published ones.
     view: RunView | None
@@ -281,7 +292,7 @@ class _Context:
     asked: Json
     #: The answer with one core in the place of all.
     core: Json
-    #: What each operation is called, by its place in the answer.
+    #: Title of each operation, by its place in the answer.
     titles: Sequence[str]
 
     def verdict(self, place: int, operation: Json, target: Json) -> Verdict:
@@ -329,7 +340,7 @@ class _Context:
         )
 
     def _of_core(self, place: int, target: Json) -> Json | None:
-        """The same target of the answer with one core in the place of all."""
+        """This target in the answer for one core instead of all."""
         if place >= len(self.core["operations"]):
             return None
         same = (target["name"], target["provenance"])
@@ -349,8 +360,10 @@ class _Context:
         part: Json,
         target: Json,
     ) -> tuple[list[str], bool]:
-        """What lowers confidence, and whether it is too much for a decision. To keep work on the
-        CPU an upper bound is enough, however wide the interval below it."""
+        """Returns the reasons for lower confidence, and `True` if they rule out a decision.
+
+        To keep work on the CPU, an upper bound is enough, however wide the interval below it.
+        """
         reasons, withheld = [], False
         if self.noise:
             reasons.append("busy machine")
@@ -390,7 +403,7 @@ class _Context:
 
 
 def decision_of(part: Json) -> str:
-    """What the model advises for one range of sizes."""
+    """Returns the decision that the model advises for one range of sizes."""
     kind = str(part["placement"]).partition(":")[0]
     if kind == "adaptive":
         return "split" if part["c2"]["verdict"] == "yes" else "cannot-tell"
@@ -438,7 +451,7 @@ def _elsewhere(ranges: Sequence[Json], first: int, last: int) -> str:
 
 
 def saved_words(saved: Mapping[str, float] | None) -> str:
-    """`saves 49 to 76 % of host CPU`, and what it costs where it may cost more."""
+    """`saves 49 to 76 % of host CPU`, and the cost if it may cost more."""
     if saved is None:
         return ""
     low, high = saved["low"], saved["high"]
@@ -454,14 +467,14 @@ def saved_words(saved: Mapping[str, float] | None) -> str:
 
 
 def _saved_briefly(saved: Mapping[str, float] | None) -> str:
-    """The same; `up to 76 % less host CPU, or more` where it may cost more."""
+    """Host CPU saved in few words; `up to 76 % less host CPU, or more` where it may cost more."""
     if saved is not None and saved["low"] < 0 < saved["high"]:
         return f"up to {saved['high'] * 100:.0f} % less host CPU, or more"
     return saved_words(saved)
 
 
 def _unpublished(target: Json) -> str:
-    """The term that nobody has published and that counts most, and how many more there are."""
+    """The unpublished term that counts most, and how many more there are."""
     missing = [formatting.clean(term, 120).partition(":")[0] for term in target["missing"]]
     if not missing:
         return "figures of other people's cards"
@@ -479,7 +492,7 @@ def _confidence(is_measured: bool, reasons: Sequence[str], noise: str) -> str:
 
 
 def _rounds(view: RunView) -> int:
-    """The fewest rounds of what was measured."""
+    """The fewest rounds of any measured test."""
     return min(_round_counts(view), default=0)
 
 

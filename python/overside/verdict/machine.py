@@ -1,4 +1,4 @@
-"""Whether a machine was quiet enough for a verdict."""
+"""Check whether a machine was quiet enough for a verdict."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ BUSY_SHARE = 0.5
 
 
 def noise(view: RunView) -> str:
-    """Why a run's figures are no headline; empty where the machine was quiet, or where all of them
-    are of virtual time, which no load changes.
+    """Returns the reason why a run's figures are no headline; empty if they can be one.
+
+    It is empty if the machine was quiet, or if all figures are of virtual time, which no load
+    changes.
 
     What others did *during* the run counts. The load average before it stands in only where the
     run did not record that, as when it was killed.

@@ -1,8 +1,8 @@
-"""What a simulated scenario comes to, in the first lines of its answer.
+"""Verdict on a simulated scenario, in the first lines of its answer.
 
 The model compares the options of a scenario with its baseline, as it compares devices with the CPU
-(`scenarios.toml` says by what). Here the comparisons become sentences: the best option that is
-better for certain, else that the baseline stays, else that it cannot be told yet.
+(by the figures in `scenarios.toml`). Here the comparisons become sentences: the best option that is
+better for certain, else that the baseline stays, else that it is undecided yet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from overside.report import formatting
 from overside.tasks.common import Json
 from overside.verdict.decision import WIDE, Ratio, saved_words
 
-#: The most conditions that have a line of their own; more share the lines of what they come to.
+#: The most conditions that have a line of their own; more share the lines of equal outcomes.
 LINES_MAX = 6
 
 Conditions = tuple[tuple[str, str], ...]
@@ -23,21 +23,21 @@ Conditions = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What one condition comes to."""
+    """Result for one condition."""
 
     conditions: Conditions
-    #: The same for conditions that share a line: `Keep cpu-only`.
+    #: Text for conditions that share a line: `Keep cpu-only`.
     lead: str
-    #: How much, and what else: empty if that is not known.
+    #: Speed-up, and other text: empty if that is unknown.
     text: str
     ratio: Ratio | None = None
-    #: The measurement that would tell; empty where it is told.
+    #: The measurement that would decide; empty if it is decided.
     settled_by: str = ""
 
 
 def lines(report: Json) -> list[str]:
-    """The verdict of a report of the model: a line for each of its conditions, or for each of what
-    these come to."""
+    """The verdict of a report of the model: a line for each of its conditions, or for each of their
+    outcomes."""
     compared = report.get("compared")
     if not compared:
         return list(_extremes(report["rows"]))
@@ -56,7 +56,7 @@ def lines(report: Json) -> list[str]:
 
 
 def _together(words: _Words, outcomes: Sequence[_Outcome]) -> Iterator[str]:
-    """A line for each of what conditions come to, the most frequent first."""
+    """A line for each outcome of conditions, the most frequent first."""
     by_lead: dict[str, list[_Outcome]] = {}
     for one in outcomes:
         by_lead.setdefault(one.lead, []).append(one)
@@ -138,12 +138,12 @@ class _Words:
 
 
 def _settled(rows: Sequence[Json]) -> str:
-    """The measurement that would tell; empty if it is told."""
+    """The measurement that would decide; empty if it is decided."""
     return next((formatting.clean(one, 300) for row in rows if (one := row.get("settled_by"))), "")
 
 
 def _is_lower(rows: Sequence[Json], name: str) -> bool:
-    """Whether less of a figure is better."""
+    """Returns `True` if lower values of a figure are better."""
     same = (one for row in rows for one in figures(row) if one["name"] == name)
     return next((bool(one["better"] == "lower") for one in same), False)
 
@@ -163,8 +163,10 @@ def figures(row: Json) -> list[Json]:
 
 
 def _extremes(rows: Sequence[Json]) -> Iterator[str]:
-    """Where nothing is compared: the best and the worst row by the first figure that has a better
-    direction."""
+    """Yields the best and the worst row, for reports in which nothing is compared.
+
+    They are ranked by the first figure that has a better direction.
+    """
     told = [(row, figure) for row in rows if (figure := _first(row)) is not None]
     if not told:
         return

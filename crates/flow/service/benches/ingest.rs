@@ -1,5 +1,5 @@
-//! A stream into the service, beside a bare Flight stream: the same client sends the same batches over loopback to
-//! two servers in processes of their own, which take turns. The bare one unpacks the batches and drops them; the
+//! A stream into the service, compared with a bare Flight stream: the same client sends the same batches over loopback
+//! to two servers in processes of their own, which take turns. The bare one unpacks the batches and drops them; the
 //! service does the same and has a filter drop the rows, with queue, numbers and acknowledgements.
 //!
 //!     cargo bench -p overside-flow-service --bench ingest -- [ROUNDS [MB]]
@@ -105,7 +105,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// What one stream took.
+/// Throughput of one stream, and the CPU time of both sides.
 #[derive(Clone, Copy)]
 struct Sample {
     gb_per_s: f64,

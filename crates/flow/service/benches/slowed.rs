@@ -1,15 +1,15 @@
-//! Decompress, match, compress on log lines, and a node that becomes four times slower after a second: how adaptive
-//! placement copes, beside placements that do not change.
+//! Decompress, match, compress on log lines, and a node that becomes four times slower after a
+//! second: how adaptive placement copes, compared with placements that do not change.
 //!
 //!     cargo bench -p overside-flow-service --bench slowed [-- [--log FILE] [in-process | process] [PLACEMENT...]]
 //!
 //! The node is a thread of this process, and then a process of its own (`overside flow serve --node`, by Arrow Flight
 //! over loopback) on a core of its own if there are two. A figure is batches a second from two seconds after it became
 //! slower, the median of turns that go forwards and backwards. Every batch that comes out is compared, byte for byte,
-//! with what the stages make of it when they are called one after the other; all that went in have to come out. With
-//! `REPORT=1` in the environment each turn says what it did.
-//! FILE is a log, repeated as often as it takes; without it that of dpkg, or if there is none, lines are made. The
-//! figures say how placements compare on one machine, not how fast a DPU is.
+//! with the output of the stages when they are called one after the other; all that went in have to come out. With
+//! `REPORT=1` in the environment each turn prints its steps. FILE is a log, repeated as often as it takes; without it
+//! that of dpkg, or if there is none, lines are made. The figures say how placements compare on one machine, not how
+//! fast a DPU is.
 
 use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroUsize;
@@ -23,8 +23,8 @@ use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
 use overside_base::Random;
 use overside_flow::pack::CodecPool;
 use overside_flow::pipeline::{
-    Definition, InProcessNode, Node, NodeFaults, Packing, Piece, Pipeline, PipelineReport,
-    StageRunner,
+    Definition, InProcessNode, Node, NodeFaults, Packing, PartitionedBatch, Pipeline,
+    PipelineReport, StageRunner,
 };
 use overside_flow_service::{Limits, RemoteNodes, Server, Settings, Work};
 use overside_ops::{Config, Format, Operation, prepare};
@@ -123,9 +123,9 @@ fn definition(placement: &str) -> Definition {
     Definition::parse("bench", &text, Path::new("")).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What the stages make of a batch when they are called one after the other.
-fn expected(batch: &RecordBatch) -> Vec<Piece> {
-    let mut pieces = vec![Piece::new(batch.clone())];
+/// Returns the result of running the stages on a batch one after the other.
+fn expected(batch: &RecordBatch) -> Vec<PartitionedBatch> {
+    let mut pieces = vec![PartitionedBatch::new(batch.clone())];
     let mut schema = batch.schema();
     for stage in &definition("host").stages {
         let mut runner = StageRunner::new(stage, &schema).expect("a stage");
@@ -301,7 +301,7 @@ fn leave_core() -> Option<usize> {
 /// Batches a second from two seconds after the node became slower.
 fn rate(
     batch: &RecordBatch,
-    expected: &[Piece],
+    expected: &[PartitionedBatch],
     placement: &str,
     node: &dyn SlowNode,
     seconds: f64,
@@ -357,7 +357,8 @@ fn cpu_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// What one turn did: batches and CPU times tell more than rates do where other programs run.
+/// Prints the batches and CPU times of one turn. They are more reliable than rates where other
+/// programs run.
 fn report(report: &PipelineReport) {
     let held = report.held_bytes_max as f64 / MIB;
     println!("  at most {held:.0} MiB held");

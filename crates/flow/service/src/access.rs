@@ -1,4 +1,5 @@
-//! Who may call: a password as bearer token, or with any user name as HTTP's basic authentication.
+//! Access control of calls: a password as bearer token, or with any user name as HTTP's basic
+//! authentication.
 
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use crate::service::{Counters, Service};
 
 /// Looks at each call before anything of it is read but its headers.
 #[derive(Clone)]
-pub struct Gate {
+pub(crate) struct AuthInterceptor {
     /// The password, if one is needed.
     pub password: Option<Password>,
-    /// Who counts.
+    /// Service whose counter of calls without the password is increased.
     pub service: Arc<Service>,
 }
 
@@ -28,7 +29,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-impl Interceptor for Gate {
+impl Interceptor for AuthInterceptor {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         let Some(password) = &self.password else {
             return Ok(request);
@@ -64,8 +65,9 @@ fn authorization(metadata: &MetadataMap) -> Option<Vec<u8>> {
     Some(decoded[colon + 1..].to_vec())
 }
 
-/// What a call that has authenticated itself uses from then on: its password as bearer token.
-pub fn bearer(metadata: &MetadataMap) -> Option<String> {
+/// Returns the call's password as a bearer token, which an authenticated client sends with its
+/// later calls.
+pub(crate) fn bearer(metadata: &MetadataMap) -> Option<String> {
     let password = String::from_utf8(authorization(metadata)?).ok()?;
     Some(format!("Bearer {password}"))
 }

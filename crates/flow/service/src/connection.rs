@@ -1,4 +1,4 @@
-//! Connections of clients: how many there may be, and how long one may take to say who it is.
+//! Connections of clients: how many there may be, and how long one may take to authenticate.
 
 use std::io;
 use std::pin::Pin;
@@ -18,13 +18,13 @@ use tonic::transport::server::Connected;
 
 use crate::service::{Counters, Service};
 
-/// How long a client may take for its handshake, and then for its first call with the password.
+/// Longest time for a client's TLS handshake, and then for its first call with the password.
 const INTRODUCTION: Duration = Duration::from_secs(10);
-/// How long accepting pauses when the system has no descriptor left.
+/// Pause after accepting fails, for example because the process has no file descriptor left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// A connection.
-pub struct Connection {
+pub(crate) struct Connection {
     stream: Transport,
     peer: Peer,
     introduction: Option<Pin<Box<Sleep>>>,
@@ -37,21 +37,21 @@ enum Transport {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// What calls know of the connection that they come by.
+/// State of a connection that all its calls share.
 #[derive(Clone, Default)]
-pub struct Peer {
+pub(crate) struct Peer {
     is_authenticated: Arc<AtomicBool>,
 }
 
 impl Peer {
     /// A call came with the password.
-    pub fn authenticated(&self) {
+    pub(crate) fn authenticated(&self) {
         self.is_authenticated.store(true, Ordering::Relaxed);
     }
 }
 
-/// Accepts connections until nobody takes them any more. With a password they have to show it in time.
-pub async fn accept(
+/// Accepts connections until the receiver is dropped. Clients have to show the password in time, if there is one.
+pub(crate) async fn accept(
     service: Arc<Service>,
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
@@ -124,7 +124,7 @@ impl Connected for Connection {
 }
 
 impl Connection {
-    /// Whether the time for the first call with the password is over.
+    /// Returns `true` if the time for the first call with the password is over.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let Some(introduction) = &mut self.introduction else {
             return false;

@@ -13,12 +13,13 @@ use overside_device::threads::thread_cpu_ns;
 pub struct CpuTime(Arc<AtomicU64>);
 
 impl CpuTime {
-    /// What there was since the last time, in nanoseconds; without the poll that asks.
+    /// Returns the CPU time since the last call and resets it, in nanoseconds. It does not include
+    /// the poll that is running.
     pub fn take_ns(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
     }
 
-    /// Adds what other threads did for some work here, which took `work_ns` in all, by its own account.
+    /// Adds the CPU time of other threads for some work here, which took `work_ns` in all, by its own account.
     pub fn add_helpers<T>(&self, work: impl FnOnce() -> (T, u64)) -> T {
         let begin_ns = thread_cpu_ns();
         let (done, work_ns) = work();
@@ -28,7 +29,7 @@ impl CpuTime {
         done
     }
 
-    /// The same task, whose time counts.
+    /// Runs a task and counts its CPU time.
     pub async fn count<F: Future>(self, task: F) -> F::Output {
         let mut task = pin!(task);
         poll_fn(|context| {

@@ -1,16 +1,16 @@
-//! What a client asks for: paths of descriptors, and tickets.
+//! Requests of clients: paths of descriptors, and tickets.
 
 use arrow_flight::FlightDescriptor;
 use arrow_flight::flight_descriptor::DescriptorType;
 use serde::{Deserialize, Serialize};
 use tonic::Status;
 
-use crate::hosted::Hosted;
+use crate::pipeline_host::PipelineHost;
 
 /// Longest ticket or command of a subscriber in bytes.
 const TICKET_BYTES_MAX: usize = 4 << 10;
 
-/// What a subscriber wants: JSON, or `OUTPUT` or `OUTPUT/PARTITION`.
+/// Request of a subscriber: JSON, or `OUTPUT` or `OUTPUT/PARTITION`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subscribe {
@@ -19,7 +19,7 @@ pub struct Subscribe {
     /// The only partition that is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<u32>,
-    /// Whether to wait for more once everything that came in has been taken.
+    /// `true` to wait for more batches once everything that came in has been taken.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub follow: bool,
 }
@@ -61,17 +61,20 @@ impl Subscribe {
         })
     }
 
-    /// As a ticket.
+    /// Writes the request as a ticket in JSON.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 }
 
-/// Whether a descriptor names the pipeline's input.
+/// Checks that a descriptor names the pipeline's input.
 ///
 /// # Errors
-/// `NOT_FOUND`, with what there is.
-pub fn check_path(descriptor: Option<&FlightDescriptor>, hosted: &Hosted) -> Result<(), Status> {
+/// `NOT_FOUND`, with the valid path.
+pub fn check_path(
+    descriptor: Option<&FlightDescriptor>,
+    hosted: &PipelineHost,
+) -> Result<(), Status> {
     let input = hosted.pipeline.definition().flight_path();
     let path = descriptor.map_or(&[][..], |descriptor| &descriptor.path);
     match path {

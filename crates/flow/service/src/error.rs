@@ -1,4 +1,4 @@
-//! Why a service cannot go on, and what its clients hear of it.
+//! Errors of a service, and the status codes that its clients receive for them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,25 +8,25 @@ use overside_flow::{Error as FlowError, TableError};
 use tonic::Status;
 
 use crate::queue::QueueError;
-use crate::spill::SpillError;
+use crate::queue::spill::SpillError;
 
-/// Why a service cannot start, or a stream cannot go on.
+/// Error that prevents a service from starting, or that ends a stream.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// It cannot listen.
+    /// An address cannot be listened at.
     #[error("cannot listen at {address}: {error}")]
     Listen {
-        /// Where.
+        /// Address that it was to listen at.
         address: SocketAddr,
-        /// Why.
+        /// Error that the system reports.
         error: io::Error,
     },
     /// A directory cannot be made or used.
     #[error("{}: {error}", path.display())]
     Directory {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why.
+        /// Error that the system reports.
         error: io::Error,
     },
     /// Threads cannot be started.
@@ -35,31 +35,31 @@ pub enum ServiceError {
     /// A stage, a codec or a batch.
     #[error(transparent)]
     Flow(#[from] FlowError),
-    /// What waits.
+    /// A queue cannot take a batch, or cannot read it back.
     #[error(transparent)]
     Queue(#[from] QueueError),
     /// Another schema than that of the pipeline's input or output.
     #[error("the columns of this stream are not those of the pipeline's {of}: {difference}")]
     Schema {
-        /// Which.
+        /// Name of the input or output.
         of: &'static str,
-        /// In what.
+        /// Description of the difference.
         difference: String,
     },
     /// The address of another service that is none.
     #[error("{address}: {reason}")]
     Address {
-        /// As it was given.
+        /// Address as it was given.
         address: String,
-        /// What is wrong.
+        /// Problem with the address, its TLS keys or its password.
         reason: String,
     },
-    /// Another service does not do what it is asked for.
+    /// Another service does not answer a call as requested.
     #[error("{address}: {reason}")]
     Call {
-        /// Where it is.
+        /// Address of the service.
         address: String,
-        /// What it says.
+        /// Reason that the service gives.
         reason: String,
     },
     /// gRPC ends.
@@ -90,8 +90,8 @@ impl From<QueueError> for Status {
     }
 }
 
-/// What a client hears of data that cannot be processed.
-pub fn status_of(error: impl Into<FlowError>) -> Status {
+/// Returns the status that a client receives for data that cannot be processed.
+pub(crate) fn status_of(error: impl Into<FlowError>) -> Status {
     let error = error.into();
     match error {
         FlowError::Io(_)

@@ -17,20 +17,27 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::access;
 use crate::descriptor::{Subscribe, check_path, path};
-use crate::get::DataSender;
-use crate::hosted::Hosted;
-use crate::opening::Opening;
-use crate::outputs::Output;
+use crate::input::opening::Opening;
+use crate::input::put;
+use crate::nodes::node;
+use crate::output::Output;
+use crate::output::encoder::DataSender;
+use crate::output::exchange;
+use crate::output::get;
+use crate::output::tracks;
+use crate::output::tracks::TracksTicket;
+use crate::pipeline_host::PipelineHost;
 use crate::service::Service;
-use crate::tracks::TracksTicket;
-use crate::{access, exchange, get, node, put, statistics, tracks, wire};
+use crate::statistics;
+use crate::wire;
 
 /// Messages that wait for the transport: the next one.
 const AHEAD: usize = 1;
 const STREAMS_REMEDY: &str = "the definition's `streams`, or --streams, allows more";
 const SUBSCRIBERS_REMEDY: &str = "--max-subscribers takes more";
-/// What the action of that name says.
+/// Names of the actions, with their descriptions for clients.
 const ACTIONS: [(&str, &str); 3] = [
     ("health", "SERVING, or DRAINING while the service ends"),
     ("statistics", "throughput, backlog, memory and lag as JSON"),
@@ -42,7 +49,7 @@ const ACTIONS: [(&str, &str); 3] = [
 
 /// The calls, for a service.
 #[derive(Clone)]
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     /// The service.
     pub service: Arc<Service>,
 }
@@ -51,7 +58,7 @@ type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Endpoint {
     /// The pipeline; a node has none.
-    fn hosted(&self) -> Result<&Hosted, Status> {
+    fn hosted(&self) -> Result<&PipelineHost, Status> {
         let hosted = self.service.hosted.as_ref();
         hosted.ok_or_else(|| {
             Status::unimplemented("a node has no pipeline; it takes DoExchange only")
@@ -82,6 +89,25 @@ impl Endpoint {
                 known()
             ))
         })
+    }
+
+    /// The output that a subscriber asks for, if it can ever have the partition.
+    fn subscribed(&self, wanted: &Subscribe) -> Result<Arc<Output>, Status> {
+        let output = self.output(&wanted.output)?;
+        let Some(partition) = wanted.partition else {
+            return Ok(output);
+        };
+        // The last partition has the rows without a key.
+        let all = self.hosted()?.pipeline.definition().partitions();
+        let takes = |all| partition <= all && output.definition.takes(Some(partition), all);
+        match all.is_some_and(takes) {
+            true => Ok(output),
+            false => Err(Status::not_found(format!(
+                "output {:?} has no partition {partition}; see the pipeline's stage `partition`, and \
+                 `partitions` of the output",
+                wanted.output
+            ))),
+        }
     }
 
     /// The output whose tree is asked, by its name, or by that of the input where there is one tree only.
@@ -127,8 +153,8 @@ impl Endpoint {
         })
     }
 
-    /// Serves an exchange as its descriptor says: a stage for another service, the pipeline, or an output for a
-    /// subscriber that acknowledges.
+    /// Serves an exchange by its descriptor: a stage for another service, the pipeline, or an
+    /// output for a subscriber that acknowledges.
     async fn exchange(
         &self,
         mut messages: Streaming<FlightData>,
@@ -168,7 +194,7 @@ impl Endpoint {
             }
             (None, Some(_)) => {
                 let wanted = Subscribe::parse(command)?;
-                let output = self.output(&wanted.output)?;
+                let output = self.subscribed(&wanted)?;
                 let permit = self.admit(&service.subscribers, SUBSCRIBERS_REMEDY)?;
                 let channel = (data, options, Some(messages));
                 get::serve(Arc::clone(&service), output, wanted, channel, permit).await;
@@ -177,7 +203,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// What is known of an output, or of the input.
+    /// Returns the schema of an output or of the input, and for an output the ticket to subscribe
+    /// with.
     fn info(&self, descriptor: &FlightDescriptor) -> Result<FlightInfo, Status> {
         let hosted = self.hosted()?;
         let known = hosted.schemas.known();
@@ -337,7 +364,7 @@ impl FlightService for Endpoint {
             return Ok(Response::new(Box::pin(ReceiverStream::new(receiver))));
         }
         let wanted = Subscribe::parse(&request.get_ref().ticket)?;
-        let output = self.output(&wanted.output)?;
+        let output = self.subscribed(&wanted)?;
         let permit = self.admit(&self.service.subscribers, SUBSCRIBERS_REMEDY)?;
         let (data, receiver) = mpsc::channel(AHEAD);
         let service = Arc::clone(&self.service);

@@ -1,4 +1,4 @@
-//! What is shown over HTTP: metrics, statistics and a live page.
+//! Pages served over HTTP: metrics, statistics and a live page.
 
 use overside_http::{Exposition, Response};
 use serde_json::Value;
@@ -11,8 +11,8 @@ const PREFIX: &str = "overside_flow_service_";
 /// The live page: one file, which asks for the statistics every second.
 const PAGE: &str = include_str!("page.html");
 
-/// What is at a path.
-pub fn answer(service: &Service, path: &str) -> Option<Response> {
+/// Returns the page at a path; `None` if there is none.
+pub(crate) fn answer(service: &Service, path: &str) -> Option<Response> {
     match path {
         "/" => Some(Response {
             content_type: "text/html; charset=utf-8",
@@ -27,7 +27,7 @@ pub fn answer(service: &Service, path: &str) -> Option<Response> {
     }
 }
 
-/// What a queue tells.
+/// Metrics of each queue: key in the statistics, name, help text and type.
 const QUEUE: [(&str, &str, &str, &str); 6] = [
     (
         "backlog_batches",
@@ -67,7 +67,7 @@ const QUEUE: [(&str, &str, &str, &str); 6] = [
     ),
 ];
 
-/// What a stage tells, by where it stands in its statistics.
+/// Metrics of each stage: JSON pointer into its statistics, name and help text.
 const STAGE: [(&str, &str, &str); 5] = [
     (
         "/batches",

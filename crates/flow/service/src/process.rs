@@ -1,7 +1,7 @@
-//! Input batches through the stages, in the order of the input queue, and what comes out to the outputs.
+//! Passes input batches through the stages, in the order of the input queue, and results to the outputs.
 //!
-//! Two threads: one pushes into a stream of the pipeline, the other pulls. A batch that cannot be processed is
-//! taken out, and its producer told; those that have not come out go through another stream of the pipeline.
+//! Two threads: one pushes into a stream of the pipeline, the other pulls. A batch that cannot be processed is taken
+//! out, and its producer gets an error; those that have not come out go through another stream of the pipeline.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering;
 
 use overside_base::lock;
 use overside_flow::Error as FlowError;
-use overside_flow::pipeline::{Done, Piece, Stream};
+use overside_flow::pipeline::{Done, PartitionedBatch, Stream};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::batch::Batch;
-use crate::hosted::Hosted;
-use crate::outputs::{Outcome, route};
+use crate::input::batch::Batch;
+use crate::output::{Outcome, route};
+use crate::pipeline_host::PipelineHost;
 use crate::queue::QueueError;
 use crate::service::{Counters, Service};
 
@@ -28,7 +28,7 @@ struct InStages {
 }
 
 /// Processes until the input queue is closed and empty.
-pub fn run(service: &Service, hosted: &Hosted, runtime: &Handle) {
+pub(crate) fn run(service: &Service, hosted: &PipelineHost, runtime: &Handle) {
     let mut cursor = 0;
     loop {
         let end = match runtime.block_on(hosted.input.next(cursor)) {
@@ -58,7 +58,7 @@ pub fn run(service: &Service, hosted: &Hosted, runtime: &Handle) {
     }
 }
 
-/// How a stream of the pipeline ends.
+/// Reason why a stream of the pipeline ended.
 enum End {
     Finished,
     /// The batch at `position` cannot be processed. Those from `resume` on, but for it, have not come out.
@@ -70,7 +70,7 @@ enum End {
     Queue(QueueError),
 }
 
-fn one_stream(hosted: &Hosted, runtime: &Handle, cursor: u64) -> End {
+fn one_stream(hosted: &PipelineHost, runtime: &Handle, cursor: u64) -> End {
     let schema = runtime.block_on(hosted.schemas.input());
     let stream = match hosted.pipeline.stream(&schema) {
         Ok(stream) => stream,
@@ -107,7 +107,7 @@ fn one_stream(hosted: &Hosted, runtime: &Handle, cursor: u64) -> End {
 
 /// Pushes batches from `cursor` on until there are no more, or the stream has ended.
 fn push(
-    hosted: &Hosted,
+    hosted: &PipelineHost,
     stream: &Stream,
     in_stages: &Mutex<VecDeque<InStages>>,
     runtime: &Handle,
@@ -153,15 +153,15 @@ fn push(
     Ok(())
 }
 
-/// Routes what comes out until the stream ends. How, if not as it should.
+/// Routes results until the stream ends. Returns the failure if it did not end in order.
 fn pull(
-    hosted: &Hosted,
+    hosted: &PipelineHost,
     stream: &Stream,
     in_stages: &Mutex<VecDeque<InStages>>,
     runtime: &Handle,
 ) -> Option<End> {
     let partitions = hosted.pipeline.definition().partitions().unwrap_or(0);
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<PartitionedBatch> = Vec::new();
     let mut pulled = 0;
     loop {
         let done = match stream.pull()? {
@@ -205,7 +205,7 @@ fn pull(
 }
 
 /// Takes a batch out that cannot be processed.
-fn fail(service: &Service, hosted: &Hosted, position: u64, error: &FlowError) {
+fn fail(service: &Service, hosted: &PipelineHost, position: u64, error: &FlowError) {
     Counters::add(&service.counters.failed_batches, 1);
     match hosted.input.remove(position) {
         Some(receipt) => receipt.fail(&error.to_string()),

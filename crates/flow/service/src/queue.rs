@@ -1,11 +1,13 @@
 //! Batches that wait: in memory up to a limit, and then on disk.
 //!
-//! 1. Each batch has a position. Readers have a cursor and get what is there from it on; what a reader is done
-//!    with is released. A reader that starts again goes back to the first position that is not released.
-//! 2. When memory is full, everything that is not released is written to disk, oldest first, and so is what
-//!    comes from then on, until all that is left fits into memory. So what is on disk has no gaps, and a producer can be told
-//!    that it is safe.
-//! 3. When the disk's share is used up, or without one, whoever adds a batch waits.
+//! 1. Each batch has a position. Readers have a cursor and get the batches from it on; batches that a reader is done
+//!    with are released. A reader that starts again goes back to the first position that is not released.
+//! 2. When memory is full, everything that is not released is written to disk, oldest first, and so
+//!    are later batches, until the rest fits into memory. So the batches on disk have no gaps, and
+//!    can be acknowledged.
+//! 3. When the disk's share is used up, or without one, the producer that adds a batch waits.
+
+pub mod spill;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,16 +18,17 @@ use std::time::{Duration, Instant};
 use overside_base::lock;
 use tokio::sync::Notify;
 
-use crate::batch::{Batch, RecordError};
-use crate::spill::{Place, Spill, SpillError, SpillOptions};
+use crate::input::batch::{Batch, RecordError};
+use crate::queue::spill::{Spill, SpillError, SpillLocation, SpillOptions};
 
-/// How long a batch that cannot be spilled waits until it is tried again.
+/// Longest wait between two attempts to add a batch that found no room or could not be spilled.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Whoever wants to know that a batch is safe. Dropped without, it is not.
-pub trait Settle: Send + 'static {
+/// Receipt of a batch, which is settled when the batch is safe. One that is dropped before means
+/// that the batch is not.
+pub trait Ack: Send + 'static {
     /// The batch is delivered or on disk.
-    fn safe(self);
+    fn committed(self);
 }
 
 /// Batches that wait.
@@ -34,7 +37,7 @@ pub struct Queue<R> {
     state: Mutex<State<R>>,
     readable: Notify,
     writable: Notify,
-    /// Those that wait for room.
+    /// Number of callers that wait for room.
     waiting: AtomicUsize,
 }
 
@@ -54,21 +57,21 @@ struct State<R> {
 struct Slot<R> {
     /// Absent if it is on disk only.
     batch: Option<Arc<Batch>>,
-    place: Option<Place>,
+    place: Option<SpillLocation>,
     memory_bytes: usize,
     receipt: Option<R>,
     is_released: bool,
     since: Instant,
 }
 
-/// What has gone through a queue.
+/// Totals and peaks of a queue since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct QueueCounts {
     /// Batches that were added.
     pub batches: u64,
-    /// Their rows.
+    /// Rows of these batches.
     pub rows: u64,
-    /// Those that were written to disk.
+    /// Batches that were written to disk.
     pub spilled_batches: u64,
     /// The most memory in bytes that it held.
     pub memory_peak_bytes: u64,
@@ -76,40 +79,40 @@ pub struct QueueCounts {
     pub backlog_peak_batches: u64,
 }
 
-/// How a queue is.
+/// State of a queue at one moment.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct QueueStatus {
     /// Batches that are not released.
     pub backlog_batches: u64,
     /// Memory that they hold in bytes.
     pub memory_bytes: u64,
-    /// What they take on disk in bytes.
+    /// Bytes that the queue's segments take on disk.
     pub spilled_bytes: u64,
     /// For how long the oldest has been there.
     pub lag_ms: u64,
-    /// What has gone through.
+    /// Totals and peaks since the queue was opened.
     #[serde(flatten)]
     pub counts: QueueCounts,
 }
 
-/// Why a batch is not taken, or cannot be read back.
+/// Reason why a batch is not taken, or cannot be read back.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     /// The service ends.
     #[error("the service is shutting down")]
     Closed,
-    /// It cannot be spilled.
+    /// The batch cannot be spilled.
     #[error(transparent)]
     Spill(#[from] SpillError),
     /// A spilled batch cannot be written or read.
     #[error("a batch cannot be spilled or read back: {0}")]
     Record(#[from] RecordError),
-    /// Likewise.
+    /// A spilled batch cannot be read.
     #[error("a spilled batch cannot be read: {0}")]
     Read(#[from] std::io::Error),
 }
 
-/// Somebody that waits for room, until it is dropped.
+/// Counts a caller among those that wait for room, until it is dropped.
 struct Waiting<'q>(&'q AtomicUsize);
 
 impl Drop for Waiting<'_> {
@@ -121,34 +124,34 @@ impl Drop for Waiting<'_> {
 /// A batch and where it is in the queue.
 #[derive(Clone, Debug)]
 pub struct Queued {
-    /// Where it is.
+    /// Position of the batch in the queue.
     pub position: u64,
     /// The batch.
     pub batch: Arc<Batch>,
 }
 
-/// What a reader finds.
+/// Result of looking for the first batch from a cursor on.
 enum Found {
     Memory(Queued),
-    Disk(u64, Place),
+    Disk(u64, SpillLocation),
     Nothing,
     End,
 }
 
-/// What becomes of a batch that is added.
+/// Result of an attempt to add a batch.
 enum Added<R> {
     Done,
-    /// There is no room.
+    /// No room is left.
     Full(Arc<Batch>, R),
-    /// It cannot be spilled.
+    /// The batch cannot be spilled.
     Failed(Arc<Batch>, R, QueueError),
 }
 
-impl<R: Settle> Queue<R> {
-    /// A queue with so much memory, and perhaps a place on disk. What is there already, in order, without rows.
+impl<R: Ack> Queue<R> {
+    /// A queue with this memory, and perhaps a place on disk. Also returns the batches there, in order, without rows.
     ///
     /// # Errors
-    /// [`QueueError`]: what is on disk cannot be read.
+    /// [`QueueError`]: the batches on disk cannot be read.
     pub fn open(
         memory_limit_bytes: usize,
         spill: Option<SpillOptions>,
@@ -221,7 +224,7 @@ impl<R: Settle> Queue<R> {
     ///
     /// # Errors
     /// [`QueueError::Closed`].
-    pub async fn push_patiently(&self, batch: Batch, receipt: R) -> Result<(), QueueError> {
+    pub async fn push_with_retry(&self, batch: Batch, receipt: R) -> Result<(), QueueError> {
         let (mut batch, mut receipt) = (Arc::new(batch), receipt);
         let mut is_said = false;
         loop {
@@ -254,7 +257,7 @@ impl<R: Settle> Queue<R> {
         self.memory_limit_bytes
     }
 
-    /// Whether somebody waits for room.
+    /// Returns `true` if a caller waits for room.
     pub fn is_full(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
@@ -361,7 +364,7 @@ impl<R: Settle> Queue<R> {
         }
     }
 
-    /// Whether there is nothing at `cursor` or behind it.
+    /// Returns `true` if no unreleased batch is at `cursor` or behind it.
     pub fn is_drained(&self, cursor: u64) -> bool {
         matches!(self.find(cursor), Found::Nothing | Found::End)
     }
@@ -369,12 +372,12 @@ impl<R: Settle> Queue<R> {
     /// The batch at `position` is delivered: it is not needed any more.
     pub fn release(&self, position: u64) {
         if let Some(receipt) = self.remove(position) {
-            receipt.safe();
+            receipt.committed();
         }
     }
 
-    /// The batch at `position` is not wanted any more, although it was not delivered. Who waits for it, if it
-    /// is not on disk.
+    /// The batch at `position` is not wanted any more, although it was not delivered. Returns its
+    /// receipt, if it is not on disk.
     pub fn remove(&self, position: u64) -> Option<R> {
         let mut state = lock(&self.state);
         let index = position.checked_sub(state.first)? as usize;
@@ -394,7 +397,7 @@ impl<R: Settle> Queue<R> {
         receipt
     }
 
-    /// Looks at who waits for the batch at `position`, if it is not on disk.
+    /// Calls `look` with the receipt of the batch at `position`; `None` if the queue holds none for it.
     pub fn with_receipt<T>(&self, position: u64, look: impl FnOnce(&R) -> T) -> Option<T> {
         let state = lock(&self.state);
         let index = position.checked_sub(state.first)? as usize;
@@ -412,8 +415,8 @@ impl<R: Settle> Queue<R> {
         state.first + state.slots.len() as u64
     }
 
-    /// The position behind the last batch within these that is on disk and not released: who added it takes it
-    /// for safe, although it is not delivered.
+    /// The position behind the last batch within these that is on disk and not released: its
+    /// producer may take it for safe, although it is not delivered.
     pub fn saved_until(&self, positions: Range<u64>) -> Option<u64> {
         let state = lock(&self.state);
         let saved = (state.first..)
@@ -431,7 +434,7 @@ impl<R: Settle> Queue<R> {
         self.writable.notify_waiters();
     }
 
-    /// Writes what is not released to disk, if there is a place, so that the next start finds it.
+    /// Writes unreleased batches to disk, if there is a place, so that the next start finds it.
     ///
     /// # Errors
     /// [`QueueError`].
@@ -449,7 +452,7 @@ impl<R: Settle> Queue<R> {
             .count()
     }
 
-    /// How it is.
+    /// Returns the state of the queue now.
     pub fn status(&self) -> QueueStatus {
         let state = lock(&self.state);
         let oldest = state
@@ -467,7 +470,7 @@ impl<R: Settle> Queue<R> {
     }
 }
 
-impl<R: Settle> State<R> {
+impl<R: Ack> State<R> {
     /// Writes everything to disk that is not there; `false` if there is no disk.
     fn start_spilling(&mut self) -> Result<bool, QueueError> {
         if self.spill.is_none() {
@@ -493,7 +496,7 @@ impl<R: Settle> State<R> {
         slot.place = Some(spill.append(&record)?);
         self.counts.spilled_batches += 1;
         if let Some(receipt) = slot.receipt.take() {
-            receipt.safe();
+            receipt.committed();
         }
         Ok(())
     }

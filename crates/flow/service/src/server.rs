@@ -13,13 +13,19 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport;
 
-use crate::access::Gate;
+use crate::access::AuthInterceptor;
+use crate::connection;
 use crate::error::ServiceError;
 use crate::flight::Endpoint;
+use crate::output::downstream;
+use crate::output::files;
+use crate::pages;
+use crate::process;
 use crate::service::{Limits, Service, Work};
-use crate::{connection, downstream, files, pages, process};
 
-/// What a client may send before the service has taken any of it: a stream is not slowed down by round trips.
+/// Bytes that a client may send on a stream before the service has taken any of them, so that round
+/// trips do not slow down the stream. `CONNECTION_WINDOW_BYTES` is the same for all streams of a
+/// connection together.
 const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 /// Longest frame of HTTP/2.
@@ -29,21 +35,21 @@ const HEADERS_BYTES_MAX: u32 = 16 << 10;
 /// A client that is gone without a word is noticed after these.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
-/// How often it is looked who holds up others.
+/// Interval at which outputs are checked for subscribers that hold up others.
 const WATCH: Duration = Duration::from_millis(100);
-/// How long connections may take to end when everything is over.
+/// Longest time for connections and tasks to end once the service has ended.
 const CLOSE: Duration = Duration::from_secs(1);
 
-/// Where a service listens, and for whom.
+/// Addresses, TLS, password and threads of a service.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where.
+    /// Address at which the service listens.
     pub listen: SocketAddr,
     /// With these certificates.
     pub tls: Option<Arc<ServerConfig>>,
     /// The password that clients need.
     pub password: Option<Password>,
-    /// Where metrics and the live page are.
+    /// Address of metrics and the live page; `None` if they are not served.
     pub metrics: Option<SocketAddr>,
     /// Threads that serve connections.
     pub threads: usize,
@@ -59,7 +65,7 @@ pub struct Server {
     runtime: Runtime,
 }
 
-/// How a service ended.
+/// Result of a service that has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     /// Batches that were accepted, and neither delivered nor kept on disk. They were not acknowledged.
@@ -106,12 +112,12 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address at which the service listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where metrics and the live page are.
+    /// Returns the address of metrics and the live page; `None` if they are not served.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
     }
@@ -121,8 +127,8 @@ impl Server {
         &self.service
     }
 
-    /// Serves until [`Service::end`] is called, and then until what came in is delivered, or the time for that
-    /// is over.
+    /// Serves until [`Service::end`] is called, and then until accepted batches are delivered, or
+    /// the time for that is over.
     ///
     /// # Errors
     /// [`ServiceError`].
@@ -206,14 +212,14 @@ fn builder(service: &Service) -> transport::Server {
 fn calls(
     service: &Arc<Service>,
     settings: &Settings,
-) -> InterceptedService<FlightServiceServer<Endpoint>, Gate> {
+) -> InterceptedService<FlightServiceServer<Endpoint>, AuthInterceptor> {
     let endpoint = Endpoint {
         service: Arc::clone(service),
     };
     let server = FlightServiceServer::new(endpoint)
         .max_decoding_message_size(service.limits.message_bytes)
         .max_encoding_message_size(usize::MAX);
-    let gate = Gate {
+    let gate = AuthInterceptor {
         password: settings.password.clone(),
         service: Arc::clone(service),
     };
@@ -224,12 +230,9 @@ fn calls(
 async fn watch(service: Arc<Service>) {
     while let Some(hosted) = &service.hosted {
         tokio::time::sleep(WATCH).await;
-        for output in hosted
-            .outputs
-            .iter()
-            .filter(|output| output.queue.is_full())
-        {
-            for position in output.subscribers.drop_slowest(service.limits.stall) {
+        for output in &hosted.outputs {
+            let is_full = output.queue.is_full();
+            for position in (output.subscribers).drop_slowest(service.limits.stall, is_full) {
                 output.queue.release(position);
             }
         }
@@ -243,24 +246,14 @@ async fn drain(service: &Service) {
         return;
     };
     let deadline = Instant::now() + service.limits.drain;
-    let is_delivered = || {
-        hosted.is_idle()
-            && hosted
-                .outputs
-                .iter()
-                .all(|output| output.queue.is_drained(0))
-    };
+    let are_drained = || hosted.outputs.iter().all(|one| one.queue.is_drained(0));
+    let is_delivered = || hosted.is_idle() && are_drained();
     while !is_delivered() && Instant::now() < deadline {
         tokio::time::sleep(LOOK).await;
     }
     // Its last acknowledgements are on their way.
-    let has_streams = || {
-        service
-            .counters
-            .open_put_streams
-            .load(std::sync::atomic::Ordering::Relaxed)
-            > 0
-    };
+    let streams = &service.counters.open_put_streams;
+    let has_streams = || streams.load(std::sync::atomic::Ordering::Relaxed) > 0;
     while has_streams() && is_delivered() && Instant::now() < deadline {
         tokio::time::sleep(LOOK).await;
     }

@@ -1,4 +1,4 @@
-//! What a service consists of, whoever talks to it.
+//! State of a service, independent of the protocols that clients use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,13 +11,13 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::error::ServiceError;
-use crate::hosted::Hosted;
-use crate::producers::Producers;
+use crate::input::producers::Producers;
+use crate::pipeline_host::PipelineHost;
 
 /// Queries of trees at a time.
 const QUERIES: usize = 2;
 
-/// How much a service takes, and from whom.
+/// Limits on messages, connections, subscribers and waiting times of a service.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Longest message in bytes.
@@ -28,9 +28,9 @@ pub struct Limits {
     pub calls_per_connection: u32,
     /// Subscribers at a time.
     pub subscribers: usize,
-    /// How long a subscriber may take nothing while its output is full.
+    /// Longest time that a subscriber may take nothing while its output is full.
     pub stall: Duration,
-    /// How long the end waits for what is on its way.
+    /// Longest time that the service waits at its end for batches that are on their way.
     pub drain: Duration,
 }
 
@@ -50,12 +50,12 @@ impl Default for Limits {
 /// A service.
 pub struct Service {
     /// The pipeline; a node has none.
-    pub hosted: Option<Hosted>,
-    /// Who sends.
+    pub hosted: Option<PipelineHost>,
+    /// Producers that have sent batches, or whose batches a start found on disk.
     pub producers: Producers,
-    /// Who unpacks and packs messages.
+    /// Threads and devices that unpack and pack messages.
     pub packing: Arc<Packing>,
-    /// What is taken.
+    /// Limits that the service enforces.
     pub limits: Limits,
     /// Streams of producers at a time.
     pub streams: Arc<Semaphore>,
@@ -63,35 +63,35 @@ pub struct Service {
     pub subscribers: Arc<Semaphore>,
     /// Queries of trees at a time; others wait.
     pub queries: Arc<Semaphore>,
-    /// What has happened.
+    /// Counts of events since the start.
     pub counters: Counters,
-    /// What is to go wrong with stages that run here for others: for tests of what they do then. Only that
-    /// they are slow.
+    /// Faults of stages that run here for other services, to test how those react. Only the
+    /// slowdown has an effect.
     pub faults: NodeFaults,
-    /// When it began.
+    /// Time at which the service was created.
     pub started: Instant,
     ending: AtomicBool,
     ends: Notify,
 }
 
-/// What has happened since the start.
+/// Counts of connections, calls, streams and batches since the start.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Connections that were accepted.
     pub connections: AtomicU64,
-    /// Those that are open.
+    /// Connections that are open now.
     pub open_connections: AtomicUsize,
-    /// Those beyond the limit.
+    /// Connections that were closed at once because the limit was reached.
     pub rejected_connections: AtomicU64,
     /// Calls without the password.
     pub unauthenticated: AtomicU64,
     /// Streams of producers.
     pub put_streams: AtomicU64,
-    /// Those that are open.
+    /// Streams of producers that are open now.
     pub open_put_streams: AtomicUsize,
     /// Batches received, with duplicates.
     pub received_batches: AtomicU64,
-    /// Their rows.
+    /// Rows of these batches.
     pub received_rows: AtomicU64,
     /// Bytes of their messages.
     pub received_bytes: AtomicU64,
@@ -101,7 +101,7 @@ pub struct Counters {
     pub failed_batches: AtomicU64,
     /// Batches sent to subscribers.
     pub sent_batches: AtomicU64,
-    /// Their rows.
+    /// Rows of these batches.
     pub sent_rows: AtomicU64,
     /// Bytes of their messages.
     pub sent_bytes: AtomicU64,
@@ -116,15 +116,15 @@ impl Counters {
     }
 }
 
-/// What a service does.
+/// Work that a service does.
 pub enum Work {
     /// Runs a pipeline.
     Pipeline(Box<Definition>),
-    /// Runs stages for others, so many streams at a time.
+    /// Runs stages for others, a limited number of streams at a time.
     Node {
         /// Streams at a time.
         streams: usize,
-        /// Who unpacks and packs messages.
+        /// Threads and devices that unpack and pack messages.
         pool: Arc<CodecPool>,
     },
 }
@@ -149,7 +149,7 @@ impl Service {
         let producers = Producers::default();
         let hosted = match work {
             Work::Pipeline(definition) => {
-                let (hosted, recovered) = Hosted::open(*definition, &packing, runtime)?;
+                let (hosted, recovered) = PipelineHost::open(*definition, &packing, runtime)?;
                 for batch in recovered {
                     producers.get(&batch.producer).recover(batch.sequence);
                 }
@@ -179,7 +179,7 @@ impl Service {
         self.ends.notify_waiters();
     }
 
-    /// Whether it takes no more batches.
+    /// Returns `true` if the service takes no more batches.
     pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire)
     }

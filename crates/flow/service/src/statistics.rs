@@ -1,4 +1,4 @@
-//! How a service is, as JSON: for the action `statistics` and the live page.
+//! State of a service as JSON, for the action `statistics` and the live page.
 
 use std::sync::atomic::Ordering;
 
@@ -7,19 +7,20 @@ use overside_flow::pipeline::Destination;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::hosted::Hosted;
-use crate::outputs::PartitionCounts;
+use crate::output::PartitionCounts;
+use crate::pipeline_host::PipelineHost;
 use crate::queue::QueueStatus;
 use crate::service::Service;
 
-/// An output and what waits for it.
+/// An output and its waiting batches.
 #[derive(Serialize)]
 struct OutputStatus {
     name: String,
     to: String,
     subscribers: usize,
     dropped_subscribers: u64,
-    /// Of another service: whether it is connected, and why not.
+    /// For an output to another service, `true` while it is connected; `None` for other outputs.
+    /// `last_error` is the reason of the last failure.
     connected: Option<bool>,
     last_error: Option<String>,
     partitions: Vec<PartitionStatus>,
@@ -35,12 +36,12 @@ struct PartitionStatus {
 }
 
 /// Everything.
-pub fn json(service: &Service) -> String {
+pub(crate) fn json(service: &Service) -> String {
     value(service).to_string()
 }
 
-/// Everything, in its parts. Times and counts are since the start; whoever wants rates asks twice.
-pub fn value(service: &Service) -> Value {
+/// Statistics of all parts. Times and counts are since the start; a client computes rates from two replies.
+pub(crate) fn value(service: &Service) -> Value {
     let mut all = Map::new();
     let mut put = |key: &str, value: Value| drop(all.insert(key.into(), value));
     let state = if service.is_ending() {
@@ -89,8 +90,8 @@ pub fn value(service: &Service) -> Value {
     Value::Object(all)
 }
 
-/// What is counted.
-pub fn counters(service: &Service) -> Vec<(String, Value)> {
+/// Returns all counters with the names of their metrics.
+pub(crate) fn counters(service: &Service) -> Vec<(String, Value)> {
     let counters = &service.counters;
     let read = |counter: &std::sync::atomic::AtomicU64| json!(counter.load(Ordering::Relaxed));
     let now = |counter: &std::sync::atomic::AtomicUsize| json!(counter.load(Ordering::Relaxed));
@@ -121,7 +122,7 @@ pub fn counters(service: &Service) -> Vec<(String, Value)> {
     .into()
 }
 
-fn outputs(hosted: &Hosted) -> Vec<OutputStatus> {
+fn outputs(hosted: &PipelineHost) -> Vec<OutputStatus> {
     let outputs = hosted.outputs.iter();
     outputs
         .map(|output| OutputStatus {
@@ -141,7 +142,7 @@ fn outputs(hosted: &Hosted) -> Vec<OutputStatus> {
 }
 
 /// CPU time of the process in seconds.
-pub fn process_cpu_s() -> f64 {
+pub(crate) fn process_cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

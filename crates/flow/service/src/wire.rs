@@ -1,9 +1,10 @@
-//! What messages are compressed with between services and their clients: whoever receives says what it takes.
+//! Compression of messages between services and their clients: each receiver announces the codecs
+//! that it takes.
 //!
-//! - A client gets what it asks for in headers of its call: `overside-codec` for each buffer, as Arrow has it, or
+//! - A client gets the codec that the headers of its call name: `overside-codec` for each buffer, as Arrow has it, or
 //!   `overside-outer` for whole messages. It asks for nothing, and gets plain Arrow.
-//! - A service says by the action `codecs` what it reads. Arrow's own codecs are for every reader of Arrow; whoever
-//!   wants to send messages compressed as a whole asks for that list first.
+//! - A service lists the codecs that it reads by the action `codecs`. Arrow's own codecs are for every reader of Arrow;
+//!   a client that wants to send messages compressed as a whole asks for that list first.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -14,24 +15,24 @@ use serde::{Deserialize, Serialize};
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Status};
 
-use crate::client::Client;
+use crate::nodes::client::Client;
 
 /// The action.
-pub const ACTION: &str = "codecs";
+pub(crate) const ACTION: &str = "codecs";
 /// For each buffer: `none`, `lz4`, `zstd:LEVEL`.
 const CODEC_HEADER: &str = "overside-codec";
 /// For whole messages: `deflate`, `zstd:LEVEL`, ...
 const OUTER_HEADER: &str = "overside-outer";
 
-/// What messages may be compressed with.
+/// Codecs that a receiver of messages can decompress.
 #[derive(Debug, Serialize, Deserialize)]
 struct Codecs {
     codec: Vec<String>,
     outer: Vec<String>,
 }
 
-/// What the action answers.
-pub fn codecs_json() -> String {
+/// Returns the answer of the action: the codecs that this service reads, as JSON.
+pub(crate) fn codecs_json() -> String {
     let codecs = Codecs {
         codec: ["none", "lz4", "zstd"].map(String::from).into(),
         outer: Outer::FORMATS
@@ -47,11 +48,11 @@ fn name(outer: Outer) -> String {
     Outer::new(outer.format(), None).to_string()
 }
 
-/// What a client asks for.
+/// Parses the headers in which a client requests the compression of answers.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT`: there is no such codec, or it asks for both.
-pub fn asked(headers: &MetadataMap) -> Result<PackOptions, Status> {
+pub(crate) fn asked(headers: &MetadataMap) -> Result<PackOptions, Status> {
     let outer: Option<Outer> = header(headers, OUTER_HEADER)?;
     let options = PackOptions {
         codec: header(headers, CODEC_HEADER)?.unwrap_or_default(),
@@ -81,7 +82,7 @@ fn header<T: FromStr<Err: Display>>(
 }
 
 /// A call that asks for its answer so.
-pub fn request<T>(message: T, wanted: PackOptions) -> Request<T> {
+pub(crate) fn request<T>(message: T, wanted: PackOptions) -> Request<T> {
     let mut request = Request::new(message);
     let codec = Some(wanted.codec).filter(|codec| *codec != Codec::None);
     let headers = [
@@ -97,11 +98,15 @@ pub fn request<T>(message: T, wanted: PackOptions) -> Request<T> {
     request
 }
 
-/// What messages to a service are compressed with: as wanted, or not at all where it would not read that.
+/// Returns the compression for messages to a service: `wanted`, or none if the service does not
+/// read that.
 ///
 /// # Errors
 /// It cannot be asked.
-pub async fn settled(client: &mut Client, wanted: PackOptions) -> Result<PackOptions, Status> {
+pub(crate) async fn settled(
+    client: &mut Client,
+    wanted: PackOptions,
+) -> Result<PackOptions, Status> {
     let Some(outer) = wanted.outer else {
         return Ok(wanted);
     };
@@ -131,7 +136,8 @@ async fn codecs_of(client: &mut Client) -> Result<Option<Codecs>, Status> {
     Ok(answer.and_then(|answer| serde_json::from_slice(&answer.body).ok()))
 }
 
-/// Whether a call failed for a reason that another one may not have, or that all have.
+/// Returns `true` if a call failed because of the connection, the credentials or the load, and not
+/// because the action is unknown.
 fn is_of_connection(code: Code) -> bool {
     matches!(
         code,

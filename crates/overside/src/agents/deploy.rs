@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 
 use overside_agent::keys;
+use overside_command::{complain, messages::shown};
 use overside_link::agent::keys::{AGENT_FILES, CA_CERTIFICATE};
-
-use crate::messages::shown;
 
 const SCRIPT: &str = include_str!("deploy.sh");
 const UNIT: &str = include_str!("../../../../contrib/overside-agent.service");
@@ -20,7 +19,7 @@ const UNIT: &str = include_str!("../../../../contrib/overside-agent.service");
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// Machine that gets the agent, as ssh knows it
     #[arg(value_name = "[USER@]HOST")]
     pub host: String,
@@ -51,15 +50,15 @@ pub struct Arguments {
     ssh: String,
 }
 
-/// What became of it.
-pub struct Deployed {
-    /// What the agent is called here.
+/// Result of a deployment.
+pub(super) struct Deployed {
+    /// Name of the agent in this host's inventory.
     pub name: String,
-    /// Where it listens.
+    /// Address at which the agent listens.
     pub address: String,
     /// The directory with this host's keys for it.
     pub keys: PathBuf,
-    /// How it was started, for people.
+    /// Sentence for users about how the agent was started.
     pub started: String,
     /// The command that shows what the agent says.
     pub log: String,
@@ -70,7 +69,7 @@ impl Arguments {
     ///
     /// # Errors
     /// What went wrong, and the remedy.
-    pub fn deploy(&self, inventory: &Path) -> Result<Deployed, String> {
+    pub(super) fn deploy(&self, inventory: &Path) -> Result<Deployed, String> {
         let name = self.agent_name()?;
         let keys = match &self.keys {
             Some(keys) => keys.clone(),
@@ -165,7 +164,8 @@ impl Arguments {
         }
     }
 
-    /// What the shell there is to do: read the script, and have it read the rest.
+    /// Returns the command for the remote shell: it reads the script from stdin and runs it, and
+    /// the script reads the files that follow.
     fn remote_command(&self, files: &[Vec<u8>; 5]) -> Result<String, String> {
         let listen = self.listen.map(|listen| listen.to_string());
         let whose = if self.user { "user" } else { "system" };
@@ -186,7 +186,8 @@ fn send_all(mut stdin: ChildStdin, files: &[Vec<u8>; 5]) -> io::Result<()> {
     files.iter().try_for_each(|file| stdin.write_all(file))
 }
 
-/// What `uname -m` says where a program runs (ELF, generic ABI: `e_machine`).
+/// Returns the architecture of a program as `uname -m` prints it (ELF, generic ABI: `e_machine`).
+/// `None` if it is neither x86-64 nor 64-bit Arm.
 fn architecture(program: &[u8]) -> Option<&'static str> {
     if !program.starts_with(b"\x7fELF") {
         return None;

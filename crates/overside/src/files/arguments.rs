@@ -11,15 +11,17 @@ use overside_placement::SUBMITTERS_MAX;
 
 use super::Verb;
 use super::names::Suffix;
-use crate::logging::LogArguments;
-use crate::options::{Placement, count_up_to, size_within};
+use overside_command::{
+    logging::LogArguments,
+    options::{Placement, count_up_to, size_within},
+};
 
 /// The most that can be asked to be in flight, in bytes.
 const WINDOW_BYTES_MAX: usize = 16 << 30;
 
-/// What both verbs take.
+/// Arguments that `compress` and `decompress` share.
 #[derive(clap::Args)]
-pub struct FileArguments {
+pub(crate) struct FileArguments {
     /// Files in order; - is stdin
     #[arg(value_name = "FILE", default_value = "-", help_heading = Resettable::Reset)]
     pub files: Vec<OsString>,
@@ -48,7 +50,7 @@ pub struct FileArguments {
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Files")]
-pub struct OutputArguments {
+pub(crate) struct OutputArguments {
     /// Keep FILE
     #[arg(short, long)]
     pub keep: bool,
@@ -85,7 +87,7 @@ pub struct OutputArguments {
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Messages on stderr")]
-pub struct MessageArguments {
+pub(crate) struct MessageArguments {
     /// One line a file: ratio, throughput, where it ran
     #[arg(short, long)]
     pub verbose: bool,
@@ -101,21 +103,21 @@ pub struct MessageArguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum StatsFormat {
+pub(crate) enum StatsFormat {
     Json,
     Text,
 }
 
-/// How long chunks are.
+/// Chunk length, from `--chunk`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChunkSize {
-    /// As the adaptive placement finds fastest.
+pub(crate) enum ChunkSize {
+    /// Length that adaptive placement finds fastest.
     Auto,
     Bytes(usize),
 }
 
-/// What to do with which files.
-pub struct Request {
+/// A parsed command: the verb, its options, and the files to process.
+pub(crate) struct Request {
     pub verb: Verb,
     pub container: Option<Container>,
     pub level: Option<u32>,
@@ -126,9 +128,9 @@ pub struct Request {
     pub arguments: FileArguments,
 }
 
-/// What becomes of the output.
+/// Use of the output: written to a file or stdout, or not kept at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     Write,
     /// Nothing: the input is checked.
     Test,
@@ -137,7 +139,7 @@ pub enum Mode {
 }
 
 impl OutputArguments {
-    pub fn mode(&self) -> Mode {
+    pub(crate) fn mode(&self) -> Mode {
         match self {
             Self { list: true, .. } => Mode::List,
             Self { test: true, .. } => Mode::Test,
@@ -151,7 +153,7 @@ impl Request {
     ///
     /// # Errors
     /// The contradiction, for the user.
-    pub fn check(&mut self) -> Result<(), String> {
+    pub(crate) fn check(&mut self) -> Result<(), String> {
         let output = &mut self.arguments.output;
         let several = self.arguments.files.len() > 1 || output.recursive;
         if output
@@ -183,25 +185,26 @@ impl Request {
         Ok(())
     }
 
-    /// Whether files are removed when they are done.
+    /// Returns `true` if input files are removed after they are processed.
     fn removes(&self) -> bool {
         let is_file = |name: &OsString| name != "-";
         let keeps = self.only_reads() || self.arguments.output.keep;
         !keeps && self.arguments.files.iter().any(is_file)
     }
 
-    /// Whether the input stays in place in any case, so that it may be anything readable.
-    pub fn only_reads(&self) -> bool {
+    /// Returns `true` if no input file is removed or replaced. Then the input may be anything
+    /// readable, such as a pipe.
+    pub(crate) fn only_reads(&self) -> bool {
         let output = &self.arguments.output;
         output.stdout || self.mode != Mode::Write || output.path.is_some()
     }
 
-    /// What compressed files end with, if that was said.
-    pub fn suffix(&self) -> Option<&Suffix> {
+    /// Suffix of compressed files from `--suffix`; `None` if none is given.
+    pub(crate) fn suffix(&self) -> Option<&Suffix> {
         self.arguments.output.suffix.as_ref()
     }
 
-    pub fn force(&self) -> bool {
+    pub(crate) fn force(&self) -> bool {
         self.arguments.output.force
     }
 }

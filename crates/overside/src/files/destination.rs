@@ -1,4 +1,4 @@
-//! Where the output goes.
+//! Destination of the output: its name, its place, and the checks before it is created.
 
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal};
@@ -13,10 +13,10 @@ use super::names;
 use super::output::Output;
 use super::unfinished::TempFile;
 use super::{FileError, Verb};
-use crate::messages::shown;
+use overside_command::messages::shown;
 
-/// Where the output goes.
-pub enum Destination {
+/// Destination of the output of one input.
+pub(super) enum Destination {
     Nowhere,
     Stdout,
     /// `--output`.
@@ -28,7 +28,7 @@ pub enum Destination {
 impl Destination {
     /// # Errors
     /// That the output has no name: a suffix that is unknown, or there already.
-    pub fn of(request: &Request, input: &Input) -> Result<Self, FileError> {
+    pub(super) fn of(request: &Request, input: &Input) -> Result<Self, FileError> {
         if request.mode != Mode::Write {
             return Ok(Self::Nowhere);
         }
@@ -64,7 +64,7 @@ impl Destination {
     }
 
     /// `None` if nothing is written.
-    pub fn name(&self) -> Option<String> {
+    pub(super) fn name(&self) -> Option<String> {
         match self {
             Self::Nowhere => None,
             Self::Stdout => Some("stdout".into()),
@@ -72,7 +72,7 @@ impl Destination {
         }
     }
 
-    pub fn open(&self, request: &Request, input: &Input) -> Result<Output, FileError> {
+    pub(super) fn open(&self, request: &Request, input: &Input) -> Result<Output, FileError> {
         let failed = |error: io::Error| {
             FileError::Error(format!(
                 "{}: {error}",

@@ -1,4 +1,4 @@
-//! What is read.
+//! Input files and stdin, and the checks before they are read.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
@@ -12,22 +12,22 @@ use rustix::fs::Advice;
 
 use super::arguments::Request;
 use super::{FileError, Verb, names};
-use crate::messages::shown;
+use overside_command::messages::shown;
 
 /// An open input.
-pub struct Input {
-    /// What it is called in messages.
+pub(super) struct Input {
+    /// Name of the input in messages.
     pub name: String,
-    /// Where it is; `None` for stdin.
+    /// Path of the input; `None` for stdin.
     pub path: Option<PathBuf>,
     pub file: File,
-    /// What it was when it was opened, if it is a regular file.
+    /// Metadata at the time of opening; `None` if the input is not a regular file.
     pub metadata: Option<Metadata>,
 }
 
 impl Input {
     /// Opens what was named, if it may be worked on.
-    pub fn open(named: &OsStr, request: &Request) -> Result<Self, FileError> {
+    pub(super) fn open(named: &OsStr, request: &Request) -> Result<Self, FileError> {
         if named == "-" {
             return Self::stdin(request);
         }
@@ -78,18 +78,20 @@ impl Input {
         }
     }
 
-    /// What a file that takes its place is to look like: stdin has no place.
-    pub fn attributes(&self) -> Option<&Metadata> {
+    /// Metadata of the input, which a file that replaces it takes over; `None` for stdin, which no
+    /// file replaces, and for anything but a regular file.
+    pub(super) fn attributes(&self) -> Option<&Metadata> {
         self.metadata.as_ref().filter(|_| self.path.is_some())
     }
 
-    /// How long it is in bytes, as far as it is known.
-    pub fn len(&self) -> Option<u64> {
+    /// Length in bytes at the time of opening; `None` if the input is not a regular file.
+    pub(super) fn len(&self) -> Option<u64> {
         self.metadata.as_ref().map(Metadata::len)
     }
 
-    /// Whether it is another than it was when it was opened.
-    pub fn has_changed(&self) -> bool {
+    /// Returns `true` if length or modification time differ from those at the time of opening.
+    /// Anything but a regular file counts as unchanged.
+    pub(super) fn has_changed(&self) -> bool {
         let (Some(before), Ok(now)) = (&self.metadata, self.file.metadata()) else {
             return false;
         };
@@ -99,7 +101,7 @@ impl Input {
 
     /// The name without its directory and the time for a gzip header; 0 where a header cannot say
     /// it.
-    pub fn original(&self) -> (Option<Vec<u8>>, u32) {
+    pub(super) fn original(&self) -> (Option<Vec<u8>>, u32) {
         let name = self.path.as_deref().and_then(Path::file_name);
         let mtime = self.metadata.as_ref().map_or(0, MetadataExt::mtime);
         (

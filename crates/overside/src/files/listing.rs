@@ -5,11 +5,11 @@ use std::path::Path;
 
 use super::names::{self, Suffix};
 use super::report::FileReport;
-use crate::messages::shown;
+use overside_command::messages::shown;
 
-/// What was listed so far.
+/// Number of the files listed so far, and the sums of their lengths in bytes.
 #[derive(Default)]
-pub struct Listing {
+pub(super) struct Listing {
     files: u64,
     compressed_bytes: u64,
     plain_bytes: u64,
@@ -17,7 +17,7 @@ pub struct Listing {
 
 impl Listing {
     /// Prints the line of a file, below a header if it is the first.
-    pub fn add(
+    pub(super) fn add(
         &mut self,
         file: &FileReport,
         suffix: Option<&Suffix>,
@@ -46,7 +46,7 @@ impl Listing {
     }
 
     /// Prints the sums, if there are several files.
-    pub fn finish(&self, verbose: bool) -> io::Result<()> {
+    pub(super) fn finish(&self, verbose: bool) -> io::Result<()> {
         if self.files < 2 {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What files are called before and after.
+//! Names of files before and after compression.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -22,7 +22,7 @@ const ENDINGS: [(&str, Container, &str); 8] = [
 
 /// A suffix that compressed files have instead of their format's, `--suffix`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Suffix(OsString);
+pub(crate) struct Suffix(OsString);
 
 impl FromStr for Suffix {
     type Err = &'static str;
@@ -36,14 +36,16 @@ impl FromStr for Suffix {
     }
 }
 
-/// What `path` is called once it is compressed.
-pub fn compressed(path: &Path, container: Container, suffix: Option<&Suffix>) -> PathBuf {
+/// Returns the name that `path` has once it is compressed: with `suffix` if it is given, otherwise
+/// with the format's suffix.
+pub(super) fn compressed(path: &Path, container: Container, suffix: Option<&Suffix>) -> PathBuf {
     let usual = OsStr::new(container.suffix());
     with(path, suffix.map_or(usual, |suffix| &suffix.0))
 }
 
-/// What `path`, which is compressed, is called once it is not; `None` if its name does not tell.
-pub fn decompressed(path: &Path, suffix: Option<&Suffix>) -> Option<PathBuf> {
+/// Returns the name that the compressed file `path` has once it is decompressed; `None` if its
+/// ending is unknown.
+pub(super) fn decompressed(path: &Path, suffix: Option<&Suffix>) -> Option<PathBuf> {
     let name = path.file_name()?;
     let (stem, instead) = (suffix.iter().map(|suffix| (suffix.0.as_os_str(), "")))
         .chain(
@@ -56,13 +58,14 @@ pub fn decompressed(path: &Path, suffix: Option<&Suffix>) -> Option<PathBuf> {
 }
 
 /// The format that the name of `path` stands for; `None` if it does not tell.
-pub fn format(path: &Path) -> Option<Container> {
+pub(super) fn format(path: &Path) -> Option<Container> {
     let name = path.file_name()?;
     (ENDINGS.iter()).find_map(|(end, of, _)| before(name, end.as_ref()).map(|_| *of))
 }
 
-/// What `path`, whose name says that it is in that format already, ends with.
-pub fn compressed_suffix<'a>(
+/// Returns the ending of `path` if it is `suffix` or an ending of the format `container`; `None`
+/// otherwise.
+pub(super) fn compressed_suffix<'a>(
     path: &Path,
     container: Container,
     suffix: Option<&'a Suffix>,
@@ -74,8 +77,8 @@ pub fn compressed_suffix<'a>(
         .find(|end| before(name, end).is_some())
 }
 
-/// What a compressed file may be called whose uncompressed name is `path`.
-pub fn candidates(path: &Path, suffix: Option<&Suffix>) -> Vec<PathBuf> {
+/// Returns the names that the compressed form of the file `path` may have, `suffix` first.
+pub(super) fn candidates(path: &Path, suffix: Option<&Suffix>) -> Vec<PathBuf> {
     let usual = ENDINGS.iter().filter(|(.., instead)| instead.is_empty());
     (suffix.iter().map(|suffix| suffix.0.as_os_str()))
         .chain(usual.map(|(end, ..)| OsStr::new(*end)))
@@ -83,7 +86,8 @@ pub fn candidates(path: &Path, suffix: Option<&Suffix>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What stands before the ending, which may be in capitals; `None` if that is nothing.
+/// Returns the part of `name` before `end`, which may be in capitals. `None` if `name` has another
+/// ending, or consists of the ending only.
 fn before<'a>(name: &'a OsStr, end: &OsStr) -> Option<&'a OsStr> {
     let (stem, found) = name
         .as_bytes()

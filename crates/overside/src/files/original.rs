@@ -5,23 +5,22 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use overside_flow::files::rename_to_new;
+use overside_base::rename_to_new;
 use rustix::fs::{FlockOperation, flock};
 
 use super::input::Input;
 use super::unfinished::{is_called, set_aside};
-use crate::messages::shown;
-use crate::system;
+use overside_command::{messages::shown, system};
 
-/// What became of the original.
+/// Outcome of removing the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RemovalOutcome {
+pub(super) enum RemovalOutcome {
     Removed,
     /// It was written to while it was read.
     Changed,
-    /// Its name stands for another file now.
+    /// Another file has its name now.
     Replaced,
-    /// Its name stands for nothing any more.
+    /// No file has its name any more.
     Gone,
 }
 
@@ -29,7 +28,7 @@ pub enum RemovalOutcome {
 ///
 /// What has the name is taken away from it, looked at, and put back if it is another: whoever
 /// looks first and removes then removes what took the name in between.
-pub fn remove(input: &Input, path: &Path) -> io::Result<RemovalOutcome> {
+pub(super) fn remove(input: &Input, path: &Path) -> io::Result<RemovalOutcome> {
     if let Some(kept) = kept(input, path) {
         return Ok(kept);
     }
@@ -69,7 +68,7 @@ pub fn remove(input: &Input, path: &Path) -> io::Result<RemovalOutcome> {
     }
 }
 
-/// Why the file that is called `path` is to stay.
+/// Returns the reason to keep the file that has the name `path`; `None` if it may be removed.
 fn kept(input: &Input, path: &Path) -> Option<RemovalOutcome> {
     if input.has_changed() {
         return Some(RemovalOutcome::Changed);

@@ -1,4 +1,4 @@
-//! What is written.
+//! Output files and stdout, and how they are finished.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, IoSlice, Write};
@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 
 use super::unfinished::TempFile;
-use crate::system;
+use overside_command::system;
 
-/// Where the bytes go.
-pub enum Output {
+/// Open output that receives the bytes.
+pub(super) enum Output {
     /// A file that gets its name when it is complete.
     Named(TempFile),
     /// Something that is there already: stdout, a device, a pipe.
@@ -20,14 +20,14 @@ pub enum Output {
 
 impl Output {
     /// Standard output, without a buffer.
-    pub fn stdout() -> io::Result<Self> {
+    pub(super) fn stdout() -> io::Result<Self> {
         let owned = io::stdout().as_fd().try_clone_to_owned()?;
         Ok(Self::Open(owned.into()))
     }
 
     /// Ends it. A named file gets the attributes of `like`, and then its name. `durable`: a failure
     /// of the machine takes neither from it.
-    pub fn finish(self, like: Option<&Metadata>, durable: bool) -> io::Result<()> {
+    pub(super) fn finish(self, like: Option<&Metadata>, durable: bool) -> io::Result<()> {
         match self {
             Self::Named(named) => {
                 if let Some(like) = like {

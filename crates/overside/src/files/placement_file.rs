@@ -1,4 +1,4 @@
-//! Where each file runs by what a placement file says of its format and size.
+//! Placement of each file by the rules of a placement file, which depend on format and size.
 
 use std::cell::RefCell;
 use std::os::unix::fs::FileExt;
@@ -17,14 +17,14 @@ use super::{Verb, names};
 type Devices = Vec<Arc<dyn Device>>;
 
 /// A placement file, and the devices of it that were opened.
-pub struct PlacementRules {
+pub(super) struct PlacementRules {
     file: PlacementFile,
     open: RefCell<Vec<(String, Devices)>>,
 }
 
 impl PlacementRules {
     /// Reads the file.
-    pub fn read(path: &Path) -> Result<Self, String> {
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
         let file = PlacementFile::read(path).map_err(|error| error.to_string())?;
         Ok(Self {
             file,
@@ -34,7 +34,7 @@ impl PlacementRules {
 
     /// Sets what its rule for `input` says; without a rule the CPU does it. A chunk from the
     /// command line stays.
-    pub fn apply(
+    pub(super) fn apply(
         &self,
         request: &Request,
         input: &Input,
@@ -70,8 +70,8 @@ impl PlacementRules {
     }
 }
 
-/// What is done to the parts of `input`; `None` if they cannot be done by themselves, or nobody
-/// can tell before they are read.
+/// Returns the operation for the parts of `input`. `None` if its parts cannot be processed
+/// separately, or if its format is unknown before it is read.
 fn operation(request: &Request, input: &Input) -> Option<Operation> {
     match request.verb {
         Verb::Compress => Some(request.container.unwrap_or(Container::Gzip).compress()),

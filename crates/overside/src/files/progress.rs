@@ -5,18 +5,19 @@ use std::time::{Duration, Instant};
 
 use overside_config::units;
 
-/// What is over before this needs no line.
+/// Time before the progress line appears: a file that is done earlier gets none. Then the time
+/// between two updates.
 const FIRST: Duration = Duration::from_millis(500);
 const EVERY: Duration = Duration::from_millis(200);
 /// The longest name that is shown, in characters.
 const NAME_MAX: usize = 32;
 
 /// A line on the terminal, written over again and again.
-pub struct Progress {
+pub(super) struct Progress {
     name: String,
     total: Option<u64>,
     begin: Instant,
-    /// When it is written next; `None`: never.
+    /// Time of the next update; `None` if progress is not shown.
     due: Option<Instant>,
     shown: bool,
 }
@@ -24,7 +25,7 @@ pub struct Progress {
 impl Progress {
     /// For an input called `name` of so many bytes. Shown only if `wanted` and if stderr is a
     /// terminal.
-    pub fn new(name: &str, total: Option<u64>, wanted: bool) -> Self {
+    pub(super) fn new(name: &str, total: Option<u64>, wanted: bool) -> Self {
         let begin = Instant::now();
         Self {
             name: shortened(name),
@@ -36,7 +37,7 @@ impl Progress {
     }
 
     /// So many bytes were read so far, and that stands for so many uncompressed ones.
-    pub fn at(&mut self, read_bytes: u64, plain_bytes: u64) {
+    pub(super) fn at(&mut self, read_bytes: u64, plain_bytes: u64) {
         let Some(due) = self.due else { return };
         let now = Instant::now();
         if now < due {

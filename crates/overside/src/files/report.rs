@@ -1,4 +1,4 @@
-//! What is reported of a processed file: `-v`, `--explain`, `--stats`.
+//! Report on a processed file: `-v`, `--explain`, `--stats`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use overside_placement::{Report, Target, TargetReport};
 
 use super::Verb;
 use super::arguments::{MessageArguments, StatsFormat};
-use crate::messages::shown;
 use crate::verification;
+use overside_command::{line, messages::shown};
 
 /// The most events that are printed without being asked for.
 const EVENTS_MAX: usize = 8;
 
-/// What happened to a file.
-pub struct FileReport {
+/// Report on one processed file.
+pub(super) struct FileReport {
     pub verb: Verb,
     pub input: String,
     /// `None` if nothing was kept.
@@ -31,7 +31,7 @@ pub struct FileReport {
 
 impl FileReport {
     /// Everything that was asked for. `listed`: what `-v` asks for is in a list.
-    pub fn text(&self, asked: &MessageArguments, listed: bool) -> String {
+    pub(super) fn text(&self, asked: &MessageArguments, listed: bool) -> String {
         let mut text = String::new();
         if !asked.quiet && asked.stats.is_none() {
             text.push_str(&events(self));
@@ -48,8 +48,8 @@ impl FileReport {
         text
     }
 
-    /// Whether a device gave a wrong result, which did not count.
-    pub fn is_device_wrong(&self) -> bool {
+    /// Returns `true` if a device gave a wrong result. Such results were detected and not used.
+    pub(super) fn is_device_wrong(&self) -> bool {
         (self.report()).is_some_and(|report| report.verification.wrong > 0)
     }
 
@@ -152,7 +152,7 @@ fn place(target: &TargetReport) -> String {
     format!("{} on {}{how}", applied.library, target.device)
 }
 
-/// What went wrong on the way, although all is well in the end.
+/// Lines about problems that were recovered from, at most [`EVENTS_MAX`].
 fn events(file: &FileReport) -> String {
     let mut text = String::new();
     let Some(report) = file.report() else {
@@ -165,7 +165,8 @@ fn events(file: &FileReport) -> String {
     text
 }
 
-/// What the controller decided and why, in numbers. Decisions that changed nothing are counted.
+/// Decisions of the placement controller with their reasons, in numbers. Decisions that changed
+/// little are only counted.
 fn explain(file: &FileReport) -> String {
     let name = shown(&file.input);
     let decisions = file.report().map_or(&[][..], |report| &report.decisions);

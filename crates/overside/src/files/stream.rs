@@ -12,12 +12,12 @@ use super::input::Input;
 use super::output::Output;
 use super::progress::Progress;
 
-/// How compressed data begins: so many bytes tell.
-pub const MAGIC_BYTES: usize = 4;
+/// Number of bytes at the beginning of an input by which its compression format is detected.
+pub(super) const MAGIC_BYTES: usize = 4;
 
 /// Passes all of `input` to `output`, compressed or decompressed. `None`: it was not compressed,
 /// and with `-cf` it was copied as it is.
-pub fn run(
+pub(super) fn run(
     request: &Request,
     options: &Options,
     input: &mut Input,

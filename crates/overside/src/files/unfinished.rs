@@ -11,24 +11,27 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use overside_flow::files::rename_to_new;
+use overside_base::rename_to_new;
+use overside_command::{
+    messages::shown,
+    system::{self, TempFileGuard},
+};
 use rustix::fs::{FlockOperation, flock, syncfs};
 use rustix::io::Errno;
 
-use crate::messages::shown;
-use crate::system::{self, TempFileGuard};
-
-/// How often a file is made before something else must be wrong.
+/// Highest number of attempts to create a temporary file before the name counts as taken by another
+/// process.
 const ATTEMPTS_MAX: u32 = 100;
-/// How long somebody takes to find out that a file is not left behind, and then to remove it.
+/// Pause before the next attempt, in which another process unlocks or removes a file that it took
+/// for left behind.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// A file that is written under another name and renamed when it is complete. Dropped before, or
 /// left behind by a signal, it goes.
-pub struct TempFile {
+pub(super) struct TempFile {
     /// Locked, and so known to be written, until it has its name or is gone.
     pub file: File,
-    /// What it is called until then, in the same directory.
+    /// Path of the file until it is finished, in the same directory as `name`.
     temporary: PathBuf,
     name: PathBuf,
     replace: bool,
@@ -41,7 +44,7 @@ impl TempFile {
     /// attempt. `private`: only its owner can read it until it gets the attributes of another one.
     /// `replace`: if there is one of that name by then, it goes. `None`: another process is
     /// writing it.
-    pub fn create(name: &Path, private: bool, replace: bool) -> io::Result<Option<Self>> {
+    pub(super) fn create(name: &Path, private: bool, replace: bool) -> io::Result<Option<Self>> {
         let mut hasher = DefaultHasher::new();
         name.file_name().hash(&mut hasher);
         let temporary = unfinished_name(name, hasher.finish());
@@ -61,7 +64,7 @@ impl TempFile {
     }
 
     /// Gives the file its name. `durable`: it is not lost any more when the machine fails.
-    pub fn finish(mut self, durable: bool) -> io::Result<()> {
+    pub(super) fn finish(mut self, durable: bool) -> io::Result<()> {
         if durable {
             where_possible(self.file.sync_all())?;
         }
@@ -94,14 +97,15 @@ impl Drop for TempFile {
     }
 }
 
-/// What a file in the directory of `beside` is called that nobody is to look for.
+/// Returns a name for a temporary file in the directory of `beside`. It is hidden and has a prefix
+/// of its own, so that no user looks for it.
 fn unfinished_name(beside: &Path, number: u64) -> PathBuf {
     // `overside clean` knows them by this.
     beside.with_file_name(format!(".overside-{number:016x}.tmp"))
 }
 
-/// Whether a file is called like one that is not finished.
-pub fn is_unfinished(path: &Path) -> bool {
+/// Returns `true` if the name of the file has the form of names of unfinished files.
+pub(super) fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().map(OsStrExt::as_bytes);
     name.is_some_and(|name| name.starts_with(b".overside-") && name.ends_with(b".tmp"))
 }
@@ -157,8 +161,8 @@ fn open_any(path: &Path, options: &OpenOptions) -> io::Result<File> {
     }
 }
 
-/// Whether the file is what the name stands for.
-pub fn is_called(file: &File, name: &Path) -> bool {
+/// Returns `true` if `name` refers to the open file, by device and inode.
+pub(super) fn is_called(file: &File, name: &Path) -> bool {
     let key = |one: fs::Metadata| (one.dev(), one.ino());
     match (file.metadata(), fs::metadata(name)) {
         (Ok(file), Ok(named)) => key(file) == key(named),
@@ -167,7 +171,7 @@ pub fn is_called(file: &File, name: &Path) -> bool {
 }
 
 /// Takes a file away from its name. What it is called then; nobody else uses that name.
-pub fn set_aside(name: &Path) -> io::Result<PathBuf> {
+pub(super) fn set_aside(name: &Path) -> io::Result<PathBuf> {
     let aside = unfinished_name(name, RandomState::new().hash_one(std::process::id()));
     rename_to_new(name, &aside)?;
     Ok(aside)

@@ -8,34 +8,27 @@ use overside_match::MatchScope;
 
 use super::output::Output;
 use super::patterns::Patterns;
-use crate::logging::LogArguments;
-use crate::options::{Placement, size_within};
+use super::tables;
+use overside_command::{
+    logging::LogArguments,
+    options::{Placement, size_within},
+};
 
 const CHUNK_BYTES_MIN: usize = 64;
 const CHUNK_BYTES_MAX: usize = 64 << 20;
 
-/// Find lines, or rows of a column, that match patterns
 #[derive(clap::Args, Debug)]
 #[command(
+    about = tables::ABOUT,
     version,
     display_name = "overside match",
     // -h is grep's: no file names.
     disable_help_flag = true,
     override_usage = "overside match [OPTIONS] -e PATTERN... [FILE...]\n       \
                       overside match [OPTIONS] PATTERN [FILE...]",
-    after_help = "\
-Patterns match bytes, not characters. They use the syntax that Rust's regex, RE2 and Hyperscan \
-share.
-
-Examples:
-  overside match -c 'on (.+) at (.+)' accidents.txt
-  overside match -rnw -C 2 TODO src           in all files below, with two lines around each
-  overside match -F '[error]' log.1.zst       compressed files are searched inside
-  overside match --column comment 'express.*packages' orders.parquet
-
-Exit codes are grep's: 0 if a record was selected, 1 if none was, 2 on an error."
+    after_help = after_help()
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     patterns: Patterns,
     /// Files to search; without FILE, or for -, stdin; with -r, the current directory
@@ -74,7 +67,7 @@ pub struct Arguments {
 
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Search")]
-pub struct Search {
+pub(crate) struct Search {
     /// Search the regular files in directories that are named, and below
     #[arg(short, long)]
     pub recursive: bool,
@@ -91,7 +84,7 @@ pub struct Search {
     #[arg(short = 'I', long, overrides_with = "text")]
     pub skip_binary: bool,
     /// Search a column of CSV, TSV, Parquet or Arrow files
-    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true, hide = !tables::BUILT_IN)]
     pub column: Option<String>,
     /// Library that searches on the CPU: auto, literal, hyperscan, regex or re2
     #[arg(long, value_name = "NAME", default_value = "auto")]
@@ -102,19 +95,36 @@ pub struct Search {
     pub chunk_bytes: usize,
 }
 
+/// Text at the end of the help.
+fn after_help() -> String {
+    format!(
+        "\
+Patterns match bytes, not characters. They use the syntax that Rust's regex, RE2 and Hyperscan \
+share.
+
+Examples:
+  overside match -c 'on (.+) at (.+)' accidents.txt
+  overside match -rnw -C 2 TODO src           in all files below, with two lines around each
+  overside match -F '[error]' log.1.zst       compressed files are searched inside{}
+
+Exit codes are grep's: 0 if a record was selected, 1 if none was, 2 on an error.",
+        tables::EXAMPLE
+    )
+}
+
 impl Arguments {
     /// The patterns and the files, `-` being stdin. Reads pattern files.
     ///
     /// # Errors
-    /// No pattern, one that is not UTF-8, or a pattern file that cannot be read.
-    pub fn inputs(&self) -> Result<(Vec<String>, Vec<OsString>), String> {
+    /// As [`Patterns::read`].
+    pub(crate) fn inputs(&self) -> Result<(Vec<String>, Vec<OsString>), String> {
         let mut files = self.files.clone();
         let patterns = self.patterns.read(&mut files)?;
         Ok((patterns, files))
     }
 
-    /// What of a record a pattern has to match.
-    pub fn scope(&self) -> MatchScope {
+    /// Part of a record that a pattern has to match, from `--line-regexp` and `--word-regexp`.
+    pub(crate) fn scope(&self) -> MatchScope {
         match (self.line_regexp, self.word_regexp) {
             (true, _) => MatchScope::Record,
             (false, true) => MatchScope::Words,

@@ -1,5 +1,6 @@
 //! `--explain`: where it ran, and why there.
 
+use overside_command::line;
 use std::time::Duration;
 
 use overside_match::Search;
@@ -10,8 +11,8 @@ use crate::verification;
 /// Decisions that are shown; the report has more.
 const DECISIONS_MAX: usize = 40;
 
-/// What a search did, in lines.
-pub fn text(search: &Search, policy: Policy) -> String {
+/// Lines about a search: its targets, engine, verification, events and decisions.
+pub(super) fn text(search: &Search, policy: Policy) -> String {
     let mut text = format!("placement {policy}\n");
     let Some(report) = search.report() else {
         text.push_str("nothing was searched\n");

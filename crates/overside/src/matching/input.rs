@@ -6,46 +6,47 @@ use std::io::{self, Cursor, ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
+use overside_base::FileFormat;
 use overside_compress::{Container, DecompressReader, Options};
-use overside_match::{Format, Input};
+use overside_match::Input;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How much of a file is looked at to tell whether it is text, in bytes.
+/// Number of bytes at the beginning of a file that are inspected to decide whether it is text.
 const HEAD_BYTES: usize = 32 << 10;
 /// Bytes of a compressed file that are worth a thread.
 const PART_BYTES: u64 = 128 << 10;
 
 /// Something that was opened.
-pub struct Opened {
+pub(super) struct Opened {
     pub source: Source,
-    /// How its content begins; of what comes as it is written, no more than was there.
+    /// Beginning of the content. For a stream it has only the bytes that were available.
     pub head: Vec<u8>,
 }
 
-pub enum Source {
+pub(super) enum Source {
     /// A file that can be read from any place.
     File(File),
-    /// What comes as it is written: a pipe, a terminal.
+    /// A stream whose bytes arrive as they are written: a pipe or a terminal.
     Stream(Pipe),
-    /// What is inside a compressed file.
+    /// Decompressed content of a compressed file.
     Decompressed(Box<dyn Read + Send>),
 }
 
 impl Opened {
-    /// What kind of file its content is.
-    pub fn format(&self) -> Format {
-        Format::of(&self.head)
+    /// Format of the content, detected by its beginning.
+    pub(super) fn format(&self) -> FileFormat {
+        FileFormat::of(&self.head)
     }
 
-    /// Whether it is known not to be text.
-    pub fn is_binary(&self) -> bool {
+    /// Returns `true` if the beginning of the content has a zero byte, which text has not.
+    pub(super) fn is_binary(&self) -> bool {
         self.head.contains(&0)
     }
 }
 
 /// Opens a file, or stdin. If it is compressed by gzip, zstd or lz4, then what is inside. `threads`
 /// decompress. `with_head`: a pipe is waited for until it is known how it begins.
-pub fn open(path: &OsStr, threads: usize, with_head: bool) -> io::Result<Opened> {
+pub(super) fn open(path: &OsStr, threads: usize, with_head: bool) -> io::Result<Opened> {
     let file = match path == "-" {
         true => File::from(io::stdin().as_fd().try_clone_to_owned()?),
         false => File::open(path)?,
@@ -95,8 +96,8 @@ fn stream(file: File, threads: usize, with_head: bool) -> io::Result<Opened> {
         taken: 0,
     };
     pipe.peek(|head| match with_head {
-        true => head.len() >= Format::HEAD_BYTES,
-        false => !Format::may_be_compressed(head),
+        true => head.len() >= FileFormat::HEAD_BYTES,
+        false => !FileFormat::may_be_compressed(head),
     })?;
     match container(&pipe.head) {
         Some(container) => decompressed(pipe, container, threads),
@@ -107,10 +108,11 @@ fn stream(file: File, threads: usize, with_head: bool) -> io::Result<Opened> {
     }
 }
 
-/// What is inside, if a file begins like that and it can be read here.
+/// Compression format of a file that begins with `head`; `None` if it is not compressed, or in a
+/// format that cannot be read here.
 fn container(head: &[u8]) -> Option<Container> {
-    match Format::of(head) {
-        Format::Compressed(program) => program.parse().ok(),
+    match FileFormat::of(head) {
+        FileFormat::Compressed(program) => program.parse().ok(),
         _ => None,
     }
 }
@@ -153,9 +155,9 @@ impl Read for Failing {
 }
 
 /// Text that may have to be waited for.
-pub struct Pipe {
+pub(super) struct Pipe {
     file: File,
-    /// What was read to see what it is, and how much of it was taken.
+    /// Bytes that were read in advance to detect the format, and how many of them were consumed.
     head: Vec<u8>,
     taken: usize,
 }
@@ -163,7 +165,7 @@ pub struct Pipe {
 impl Pipe {
     /// Reads until its beginning is known well enough, or all of it.
     fn peek(&mut self, is_enough: impl Fn(&[u8]) -> bool) -> io::Result<()> {
-        let mut buffer = [0; Format::HEAD_BYTES];
+        let mut buffer = [0; FileFormat::HEAD_BYTES];
         while !is_enough(&self.head) {
             match self.file.read(&mut buffer) {
                 Ok(0) => break,
@@ -200,8 +202,9 @@ impl Input for Pipe {
     }
 }
 
-/// What is inside a compressed file; it is not waited for line by line.
-pub struct Inside(pub Box<dyn Read + Send>);
+/// Decompressed content of a compressed file. Reads of it do not stop at line ends to show records
+/// early.
+pub(super) struct Inside(pub Box<dyn Read + Send>);
 
 impl Read for Inside {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

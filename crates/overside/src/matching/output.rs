@@ -1,4 +1,4 @@
-//! What is printed of the records, as the command line has it.
+//! Output options of the command line: the records to print, and their form.
 
 use std::io;
 
@@ -16,7 +16,7 @@ fn context_records() -> impl TypedValueParser<Value = usize> {
 
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Output")]
-pub struct Output {
+pub(crate) struct Output {
     /// Print the number of selected records of each file
     #[arg(short, long)]
     count: bool,
@@ -63,9 +63,9 @@ pub struct Output {
     pretty: bool,
 }
 
-/// What is printed of the selected records.
+/// Form in which selected records are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutputMode {
+pub(crate) enum OutputMode {
     Records,
     Matches,
     Json,
@@ -76,14 +76,14 @@ pub enum OutputMode {
 }
 
 impl OutputMode {
-    pub fn is_json(self) -> bool {
+    pub(crate) fn is_json(self) -> bool {
         matches!(self, Self::Json | Self::JsonCount)
     }
 }
 
 impl Output {
-    /// Of several the one that prints less, as in grep.
-    pub fn mode(&self) -> OutputMode {
+    /// Returns the output mode. Of several options the one that prints less counts, as in grep.
+    pub(crate) fn mode(&self) -> OutputMode {
         match self {
             Self { quiet: true, .. } => OutputMode::Nothing,
             Self {
@@ -105,23 +105,24 @@ impl Output {
         }
     }
 
-    /// Whether each record is printed with its file's name, of which there are `several` or not.
-    pub fn with_filename(&self, several: bool) -> bool {
+    /// Returns `true` if each record is printed with its file's name. `several`: more than one file
+    /// is searched.
+    pub(crate) fn with_filename(&self, several: bool) -> bool {
         !self.no_filename && (self.with_filename || several)
     }
 
-    /// Whether each record is printed with its number.
-    pub fn with_number(&self) -> bool {
+    /// Returns `true` if each record is printed with its number.
+    pub(crate) fn with_number(&self) -> bool {
         self.line_number || self.pretty
     }
 
-    /// Whether a file's name stands above its records.
-    pub fn with_heading(&self) -> bool {
+    /// Returns `true` if a file's name is printed once, on a line above its records.
+    pub(crate) fn with_heading(&self) -> bool {
         self.heading || self.pretty
     }
 
     /// The records around selected ones that are printed, where whole records are.
-    pub fn context(&self) -> Context {
+    pub(crate) fn context(&self) -> Context {
         if !matches!(self.mode(), OutputMode::Records | OutputMode::Json) {
             return Context::default();
         }
@@ -132,8 +133,8 @@ impl Output {
         }
     }
 
-    /// Whether what is printed is colored.
-    pub fn is_colored(&self) -> bool {
+    /// Returns `true` if the output is colored.
+    pub(crate) fn is_colored(&self) -> bool {
         let choice = match self.pretty {
             true => ColorChoice::Always,
             false => self.color,

@@ -1,12 +1,11 @@
-//! What is searched for, as it is named on the command line.
+//! Patterns to search for, from the command line and from pattern files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
-
-use crate::messages::shown;
+use overside_command::messages::shown;
 
 /// The longest pattern file in bytes; longer sets are refused anyway.
 const PATTERNS_BYTES_MAX: u64 = 1 << 20;
@@ -14,7 +13,7 @@ const PATTERNS_BYTES_MAX: u64 = 1 << 20;
 /// `-e` and `-f` in the order in which they were given: where two patterns match at one place,
 /// the first one counts.
 #[derive(Debug)]
-pub struct Patterns(Vec<PatternSource>);
+pub(super) struct Patterns(Vec<PatternSource>);
 
 #[derive(Debug)]
 enum PatternSource {
@@ -32,11 +31,12 @@ impl PatternSource {
 }
 
 impl Patterns {
-    /// All patterns; where none was given by an option, the first of `files` is taken for one.
+    /// All patterns, none if all pattern files are empty; where none was given by an option, the first of
+    /// `files` is taken for one.
     ///
     /// # Errors
-    /// No pattern, one that is not UTF-8, or a pattern file that cannot be read.
-    pub fn read(&self, files: &mut Vec<OsString>) -> Result<Vec<String>, String> {
+    /// No option and no file, a pattern that is not UTF-8, or a pattern file that cannot be read.
+    pub(super) fn read(&self, files: &mut Vec<OsString>) -> Result<Vec<String>, String> {
         let mut patterns = Vec::new();
         for source in &self.0 {
             patterns.extend(source.read()?);
@@ -47,10 +47,7 @@ impl Patterns {
             }
             patterns.extend(lines(&pattern(&files.remove(0))?));
         }
-        match patterns.is_empty() {
-            true => Err("the pattern files are empty, so nothing can match".into()),
-            false => Ok(patterns),
-        }
+        Ok(patterns)
     }
 }
 

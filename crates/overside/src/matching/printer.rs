@@ -10,9 +10,8 @@ use base64::prelude::BASE64_STANDARD;
 use overside_match::{Exact, SelectedRecord, Sink};
 use serde_json::{Value, json};
 
-use super::arguments::Arguments;
-use super::output::OutputMode;
-use crate::messages::shown;
+use super::output::{Output, OutputMode};
+use overside_command::{complain, messages::shown};
 
 /// The colors of grep, as SGR parameters (ECMA-48, 8.3.117).
 const NAME: &str = "35";
@@ -20,7 +19,7 @@ const NUMBER: &str = "32";
 const SEPARATOR: &str = "36";
 const MATCH: &str = "01;31";
 
-/// What holds for all that is printed.
+/// Settings that apply to the whole output.
 struct Style {
     mode: OutputMode,
     numbers: bool,
@@ -30,30 +29,31 @@ struct Style {
     groups: bool,
     /// The records that match are those around the selected ones.
     invert: bool,
-    /// What a printed record ends with.
+    /// Byte after each printed record.
     end: u8,
 }
 
 /// Prints what is found in one file after the other.
-pub struct Printer {
+pub(super) struct Printer {
     style: Style,
     /// Needed to show what matches.
     exact: Option<Exact>,
     out: BufWriter<StdoutLock<'static>>,
     /// The name of the file, where it is shown.
     name: Option<Vec<u8>>,
-    /// What the file is called where it is said that it is no text; `None`: it is printed.
+    /// Handling of the file if it turns out to be binary; `None` if it is printed anyway, or was
+    /// reported already.
     binary: Option<Binary>,
     /// The number of the record that was printed last.
     last: Option<u64>,
-    /// Whether anything was printed of the files so far, and of this one.
+    /// `true` if a record of any file was printed so far; `of_this`: a record of the current file.
     anything: bool,
     of_this: bool,
 }
 
-/// What is done with a file that turns out not to be text.
-pub struct Binary {
-    /// What it is called.
+/// Handling of a file that turns out to be binary.
+pub(super) struct Binary {
+    /// Name of the file in the message.
     pub name: OsString,
     /// It is known already.
     pub known: bool,
@@ -61,21 +61,20 @@ pub struct Binary {
     pub skip: bool,
 }
 
-/// Of the objects that `--json` prints.
+/// Value of `schema` in the objects that `--json` prints.
 const SCHEMA: &str = "match/1";
 
 impl Printer {
-    /// `exact` is needed to show what matches.
-    pub fn new(arguments: &Arguments, exact: Option<Exact>) -> Self {
-        let output = &arguments.output;
+    /// `exact` is needed to show what matches; `end` comes after each record.
+    pub(super) fn new(output: &Output, invert: bool, end: u8, exact: Option<Exact>) -> Self {
         let style = Style {
             mode: output.mode(),
             numbers: output.with_number(),
             heading: output.with_heading(),
             colored: output.is_colored(),
             groups: output.context().is_wanted(),
-            invert: arguments.invert,
-            end: if arguments.search.null_data { 0 } else { b'\n' },
+            invert,
+            end,
         };
         Self {
             style,
@@ -90,7 +89,7 @@ impl Printer {
     }
 
     /// Another file begins. `name`: what stands before its records, and in objects.
-    pub fn begin(&mut self, name: Option<&OsStr>, binary: Option<Binary>) {
+    pub(super) fn begin(&mut self, name: Option<&OsStr>, binary: Option<Binary>) {
         self.name = name.map(|name| name.as_bytes().to_vec());
         self.binary = binary;
         self.last = None;
@@ -98,7 +97,7 @@ impl Printer {
     }
 
     /// Prints how many records there are.
-    pub fn count(&mut self, count: u64) -> io::Result<()> {
+    pub(super) fn count(&mut self, count: u64) -> io::Result<()> {
         if self.style.mode == OutputMode::JsonCount {
             return self.object(&json!({ "schema": SCHEMA, "count": count, "file": self.file() }));
         }
@@ -107,12 +106,12 @@ impl Printer {
     }
 
     /// Prints a file's name.
-    pub fn name(&mut self, name: &OsStr) -> io::Result<()> {
+    pub(super) fn name(&mut self, name: &OsStr) -> io::Result<()> {
         self.colored(NAME, name.as_bytes())?;
         self.out.write_all(b"\n")
     }
 
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(super) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
@@ -148,7 +147,8 @@ impl Printer {
         self.colored(SEPARATOR, &[separator])
     }
 
-    /// What stands between a record and the one that was printed before it.
+    /// Prints the separator between a record and the record that was printed before it: a heading
+    /// or `--`.
     fn begin_record(&mut self, number: u64) -> io::Result<()> {
         let with_heading = self.style.heading && self.name.is_some();
         if with_heading && !self.of_this {
@@ -201,7 +201,7 @@ impl Printer {
         exact.map_or_else(Vec::new, |exact| exact.find(value).collect())
     }
 
-    /// Where a selected record's matches lie.
+    /// Returns the byte ranges of the matches in a selected record; none with `--invert-match`.
     fn ranges(&self, value: &[u8]) -> Vec<Range<usize>> {
         match self.style.invert {
             true => Vec::new(),

@@ -9,9 +9,9 @@ use clap::{Command, ValueEnum, ValueHint};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 
-use super::{everything, python_verbs};
-use crate::messages::shown;
-use crate::{exit, print, with_round_brackets};
+use super::everything;
+use crate::{exit, print};
+use overside_command::{complain, messages::shown, refusal::with_round_brackets};
 
 /// Print completions for a shell
 #[derive(clap::Args)]
@@ -20,7 +20,7 @@ Examples:
   overside completions bash >~/.local/share/bash-completion/completions/overside
   overside completions zsh >~/.zfunc/_overside      with fpath+=~/.zfunc before compinit
   overside completions fish >~/.config/fish/completions/overside.fish")]
-pub struct CompletionsArguments {
+pub(crate) struct CompletionsArguments {
     #[arg(value_name = "SHELL")]
     shell: CompletionShell,
 }
@@ -38,19 +38,15 @@ enum CompletionShell {
 Examples:
   overside manual ~/.local/share/man/man1
   man overside-compress")]
-pub struct ManualArguments {
+pub(crate) struct ManualArguments {
     /// Where the pages are written; made if it is not there
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
-/// The whole command line; without Python's options, which is said, if there is no Python.
+/// The whole command line, as it is completed and described.
 fn whole() -> Command {
-    let python = python_verbs::read().unwrap_or_else(|why| {
-        complain!("overside: the options of verbs in Python are left out: {why}");
-        Vec::new()
-    });
-    let mut command = everything(python);
+    let mut command = everything();
     hint(&mut command);
     // Names of verbs with all that stands before them.
     command.build();
@@ -78,7 +74,7 @@ fn hint(command: &mut Command) {
     }
 }
 
-pub fn completions(arguments: &CompletionsArguments) -> ExitCode {
+pub(super) fn completions(arguments: &CompletionsArguments) -> ExitCode {
     let shell = match arguments.shell {
         CompletionShell::Bash => Shell::Bash,
         CompletionShell::Zsh => Shell::Zsh,
@@ -89,7 +85,7 @@ pub fn completions(arguments: &CompletionsArguments) -> ExitCode {
     print(&String::from_utf8_lossy(&script))
 }
 
-pub fn manual(arguments: &ManualArguments) -> ExitCode {
+pub(super) fn manual(arguments: &ManualArguments) -> ExitCode {
     let directory = &arguments.directory;
     let written = fs::create_dir_all(directory).and_then(|()| {
         let command = whole();

@@ -1,9 +1,10 @@
-//! What `overside --help` shows: the verbs by what they are for.
+//! Groups of verbs by purpose, as `overside --help` shows them.
 
 use clap::Command;
+use overside_command::line;
 
 /// Each verb stands in one group. What is used most is first.
-pub const GROUPS: [(&str, &[&str]); 5] = [
+pub(super) const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Measure",
         &[
@@ -47,18 +48,20 @@ const WIDTH: usize = 13;
 const TEXT_MIN: usize = 20;
 
 /// The template of the command's help.
-pub fn template(command: &Command) -> String {
+pub(super) fn template(command: &Command) -> String {
     let mut text = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
     for (title, names) in GROUPS {
         line!(text, "\n{title}:");
         for name in names {
-            let about = match *name {
+            let about = match (*name, command.find_subcommand(name)) {
                 // clap adds this one by itself.
-                "help" => "Print help of a verb".into(),
-                name => (command.find_subcommand(name))
-                    .and_then(Command::get_about)
+                ("help", _) => "Print help of a verb".into(),
+                (_, Some(verb)) => verb
+                    .get_about()
                     .map(ToString::to_string)
                     .unwrap_or_default(),
+                // It is not built in.
+                (_, None) => continue,
             };
             let mut lines = wrapped(&about, columns().saturating_sub(WIDTH + 2)).into_iter();
             line!(text, "  {name:<WIDTH$}{}", lines.next().unwrap_or_default());

@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
 
 /// A user with a directory of their own.
-pub struct User(tempfile::TempDir);
+pub(crate) struct User(tempfile::TempDir);
 
 impl User {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(COMMAND);
         command
             .args(arguments)
@@ -36,15 +36,15 @@ impl User {
         self.command(arguments).output().unwrap()
     }
 
-    /// What goes to stdout of a command that succeeds.
-    pub fn done(&self, arguments: &[&str]) -> String {
+    /// Runs a command that must succeed, and returns its stdout.
+    pub(crate) fn done(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", err(&output));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What goes to stderr of a command that ends with that code.
-    pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
+    /// Runs a command that must end with the exit code `code`, and returns its stderr.
+    pub(crate) fn fails(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(
             output.status.code(),
@@ -55,7 +55,7 @@ impl User {
         err(&output)
     }
 
-    pub fn keys(&self) -> String {
+    pub(crate) fn keys(&self) -> String {
         let directory = self.path("keys");
         let directory = directory.to_str().unwrap();
         if !Path::new(directory).exists() {
@@ -65,18 +65,18 @@ impl User {
     }
 }
 
-pub fn err(output: &Output) -> String {
+pub(crate) fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// An agent that runs, and where.
-pub struct Running {
+pub(crate) struct Running {
     pub process: Child,
     pub address: String,
 }
 
 impl Running {
-    pub fn start(user: &User, arguments: &[&str]) -> Self {
+    pub(crate) fn start(user: &User, arguments: &[&str]) -> Self {
         let common = ["agent", "--listen", "127.0.0.1:0", "--json"];
         let mut process = user
             .command(&[&common[..], arguments].concat())
@@ -102,7 +102,7 @@ impl Running {
     }
 
     /// Asks it to end; its exit code.
-    pub fn end(&mut self) -> Option<i32> {
+    pub(crate) fn end(&mut self) -> Option<i32> {
         let id = self.process.id().to_string();
         assert!(
             Command::new("kill")

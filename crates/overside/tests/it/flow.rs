@@ -8,9 +8,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-pub const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
+pub(crate) const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
 
-pub fn run_with(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
+pub(crate) fn run_with(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(COMMAND)
         .arg("flow")
         .args(arguments)
@@ -26,28 +26,28 @@ pub fn run_with(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-pub fn run(directory: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Output {
     run_with(directory, arguments, b"")
 }
 
-/// What it prints, if it complains about nothing.
-pub fn out(output: &Output) -> String {
+/// Returns the stdout of a command, which must have succeeded without a message on stderr.
+pub(crate) fn out(output: &Output) -> String {
     assert_eq!(err(output), "");
     assert_eq!(output.status.code(), Some(0));
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-pub fn err(output: &Output) -> String {
+pub(crate) fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-pub fn assert_contains(text: &str, parts: &[&str]) {
+pub(crate) fn assert_contains(text: &str, parts: &[&str]) {
     for part in parts {
         overside_testkit::assert_contains(text, part);
     }
 }
 
-/// What was written, without what differs from run to run.
+/// Returns the JSON report of a command without the stage times, which differ from run to run.
 fn report(output: &Output) -> Value {
     let mut report: Value = serde_json::from_str(&out(output)).unwrap();
     for stage in ["unpack", "partition", "repack"] {

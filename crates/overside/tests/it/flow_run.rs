@@ -24,14 +24,14 @@ fn flow(directory: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What it prints, if it complains about nothing.
+/// Returns the stdout of a command, which must have succeeded without a message on stderr.
 fn out(output: &Output) -> String {
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert_eq!((complaints.as_ref(), output.status.code()), ("", Some(0)));
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What it complains about, if it fails.
+/// Returns the error message of a command, which must have failed with exit code 2.
 fn refusal(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(output.stdout.is_empty());

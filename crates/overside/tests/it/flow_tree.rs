@@ -38,7 +38,7 @@ fn snapshots_become_tracks() {
         let arguments = [&["tree", "query", "tracks"][..], options].concat();
         out(&run(place, &arguments))
     };
-    let track = "ship,time,knots\n7,2022-01-03T00:01:01,1.0\n7,2022-01-03T00:02:00,0.5\n";
+    let track = "ship,time,knots\n7,2022-01-03T00:01:01,1\n7,2022-01-03T00:02:00,0.5\n";
     let found = || query(&["--id", "7", "--from", "2022-01-03T00:01"]);
     assert_eq!(found(), track);
     assert_eq!(
@@ -61,10 +61,10 @@ fn snapshots_become_tracks() {
             "tree",
             "query",
             "tracks",
+            "-q",
             "-o",
             "all.parquet",
-            "--format",
-            "parquet",
+            "--format=parquet",
         ],
     ));
     let parts = [

@@ -14,16 +14,16 @@ use serde_json::Value;
 
 use crate::agent::{Running, User, err};
 
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server that runs, and what it announced.
-pub struct Serving {
+pub(crate) struct Serving {
     process: Child,
     pub said: Value,
 }
 
 impl Serving {
-    pub fn start(user: &User, arguments: &[&str]) -> Self {
+    pub(crate) fn start(user: &User, arguments: &[&str]) -> Self {
         let common = ["kv", "serve", "--json", "--memory", "16MiB"];
         let mut process = user
             .command(&[&common[..], arguments].concat())
@@ -44,11 +44,11 @@ impl Serving {
     }
 
     /// Two addresses of a kind.
-    pub fn endpoints(&self, kind: &str) -> [String; 2] {
+    pub(crate) fn endpoints(&self, kind: &str) -> [String; 2] {
         [0, 1].map(|number| self.said[kind][number].as_str().unwrap().to_owned())
     }
 
-    pub fn port(&self, kind: &str) -> String {
+    pub(crate) fn port(&self, kind: &str) -> String {
         let address = self.said[kind][0].as_str().unwrap();
         address.rsplit_once(':').unwrap().1.to_owned()
     }
@@ -60,7 +60,7 @@ impl Serving {
     }
 
     /// Sends a signal; the exit code.
-    pub fn end(&mut self, signal: &str) -> Option<i32> {
+    pub(crate) fn end(&mut self, signal: &str) -> Option<i32> {
         let id = self.process.id().to_string();
         let kill = Command::new("kill").args([signal, &id]).status().unwrap();
         assert!(kill.success());
@@ -68,7 +68,7 @@ impl Serving {
     }
 
     /// Waits until it has ended; the exit code.
-    pub fn wait(&mut self) -> Option<i32> {
+    pub(crate) fn wait(&mut self) -> Option<i32> {
         let begin = Instant::now();
         loop {
             if let Some(status) = self.process.try_wait().unwrap() {
@@ -79,8 +79,8 @@ impl Serving {
         }
     }
 
-    /// What it has said on stderr, once it has ended.
-    pub fn errors(&mut self) -> String {
+    /// Returns all that the server has written to stderr. Waits until it has ended.
+    pub(crate) fn errors(&mut self) -> String {
         let mut text = String::new();
         let mut errors = self.process.stderr.take().unwrap();
         errors.read_to_string(&mut text).unwrap();
@@ -96,20 +96,20 @@ impl Drop for Serving {
     }
 }
 
-pub fn ask(mut stream: impl Read + Write, commands: &str, replies: &str) {
+pub(crate) fn ask(mut stream: impl Read + Write, commands: &str, replies: &str) {
     stream.write_all(commands.as_bytes()).unwrap();
     let mut heard = vec![0; replies.len()];
     stream.read_exact(&mut heard).unwrap();
     assert_eq!(String::from_utf8_lossy(&heard), replies);
 }
 
-pub fn run(user: &User, arguments: &[&str]) -> Output {
+pub(crate) fn run(user: &User, arguments: &[&str]) -> Output {
     let all = [&["kv", "serve"], arguments].concat();
     user.command(&all).output().unwrap()
 }
 
-/// What it says when it refuses these options.
-pub fn refused(user: &User, arguments: &[&str]) -> String {
+/// Returns the error message of `kv serve`, which must refuse these options.
+pub(crate) fn refused(user: &User, arguments: &[&str]) -> String {
     let output = run(user, arguments);
     assert_eq!(output.status.code(), Some(2), "{}", err(&output));
     err(&output)
@@ -153,8 +153,8 @@ fn nobody_is_admitted_by_mistake() {
     assert_contains(&memcached, "has no password");
     let datagram = refused(&user, &["--datagram", "192.0.2.1:7000"]);
     assert_contains(&datagram, "other machines can reach 192.0.2.1:7000");
-    assert_contains(&datagram, "a password is required");
-    assert_contains(&datagram, "--password-file FILE");
+    assert_contains(&datagram, "datagrams have no password");
+    assert_contains(&datagram, "--dpdk-trusted");
     std::fs::write(user.path("password"), "secret\n").unwrap();
     let set_mode = |mode| {
         let permissions = Permissions::from_mode(mode);
@@ -248,7 +248,7 @@ fn a_dry_run_says_what_it_would_take() {
 }
 
 #[test]
-fn a_dry_run_counts_buffers_of_the_kernel_and_regions_of_clients() {
+fn a_dry_run_counts_request_regions() {
     let user = User::new();
     let memory = |arguments: &[&str]| {
         let common = ["--dry-run", "--json", "--memory", "1GiB"];
@@ -257,17 +257,14 @@ fn a_dry_run_counts_buffers_of_the_kernel_and_regions_of_clients() {
         plan["memory_bytes"]["host"].take()
     };
     let plain = memory(&[]);
-    assert_eq!(plain["receive_buffers"], 0);
     assert_eq!(plain["request_regions"], 0);
     let of = |memory: &Value, part: &str| memory[part].as_u64().unwrap();
-    let more = memory(&["--driver", "io_uring", "--herd", "herd"]);
-    let (buffers, regions) = (of(&more, "receive_buffers"), of(&more, "request_regions"));
-    // 256 buffers of 16 KiB, and 256 clients with 32 slots of 2 KiB each.
-    assert!((4 << 20..5 << 20).contains(&buffers), "{buffers}");
+    let more = memory(&["--herd", "herd"]);
+    let regions = of(&more, "request_regions");
+    // 256 clients with 32 slots of 2 KiB each.
     assert!((16 << 20..32 << 20).contains(&regions), "{regions}");
-    assert_eq!(of(&more, "total"), of(&plain, "total") + buffers + regions);
-    let two = memory(&["--driver", "io_uring", "--herd", "herd", "--cores", "2"]);
-    assert_eq!(of(&two, "receive_buffers"), 2 * buffers);
+    assert_eq!(of(&more, "total"), of(&plain, "total") + regions);
+    let two = memory(&["--herd", "herd", "--cores", "2"]);
     assert_eq!(of(&two, "request_regions"), 2 * regions);
 }
 
@@ -324,8 +321,8 @@ fn a_damaged_directory_is_named_with_a_remedy() {
     assert_contains(refused(&user, &["--sync", "always"]), "--dir");
 }
 
-/// What redis-cli hears over TLS; `None`: it is not installed.
-pub fn redis_cli(directory: &Path, port: &str, certificate: bool) -> Option<String> {
+/// Returns the output of `redis-cli PING` over TLS; `None` if redis-cli is not installed.
+pub(crate) fn redis_cli(directory: &Path, port: &str, certificate: bool) -> Option<String> {
     let mut command = Command::new("redis-cli");
     command
         .current_dir(directory)
@@ -338,7 +335,7 @@ pub fn redis_cli(directory: &Path, port: &str, certificate: bool) -> Option<Stri
 }
 
 /// Makes an agent's keys those of a server.
-pub fn keys_of_server(directory: &Path) {
+pub(crate) fn keys_of_server(directory: &Path) {
     for (from, to) in [("agent.pem", "server.pem"), ("agent.key", "server.key")] {
         std::fs::copy(directory.join(from), directory.join(to)).unwrap();
     }
@@ -420,27 +417,4 @@ fn the_communication_engine_runs_on_an_agent_and_may_be_lost() {
     assert_eq!(unknown.status.code(), Some(3));
     assert_contains(err(&unknown), "overside agents add nobody");
     assert_contains(refused(&user, &["--design", "lat"]), "--dpu NODE");
-}
-
-#[test]
-fn io_uring_serves_where_the_system_has_it() {
-    let user = User::new();
-    // It says whether there is io_uring before it says that the address is taken.
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    let refused = run(&user, &["--driver", "io_uring", "--listen", &address]);
-    let message = err(&refused);
-    if message.contains("leave --driver away") {
-        eprintln!("skipped: {message}");
-        return;
-    }
-    let mut serving = Serving::start(&user, &["--listen", "127.0.0.1:0", "--driver", "io_uring"]);
-    let mut client = serving.connect();
-    client
-        .write_all(b"SET a b\r\nINFO overside\r\nQUIT\r\n")
-        .unwrap();
-    let mut text = String::new();
-    client.read_to_string(&mut text).unwrap();
-    assert_contains(&text, "driver:io_uring\r\n");
-    assert_eq!(serving.end("-TERM"), Some(0));
 }

@@ -14,7 +14,7 @@ use crate::kv::{PATIENCE, Serving, refused};
 
 const SERVER: &str = "datagram://10.9.0.2:6379";
 
-/// Why there can be no test here; `None`: there can.
+/// Returns the reason to skip the test; `None` if this build has DPDK.
 fn missing(user: &User, device: &str) -> Option<String> {
     let nobody = [
         "kv",
@@ -121,7 +121,6 @@ fn two_processes_over_shared_memory() {
         }
         let stream = TcpStream::connect(serving.said["listen"][0].as_str().unwrap()).unwrap();
         let field = info(stream);
-        assert_eq!(field("driver"), "dpdk");
         assert_eq!(field("steering"), steering);
         assert_eq!(field("datagrams_invalid"), "0");
         assert!(count(&field, "datagrams_received") > 0);
@@ -171,7 +170,6 @@ fn the_port_of_an_agent() {
         assert_eq!(found["points"][0]["misses"], 0, "{design}");
         let stream = TcpStream::connect(serving.said["listen"][0].as_str().unwrap()).unwrap();
         let field = info(stream);
-        assert_eq!(field("driver"), "dpdk");
         assert!(count(&field, "datagrams_received") > 0);
         assert_eq!(field("frames_handed_over"), "0");
         assert_eq!(serving.end("-TERM"), Some(0));
@@ -182,7 +180,7 @@ fn the_port_of_an_agent() {
 struct Network {
     process: Child,
     id: String,
-    /// Its users are its own.
+    /// `true` if the server has a user namespace of its own.
     has_users: bool,
     said: Value,
 }
@@ -363,54 +361,6 @@ fn clients_of_the_kernel_reach_it_by_an_interface() {
     assert_eq!(network.end(), Some(0));
 }
 
-const PASSWORD: &str = "a-long-and-random-one";
-
-#[test]
-fn where_others_can_send_frames_datagrams_are_sealed() {
-    let user = User::new();
-    if let Some(reason) = missing(&user, "net_af_packet0") {
-        return println!("{reason}");
-    }
-    let password = user.path("password");
-    std::fs::write(&password, PASSWORD).unwrap();
-    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(&password, private).unwrap();
-    let file = password.to_str().unwrap();
-    let sealed = ["--cores", "2", "--password-file", file];
-    let Some(network) = Network::serve(&user, &sealed) else {
-        return println!("skipped: networks cannot be made here");
-    };
-    let bench = [&["kv", "bench", SERVER][..], &SHORT].concat();
-    let output = network.overside(&user, &[&bench[..], &["--password-file", file]].concat());
-    assert!(output.status.success(), "{}", err(&output));
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(found["points"][0]["misses"], 0);
-    let sent = count(&network.info(PASSWORD), "datagrams_sent");
-    assert!(sent > 0);
-    let other = user.path("other");
-    std::fs::write(&other, "another one").unwrap();
-    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(&other, private).unwrap();
-    for wrong in [&[][..], &["--password-file", other.to_str().unwrap()]] {
-        // One that is not answered would ask for half a minute.
-        let mut process = network
-            .command(
-                user.command(&[]).get_program(),
-                &[&bench[..], wrong].concat(),
-            )
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(500));
-        process.kill().unwrap();
-        process.wait().unwrap();
-    }
-    let field = network.info(PASSWORD);
-    assert!(count(&field, "datagrams_refused") >= 2);
-    assert_eq!(count(&field, "datagrams_sent"), sent);
-}
-
 #[test]
 fn what_finds_no_descriptor_is_dropped_and_counted() {
     let user = User::new();
@@ -477,12 +427,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     let port = ["--dpdk-port", "net_memif0", "--dpdk-address", "10.9.0.2"];
     let with = |more: &[&'static str]| refused(&user, &[&port[..], more].concat());
     assert_contains(with(&[]), "--dpdk-trusted");
-    assert_contains(
-        with(&["--dpdk-trusted", "--driver", "io_uring"]),
-        "--driver dpdk",
-    );
-    assert_contains(with(&["--memcached-udp", "10.9.0.2"]), "--dpdk-trusted");
-    assert_contains(refused(&user, &["--driver", "dpdk"]), "--dpdk-port DEVICE");
+    assert_contains(with(&["--password-file", "file"]), "--dpdk-trusted");
     assert_contains(
         refused(
             &user,
@@ -499,7 +444,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     ];
     let bench = [&bench[..], &["--dpdk-address", "10.9.0.1"]].concat();
     assert_contains(user.fails(2, &bench), "datagram://");
-    let twice = ["--dpdk-trusted", "--memcached-udp", "10.9.0.2:6379"];
+    let twice = ["--dpdk-trusted", "--datagram", "10.9.0.2:6379"];
     let twice = [&["kv", "serve"], &port[..], &twice].concat();
     assert_contains(user.fails(3, &twice), "UDP port 6379");
     if let Some(reason) = missing(&user, "net_nothing0") {

@@ -41,13 +41,14 @@ fn run(directory: &Path, program: &str, arguments: &[&str]) -> Output {
         .unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 
-/// What is printed to stdout, and the exit code.
+/// Returns stdout and the exit code of a command.
 fn answer(output: &Output) -> (String, i32) {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     (text, output.status.code().unwrap_or(-1))
 }
 
-/// What grep prints is printed, for each line of arguments.
+/// Checks for each line of arguments that `overside match` prints the same as grep, with the same
+/// exit code.
 fn same_as_grep(directory: &Path, lines: &[&str]) {
     for line in lines {
         let arguments: Vec<&str> = line.split(' ').collect();
@@ -86,6 +87,26 @@ fn patterns_mean_the_same() {
             "-Fo o text",
         ],
     );
+}
+
+#[test]
+fn no_pattern_matches_nothing() {
+    let directory = files();
+    // Without -v grep prints no count at all.
+    let mut lines = vec![
+        "-f empty text other".to_owned(),
+        "-vc -f empty text other".into(),
+    ];
+    for option in [
+        "v", "n", "vn", "o", "vo", "w", "vw", "vx", "vi", "vF", "l", "vl", "vm1", "vnC1",
+    ] {
+        lines.push(format!(
+            "--color=always -{option} -f empty text other empty"
+        ));
+        lines.push(format!("-{option} -f empty -e foo text"));
+    }
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    same_as_grep(directory.path(), &lines);
 }
 
 #[test]
@@ -146,7 +167,7 @@ fn colors_are_the_same() {
     same_as_grep(directory.path(), &lines);
 }
 
-/// What it shows on a terminal.
+/// Returns the output of `overside match` on a terminal.
 fn on_terminal(directory: &Path, variable: (&str, &str), line: &str) -> String {
     let mut script = Command::new("script");
     script.args(["-qec", &format!("{COMMAND} match {line}"), "/dev/null"]);
@@ -391,6 +412,7 @@ fn a_compressed_file_that_is_cut_off_is_searched_as_far_as_it_goes() {
     }
 }
 
+#[cfg(feature = "flow")]
 #[test]
 fn tables_inside_compressed_files_are_tables() {
     let directory = files();

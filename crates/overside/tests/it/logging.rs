@@ -1,4 +1,5 @@
-//! What goes wrong between a host and an agent is in their logs.
+//! Logs of hosts and agents: events of lost connections and refused handshakes, and the options
+//! that control them.
 
 use std::io::{Read, Write};
 use std::path::Path;

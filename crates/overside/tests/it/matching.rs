@@ -41,7 +41,7 @@ fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// What it prints and its exit code, if it complains about nothing.
+/// Returns stdout and the exit code of a command, which must not write to stderr.
 fn answer(arguments: &[&str], input: &str) -> (String, i32) {
     let output = run(arguments, input.as_bytes());
     assert_eq!(err(&output), "", "{arguments:?}");

@@ -188,6 +188,34 @@ fn a_test_is_measured_on_a_node_as_it_is_here_and_its_data_are_sent_once() {
     });
 }
 
+#[cfg(not(feature = "flow"))]
+#[test]
+fn tests_of_tables_are_skipped_where_tables_are_not_built_in() {
+    let user = User::new();
+    let _agent = agent(&user, &[]);
+    let table = user.path("table.parquet");
+    fs::write(&table, [b"PAR1", &[0; 8192][..]].concat()).unwrap();
+    let partition = json!({
+        "kind": "partition", "node": "dpu0", "data": {"name": "made", "files": [table]},
+        "algorithm": "none", "compression": "none", "device": "cpu", "threads": 1, "passes": 1,
+        "warmup_s": 0.0, "sample_s": 0.1, "timeout_s": 30.0,
+    });
+    let mut pieces = compress("dpu0", &table);
+    pieces["sizes"] = "own".into();
+    let mut worker = Worker::start(&user);
+    for test in [partition, pieces] {
+        let sample = worker.measure(&test);
+        assert_eq!(sample.status, Status::Skipped, "{sample:?}");
+        assert_contains(format!("{sample:?}"), "built without");
+    }
+    // What the data are decides, not what the test is.
+    fs::write(&table, [b"text", &[0; 8192][..]].concat()).unwrap();
+    let mut pieces = compress("dpu0", &table);
+    pieces["sizes"] = "own".into();
+    assert_eq!(worker.measure(&pieces).status, Status::Ok);
+}
+
+#[cfg(feature = "flow")]
 #[test]
 fn a_table_is_partitioned_by_the_command_of_the_node() {
     let user = User::new();

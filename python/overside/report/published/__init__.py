@@ -1,7 +1,7 @@
-"""A run's figures beside those that others have published on the same kind of work.
+"""A run's figures with published ones on the same kind of work.
 
-Never with a ratio between them: what was different comes first. A series is a dashed curve on the
-chart of the same work, said to be published.
+Never with a ratio between them: the differences come first. A series is a dashed curve on the chart
+of the same work, said to be published.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ def core() -> list[Json]:
 
 
 def comparisons(view: RunView, facts: Sequence[Json]) -> list[Comparison]:
-    """Whatever of a run on this machine others have published figures of."""
+    """Returns comparisons of this machine's figures in a run with published ones."""
     view = view.here()
     return jobs.comparisons(view, facts) + loops.comparisons(view, facts)

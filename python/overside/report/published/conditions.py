@@ -1,5 +1,7 @@
-"""What a published figure about a link, a memory or a network is a figure of, in the words of our
-tests: the question that its fact asks of a scenario."""
+"""Conditions of published figures about links, memory and networks, in terms of our tests.
+
+They are read from the question that a fact asks of a scenario.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from dataclasses import dataclass, field
 from overside.report.published.figures import Json, size_bytes
 from overside.tasks.offload import QUERIES
 
-#: The kinds of facts that say how much.
+#: The kinds of facts with amounts.
 _KINDS = ("measured", "ratio")
 #: The figures of the scenario `dma`, as our task calls them.
 _DMA = {
@@ -21,30 +23,30 @@ _DMA = {
 }
 #: Up to here a question speaks of short transfers, whatever their length.
 SHORT_BYTES = 64
-#: What our hops correspond to on a card, by the scenario's paths.
+#: Our hops for the paths through a card in the scenario.
 _HOPS = {"ends": None, "sm1": "bridge", "sm2": "ovs-userspace", "sm3": "dpdk-af_packet"}
 
 
 @dataclass(frozen=True)
 class RequestedConditions:
-    """What a test has to be for its figure to stand beside a published one."""
+    """Conditions that a test must meet for its figure to be shown beside a published one."""
 
     task: str
-    #: One of the task's metrics.
+    #: Name of the metric, one of the task's.
     metric: str
     #: Parameters that a test must have; of several values, any.
     must: Mapping[str, tuple[object, ...]]
-    #: Numbers of which the nearest is taken, by parameter; what comes first counts first.
+    #: Numbers of which the nearest is taken, by parameter; the first parameter counts first.
     near: Mapping[str, float] = field(default_factory=dict)
     #: The size as the question states it.
     stated: str = ""
-    #: The published figure is a ratio: the parameter in which its two sides differ, and what it is
+    #: The published figure is a ratio: the parameter in which its two sides differ, and its value
     #: on the other side.
     against: tuple[str, str] | None = None
 
 
 def conditions_of(fact: Json, one: Json) -> RequestedConditions | None:
-    """What one of a fact's figures is about; nothing where no test of ours is about the same."""
+    """Returns the conditions of one of a fact's figures; `None` if no test of ours matches it."""
     ask = one.get("ask")
     if not ask or fact["doubtful"] or fact["purpose"] == "context" or fact["kind"] not in _KINDS:
         return None
@@ -141,7 +143,7 @@ def _match(ask: Json) -> RequestedConditions | None:
     return RequestedConditions("match", "throughput", {"patterns": alone}, near)
 
 
-#: What reads the questions of each scenario.
+#: Functions that read the questions of each scenario.
 _SCENARIOS: Mapping[str, Callable[[Json], RequestedConditions | None]] = {
     "dma": _dma,
     "machine": _machine,

@@ -1,7 +1,7 @@
 """Published figures that are a series, as curves on the charts of the same work.
 
 A fact is a series where its figures ask the same of a scenario but for one amount: a size, a batch,
-or a number of threads. Curves are drawn beside what was measured and enter no comparison.
+or a number of threads. Curves are drawn beside measured ones and enter no comparison.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from overside.report.published.study import said
 
 #: The fewest figures that make a curve.
 POINTS_MIN = 3
-#: How far a curve goes beyond the amounts that were measured, as a factor.
+#: Factor by which a curve may go beyond the amounts that were measured.
 BEYOND = 2.0
 #: Amounts that differ by less are the same: studies write KB for KiB.
 _SAME = 1.1
@@ -28,13 +28,13 @@ _UNITS = {"Mops/s": "M/s"}
 
 @dataclass(frozen=True)
 class Curve:
-    """A published series, in the unit of the metric that it stands beside."""
+    """A published series, in the unit of the metric on its chart."""
 
     #: The fact's name.
     fact: str
     #: `published: coproc.rx.art.q4.buf`.
     label: str
-    #: What was different there.
+    #: Differences between the published conditions and ours.
     about: str
     #: The study.
     citation: str
@@ -45,7 +45,7 @@ class Curve:
 def curves(
     tests: Sequence[TestSummary], metric: str, unit: str, along: str, facts: Sequence[Json]
 ) -> list[Curve]:
-    """What others published of the work of these tests, against the parameter `along`."""
+    """Returns published curves of the work of these tests, against the parameter `along`."""
     amounts = [amount for test in tests if (amount := _amount(test, along)) is not None]
     if not amounts:
         return []
@@ -98,7 +98,7 @@ def _amount(test: TestSummary, along: str) -> float | None:
 
 
 def _is_like(test: TestSummary, wanted: RequestedConditions, along: str) -> bool:
-    """Whether a test does what a figure is about, but for the amount along the axis."""
+    """Returns `True` if a test meets a figure's conditions, except the amount along the axis."""
     if test.task != wanted.task:
         return False
     if any(test.parameters.get(name) not in values for name, values in wanted.must.items()):

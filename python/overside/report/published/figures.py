@@ -1,4 +1,4 @@
-"""What stands beside a run's figures: one published figure, and all on one kind of work."""
+"""Published figures beside those of a run: a single one, and all on one kind of work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ours = TypeVar("Ours")
 #: The most published figures beside one operation.
 FIGURES_MAX = 8
 
-#: How a published figure's key or device begins that is a machine.
+#: Beginning of a published figure's key or device if that is a machine.
 _MACHINE = re.compile(r"(BF-|OCTEON|host|DPU)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|KB|MB|GB|B)?$")
 _BYTES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -24,7 +24,7 @@ _BYTES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "
 
 @dataclass(frozen=True)
 class Figure:
-    """One published figure, and what was different where it was measured."""
+    """One published figure, and the differences of its conditions."""
 
     #: The fact's name.
     fact: str
@@ -32,23 +32,23 @@ class Figure:
     device: str
     #: `deflate compress: throughput`.
     what: str
-    #: As its study prints it: `1.03 to 2.75 GiB/s`.
+    #: Figure as its study prints it: `1.03 to 2.75 GiB/s`.
     printed: str
-    #: The same in MB/s, of the side that it counts; empty where it is no rate of bytes.
+    #: Figure in MB/s, of the side that it counts; empty where it is no rate of bytes.
     rate: str
-    #: What was different there, a phrase each.
+    #: Differences between the published conditions and ours, a phrase each.
     differs: tuple[str, ...]
-    #: What else its study says of the conditions.
+    #: Other conditions that its study states.
     conditions: str
-    #: What to beware of.
+    #: Warning for readers of the figure.
     beware: str
-    #: Where in its study: `section 5.6`.
+    #: Place in its study: `section 5.6`.
     where: str
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """An operation that was measured here, and what others published on it."""
+    """An operation that was measured here, and the published figures on it."""
 
     title: str
     detail: str
@@ -60,14 +60,14 @@ class Comparison:
     studies: tuple[tuple[str, str], ...]
     #: Published figures that are not shown.
     left_out: int
-    #: Which of what was measured here stands in `measured`.
+    #: Rule by which the figures in `measured` were chosen.
     chosen: str = "the fastest"
-    #: How `measured` came about.
+    #: Provenance of the figures in `measured`: `measured` or `emulated`.
     provenance: str = "measured"
 
 
 def figure(fact: Json, published: Json, device: str, what: str, differs: Sequence[str]) -> Figure:
-    """One of a fact's figures, of `device` and about `what`."""
+    """Returns a published figure of `device` about `what`."""
     rates = published.get("bytes_per_s")
     low, high = (rate / 1e6 for rate in rates) if rates else (0.0, 0.0)
     rate = formatting.number(low) if low == high else formatting.span(low, high)
@@ -112,7 +112,10 @@ def studies(facts: Sequence[Json], figures: Sequence[Figure]) -> tuple[tuple[str
 
 
 def in_turn(found: list[tuple[Figure, Ours]]) -> list[tuple[Figure, Ours]]:
-    """Of each device the nearest in its conditions, then the second nearest of each, and so on."""
+    """Sorts figures by turns: of each device the one with the fewest differences first.
+
+    Then comes the second one of each device, and so on.
+    """
     nearest = sorted(found, key=lambda pair: len(pair[0].differs))
     seen: Counter[str] = Counter()
     turns = []

@@ -25,7 +25,7 @@ from overside.report.published.study import said
 from overside.report.sweeps import Point, Series, Sweep
 from overside.tasks.offload import QUERIES
 
-#: What the scenarios call the codecs, by the formats of boxes.
+#: Codecs in the terms of the scenarios, by the formats of boxes.
 CODECS = {
     "deflate": ("deflate", "libdeflate"),
     "zlib": ("deflate", "libdeflate"),
@@ -62,7 +62,7 @@ def comparisons(view: RunView, facts: Sequence[Json]) -> list[Comparison]:
 
 
 def _together(all_: Iterable[Comparison]) -> Iterator[Comparison]:
-    """Ways of doing the same work, as settings are, that the same figures stand beside, as one."""
+    """Merges comparisons of the same work with the same published figures, such as settings."""
     for _, same in groupby(all_, key=lambda one: (one.title, one.figures)):
         ways = list(same)
         if len(ways) == 1:
@@ -73,7 +73,7 @@ def _together(all_: Iterable[Comparison]) -> Iterator[Comparison]:
 
 
 def _shared(sweep: Sweep, facts: Sequence[Json]) -> Iterator[Comparison]:
-    """Work shared by CPU and device beside what others published of the same split."""
+    """Work shared by CPU and device beside published figures of the same split."""
     found = [pair for fact in facts for pair in _splits(fact, sweep)]
     shown = found[: FIGURES_MAX * 2]
     if not shown:
@@ -114,7 +114,7 @@ def _splits(fact: Json, sweep: Sweep) -> Iterator[tuple[Figure, Series, Point]]:
 def _split_differences(
     fact: Json, sweep: Sweep, point: Point, share: float, codec: str
 ) -> Iterator[str]:
-    """What was different where a split was published, a phrase each."""
+    """Yields the differences between a published split's conditions and ours, a phrase each."""
     here = "this machine" if point.asked == 0.0 else f"{sweep.label} and this machine"
     yield f"on {formatting.clean(fact['device'], 80)}; here on {here}"
     if point.asked != share:
@@ -149,7 +149,7 @@ def _ours(one: Best) -> str:
 
 
 def _keys(one: Json, scenario: str) -> Json:
-    """What a published rate asks of a scenario; nothing where it is no rate of that scenario."""
+    """Returns the keys that a published rate asks of a scenario; none if it is not its rate."""
     ask = one.get("ask") or {}
     if ask.get("scenario") != scenario or ask.get("relative_to") or not one.get("bytes_per_s"):
         return {}
@@ -172,7 +172,7 @@ def _figures(fact: Json, advice: Advice) -> Iterator[tuple[Figure, Best]]:
 
 
 def _same_work(one: Json, advice: Advice) -> Json:
-    """What a published rate asks, if it is of the same kind of work."""
+    """Returns the keys that a published rate asks; none if it is of another kind of work."""
     task, form = advice.group.task, str(advice.group.parameters.get("format") or "deflate")
     match task:
         case "compress" | "decompress":
@@ -203,7 +203,7 @@ def _nearest(advice: Advice, size: float | None) -> Best:
 
 
 def _differences(fact: Json, keys: Json, advice: Advice, ours: Best) -> Iterator[str]:
-    """What was different where a figure was published, a phrase each."""
+    """Yields the differences between a published figure's conditions and ours, a phrase each."""
     codec = advice.group.task in {"compress", "decompress"}
     on_engine = keys.get("on", "engine") == "engine"
     if codec and on_engine and keys.get("context") == "kept":

@@ -1,7 +1,7 @@
 """Links, memory and networks beside published figures.
 
-Others measured a card's DMA engine behind PCIe, a card's memory, a cable. What was measured in its
-place here is told first among what was different.
+Others measured a card's DMA engine behind PCIe, a card's memory, a cable. The link, memory or
+network here comes first among the differences.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _REAPED = {"poll": "polling", "event": "event"}
 
 
 def comparisons(view: RunView, facts: Sequence[Json]) -> list[Comparison]:
-    """What a run has measured of links, memory and networks, and others have published."""
+    """Returns comparisons of links, memory and networks in a run with published figures."""
     alike: dict[tuple[str, str], list[TestSummary]] = {}
     for test in view.tests:
         is_real = test.provenance == "measured" and test.timing == "real"
@@ -70,7 +70,7 @@ def comparisons(view: RunView, facts: Sequence[Json]) -> list[Comparison]:
 
 
 def _title(test: TestSummary) -> tuple[str, str]:
-    """What a test is about, and what tells it from others."""
+    """Returns the operation of a test, and the detail that distinguishes it from others."""
     if test.task == "dma":
         device = f"Move bytes over {formatting.device(test.parameters.get('device'))}"
         how = {"engine": "a thread copies", "caller": "whoever starts it copies"}
@@ -129,7 +129,7 @@ def _nearest(wanted: RequestedConditions, tests: Sequence[TestSummary]) -> TestS
 def _other(
     wanted: RequestedConditions, test: TestSummary, tests: Sequence[TestSummary]
 ) -> TestSummary | None:
-    """The test on the other side of a ratio: the same but for what the two sides differ in."""
+    """The test on the other side of a ratio, which differs only in the ratio's parameter."""
     if wanted.against is None:
         return None
     name, value = wanted.against
@@ -149,7 +149,7 @@ def _other(
 def _ours(
     view: RunView, wanted: RequestedConditions, test: TestSummary, other: TestSummary | None
 ) -> str:
-    """What was measured here, in words."""
+    """Returns our figure and its conditions, in words."""
     mine = test.metrics[wanted.metric]
     unit = str(view.metric(test.task, wanted.metric)["unit"])
     if other is not None and wanted.against is not None:
@@ -189,7 +189,7 @@ def _side(name: str, value: str) -> str:
 
 
 def _what(test: TestSummary, but: str = "") -> str:
-    """A test's conditions, as short as they can be told, without the parameter `but`."""
+    """A test's conditions in the shortest form, without the parameter `but`."""
     given = test.parameters
     size = formatting.size(_size(test))
     threads = formatting.plural(int(given.get("threads") or 1), "thread")
@@ -215,7 +215,7 @@ def _what(test: TestSummary, but: str = "") -> str:
 def _differences(
     fact: Json, machine: str, wanted: RequestedConditions, test: TestSummary
 ) -> Iterator[str]:
-    """What was different where a figure was published, a phrase each."""
+    """Yields the differences between a published figure's conditions and ours, a phrase each."""
     there = formatting.clean(machine, 80)
     if wanted.task == "dma":
         yield f"{there}: a card’s DMA engine behind PCIe; here {_link(test)}"
@@ -230,7 +230,7 @@ def _differences(
 
 
 def _link(test: TestSummary) -> str:
-    """What moves the bytes here."""
+    """Returns the name of the engine or link that moves the bytes here."""
     device = str(test.parameters.get("device"))
     name = str(test.parameters.get("variant")) if device == "shm" else device
     applied = test.applied or {}
@@ -240,7 +240,7 @@ def _link(test: TestSummary) -> str:
 
 
 def _road(test: TestSummary) -> str:
-    """What messages pass here."""
+    """Returns the path of messages between the ends of our test, in words."""
     mode, ends = test.parameters.get("mode"), formatting.ends(test.parameters)
     if mode:
         return f"between two namespaces of this machine, through {formatting.clean(mode, 40)}"
@@ -253,7 +253,7 @@ def _road(test: TestSummary) -> str:
 
 
 def _unsaid(wanted: RequestedConditions, test: TestSummary) -> Iterator[str]:
-    """What a study leaves open, and what it is here."""
+    """Yields the conditions that a study does not state, with ours."""
     said = {"initiator": "who starts it", "operation": "read or write", "completion": "completion"}
     missing = [name for name in said if name not in wanted.must]
     if missing:

@@ -1,4 +1,4 @@
-"""What studies say of the conditions of their figures, as data."""
+"""Conditions of published figures as their studies state them, as data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def entries() -> list[dict[str, Any]]:
 
 
 def said(fact: str) -> Mapping[str, str]:
-    """What is said of a fact: `level`, `cpu`, `data`, `program`, as far as it is."""
+    """Returns the stated conditions of a fact: `level`, `cpu`, `data`, `program`, if known."""
     out: dict[str, str] = {}
     for entry in entries():
         if any(fnmatchcase(fact, pattern) for pattern in entry["facts"]):

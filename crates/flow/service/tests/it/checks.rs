@@ -1,4 +1,4 @@
-//! What must hold for any bytes that come from clients, or lie on disk.
+//! Checks that must hold for any bytes that clients send or that are on disk.
 
 use overside_flow::pack::{Codec, Outer};
 use overside_flow_service::batch::Batch;
@@ -8,7 +8,7 @@ use overside_flow_service::node::{PieceMetadata, parse_command};
 use overside_flow_service::{Target, TracksTicket};
 
 /// Metadata, tickets, commands and spilled batches are read as they were written, or refused.
-pub fn service(data: &[u8]) {
+pub(crate) fn service(data: &[u8]) {
     if let Ok(Some(ticket)) = TracksTicket::parse(data) {
         let again = TracksTicket::parse(&ticket.to_bytes());
         assert_eq!(again.ok(), Some(Some(ticket)));
@@ -43,7 +43,7 @@ pub fn service(data: &[u8]) {
     }
 }
 
-/// Addresses, and what headers ask for.
+/// Addresses, and the codecs that headers name.
 fn words(text: &str) {
     if let Ok(target) = Target::new(text, None, None) {
         let again = Target::new(&target.to_string(), None, None);

@@ -127,7 +127,7 @@ async fn arrows_own_client_puts_gets_and_exchanges() {
     assert_eq!(health.try_collect::<Vec<_>>().await.unwrap(), ["SERVING"]);
 }
 
-/// It does not take what it cannot read for something else.
+/// Arrow's own client refuses a message that it cannot read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn arrows_own_client_refuses_what_is_compressed_as_a_whole() {
     let served = Served::start();

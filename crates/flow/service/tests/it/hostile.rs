@@ -1,4 +1,4 @@
-//! Bytes that are not what they should be.
+//! Malformed bytes.
 
 use std::fs;
 use std::path::Path;

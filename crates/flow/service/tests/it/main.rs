@@ -1,4 +1,4 @@
-//! What the service promises of batches that wait, through its public interface.
+//! Tests of the service's promises for batches that wait, through its public interface.
 
 mod checks;
 mod foreign;

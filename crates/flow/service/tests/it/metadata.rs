@@ -1,4 +1,4 @@
-//! What clients say beside their data.
+//! Tests of the metadata that clients send with their data.
 
 use overside_flow_service::metadata::{AcknowledgementMetadata, BatchMetadata};
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use arrow_array::{Int64Array, RecordBatch};
 use overside_flow_service::batch::Batch;
-use overside_flow_service::queue::{Queue, QueueError, Settle};
+use overside_flow_service::queue::{Ack, Queue, QueueError};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::spill::options;
 
-/// Counts what is safe.
+/// Counts acknowledged batches.
 struct Counted(Arc<AtomicUsize>);
 
-impl Settle for Counted {
-    fn safe(self) {
+impl Ack for Counted {
+    fn committed(self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }

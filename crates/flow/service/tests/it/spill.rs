@@ -5,9 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use overside_flow_service::spill::{Place, Spill, SpillError, SpillOptions, SpillSpace};
+use overside_flow_service::spill::{Spill, SpillError, SpillLocation, SpillOptions, SpillSpace};
 
-pub fn options(directory: &Path, limit_bytes: u64) -> SpillOptions {
+pub(crate) fn options(directory: &Path, limit_bytes: u64) -> SpillOptions {
     SpillOptions {
         directory: directory.into(),
         name: "input".into(),
@@ -18,7 +18,7 @@ pub fn options(directory: &Path, limit_bytes: u64) -> SpillOptions {
 
 fn open(directory: &Path) -> (Spill, Vec<Vec<u8>>) {
     let (spill, places) = Spill::open(options(directory, 1 << 30)).unwrap();
-    let records = places.iter().map(Place::read);
+    let records = places.iter().map(SpillLocation::read);
     let records = records.collect::<Result<_, _>>().unwrap();
     (spill, records)
 }

@@ -1,4 +1,4 @@
-//! Whatever goes wrong: no half of a file under its name, and the input stays.
+//! Failures: no partial file is left under the final name, and the input stays.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::*;
 
 /// Waits until an unfinished file is there.
-pub fn wait_for_unfinished(directory: &Directory) {
+pub(super) fn wait_for_unfinished(directory: &Directory) {
     let begin = Instant::now();
     while !directory.names().contains(".overside-") {
         assert!(

@@ -1,4 +1,4 @@
-//! Where it runs, and what is told of it.
+//! Placements of the work, and the reports about them.
 
 use serde_json::Value;
 

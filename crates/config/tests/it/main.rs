@@ -1,4 +1,0 @@
-//! What reading settings promises, through its public interface.
-
-mod documents;
-mod units;

@@ -1,0 +1,159 @@
+//! A test of which one end is played here: a host's questions to the end's thread, its answers
+//! back.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use overside_base::{EventFd, panic_text};
+use overside_link::agent::{
+    CancellationToken, Host, MAX_PROBE_BYTES, Outbox, Probe, ProbePeer, Violation, probe,
+};
+use overside_link::codec::clean;
+
+use crate::server::ProbePermit;
+
+/// One end of a test, on a thread of its own. Dropping it tells the end that the host has gone, and
+/// waits for it.
+pub(crate) struct ProbeSession {
+    /// Questions, one at a time; `None`: there will be no more.
+    questions: Option<SyncSender<Vec<u8>>>,
+    answers: Receiver<Answer>,
+    /// A question has not been answered.
+    asked: bool,
+    /// Since when the host has something to go on with.
+    waiting: Option<Instant>,
+    cancelled: CancellationToken,
+    /// Readable when there is an answer.
+    woken: Arc<EventFd>,
+    thread: Option<JoinHandle<()>>,
+    /// Given back when all of it has ended.
+    _permit: ProbePermit,
+}
+
+/// Answer of a probe, and `true` if the probe then waits for the host to continue. The error is the
+/// reason why the test cannot go on.
+type Answer = Result<(Vec<u8>, bool), String>;
+
+impl ProbeSession {
+    pub(crate) fn start(kind: &dyn Probe, host: Host, permit: ProbePermit) -> Result<Self, String> {
+        let cancelled = host.cancelled.clone();
+        let peer = kind.begin(host)?;
+        let nothing_left = |error: &dyn std::fmt::Display| format!("nothing is left: {error}");
+        let woken = EventFd::new();
+        let woken = Arc::new(woken.map_err(|error| nothing_left(&error))?);
+        let (questions, hear) = sync_channel(1);
+        let (say, answers) = sync_channel(1);
+        let wake = Arc::clone(&woken);
+        let thread = std::thread::Builder::new()
+            .name("agent-probe".into())
+            .spawn(move || play(peer, &hear, &say, &wake))
+            .map_err(|error| nothing_left(&error))?;
+        Ok(Self {
+            questions: Some(questions),
+            answers,
+            asked: false,
+            waiting: None,
+            cancelled,
+            woken,
+            thread: Some(thread),
+            _permit: permit,
+        })
+    }
+
+    /// A question has not been answered.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.asked
+    }
+
+    /// Since when the host has had something to go on with, and does not.
+    pub(crate) fn waiting(&self) -> Option<Instant> {
+        self.waiting
+    }
+
+    /// Returns the descriptor that becomes readable when an answer is available.
+    pub(crate) fn woken(&self) -> BorrowedFd<'_> {
+        self.woken.as_fd()
+    }
+
+    /// Hands a question on.
+    pub(crate) fn ask(&mut self, question: Vec<u8>) -> Result<(), Violation> {
+        if self.asked {
+            let text = "a question comes before the last one was answered";
+            return Err(Violation::OutOfTurn(text.into()));
+        }
+        self.asked = true;
+        self.waiting = None;
+        if let Some(questions) = &self.questions {
+            // A thread that has ended is noticed when its answer is looked for.
+            let _ = questions.try_send(question);
+        }
+        Ok(())
+    }
+
+    /// Hands an answer on, if there is one; whether there was. An error is the reason why there
+    /// will be no more.
+    pub(crate) fn answer(&mut self, outbox: &mut Outbox) -> Result<bool, String> {
+        match self.answers.try_recv() {
+            Ok(answer) => {
+                // Fails only if it is not readable.
+                self.woken.clear();
+                let (answer, waits) = answer?;
+                outbox.frame(probe(&answer));
+                self.asked = false;
+                self.waiting = waits.then(Instant::now);
+                Ok(true)
+            }
+            Err(TryRecvError::Disconnected) if self.asked => {
+                Err("the thread that played an end of the test is gone".into())
+            }
+            Err(_) => Ok(false),
+        }
+    }
+}
+
+impl Drop for ProbeSession {
+    fn drop(&mut self) {
+        self.cancelled.cancel();
+        self.questions = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic was caught; and if not, it is gone as well.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The loop of a probe's thread.
+fn play(
+    mut peer: Box<dyn ProbePeer>,
+    questions: &Receiver<Vec<u8>>,
+    answers: &SyncSender<Answer>,
+    woken: &EventFd,
+) {
+    while let Ok(question) = questions.recv() {
+        let answer = match catch_unwind(AssertUnwindSafe(|| peer.answer(&question))) {
+            Ok(answer) if (1..=MAX_PROBE_BYTES).contains(&answer.len()) => {
+                Ok((answer, peer.waits_for_more()))
+            }
+            Ok(answer) => Err(format!(
+                "an answer has {} bytes, where 1 to {MAX_PROBE_BYTES} are allowed",
+                answer.len()
+            )),
+            Err(panic) => Err(format!(
+                "playing an end of the test failed: {}",
+                clean(panic_text(&*panic), 256)
+            )),
+        };
+        let last = answer.is_err();
+        // The session asks for one after the other, so there is room; and if it has gone, `recv`
+        // says so next.
+        let _ = answers.try_send(answer);
+        woken.signal();
+        if last {
+            return;
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A profile as a device: real results, completions at the time that the profile gives.
+//!
+//! That time passes on a virtual clock ([`Clock`]) or in real time, which is for demonstrations: a
+//! completion is then *late*, and marked so, when the software that stands for the engine was slower
+//! than it.
+//!
+//! The device does the operations that its profile has for the card, and refuses others. The bytes
+//! are computed by a library, which [`overside_device::Applied`] names; the time is the model's.
+//! One link each way and the engines (one, unless the profile knows better) serve all contexts of
+//! the device, in order of arrival.
+//!
+//! A completion is never early. Late are completions more than 2 microseconds and more than 5 % of
+//! the modelled time after its time, and the first completion after a reconfiguration that took
+//! longer than modelled by that much.
+//!
+//! A term without a fact counts as zero and is listed in each capability's `missing`. Initialising
+//! a context takes time only if the profile has one; ending one takes its time in
+//! [`overside_device::Context::reconfigure`], where it is part of the request, and none in `close`.
+
+mod backend;
+mod capabilities;
+mod context;
+mod engine;
+mod replay;
+mod virtual_card;
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use overside_device::{
+    Capabilities, Clock, Context, ContextConfig, Device, DeviceId, DeviceInfo, Lifecycle,
+    MemoryError, OpenError, Operation, Provenance, Region, Registration, Timing,
+};
+use overside_model::{Fifo, Profile, Quantity};
+
+pub use backend::{EmulatedBackend, profile_of};
+
+use context::EmulatedContext;
+use replay::Replay;
+
+/// Results of a replaying device that are kept, in bytes, over all its contexts. What does not
+/// fit is computed each time.
+const REPLAY_BYTES: usize = 1 << 30;
+
+/// Timing mode of an emulated device: when its completions are released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Released as soon as the software is done; times are meaningless.
+    Functional,
+    /// Computed as they come, released at the modelled time.
+    Paced,
+    /// Computed at the first sight of an input, delivered at the modelled time. Inputs are known
+    /// by their length and their XXH3 digest of 128 bits.
+    Replay,
+}
+
+impl Mode {
+    /// Returns the meaning of completion times in this mode.
+    pub const fn timing(self) -> Timing {
+        match self {
+            Self::Functional => Timing::Functional,
+            Self::Paced => Timing::Paced,
+            Self::Replay => Timing::Replay,
+        }
+    }
+}
+
+/// State shared by the contexts of one device.
+struct State {
+    info: DeviceInfo,
+    capabilities: Capabilities,
+    profile: Profile,
+    mode: Mode,
+    /// Marks memory as reachable; the card needs nothing else to reach it.
+    registration: Registration,
+    clock: Clock,
+    /// Time zero of the servers.
+    epoch: Instant,
+    servers: Mutex<Fifo>,
+    replay: Replay,
+}
+
+impl State {
+    fn timed(&self) -> bool {
+        self.mode != Mode::Functional
+    }
+
+    /// The typical times of a context's life that the profile knows.
+    fn times(&self, operation: Operation) -> Lifecycle {
+        let typical = |time: Option<&Quantity>| {
+            let time = time.filter(|_| self.timed())?;
+            Some(time.interval().typ.round() as u64)
+        };
+        Lifecycle {
+            init_ns: typical(self.profile.context_init(operation)),
+            end_ns: typical(self.profile.context_end(operation)),
+            ..Lifecycle::default()
+        }
+    }
+}
+
+/// The smallest pages that memory has.
+const PAGE: usize = 4096;
+
+/// A card that a profile describes, emulated in this process.
+pub struct EmulatedDevice(Arc<State>);
+
+impl EmulatedDevice {
+    /// The device of a profile. It does those of the profile's operations that a library here can
+    /// stand for.
+    pub fn new(profile: Profile, mode: Mode) -> Self {
+        Self::make(profile, mode, Clock::default())
+    }
+
+    /// The device of a profile on a virtual clock. Results are computed at the first sight of an
+    /// input.
+    pub fn on_clock(profile: Profile, clock: Clock) -> Self {
+        Self::make(profile, Mode::Replay, clock)
+    }
+
+    fn make(profile: Profile, mode: Mode, clock: Clock) -> Self {
+        let info = DeviceInfo {
+            name: format!("emulated:{}", profile.name),
+            driver: format!("emulated {}", env!("CARGO_PKG_VERSION")),
+            location: "this host".into(),
+            description: format!("{}, {}, {}", profile.card, profile.host_link, profile.mode),
+            provenance: Provenance::Emulated,
+            timing: match clock.is_virtual() {
+                true => Timing::Virtual,
+                false => mode.timing(),
+            },
+        };
+        let servers = Mutex::new(Fifo::new(profile.engines()));
+        Self(Arc::new(State {
+            info,
+            capabilities: capabilities::of(&profile, mode),
+            profile,
+            mode,
+            registration: Registration {
+                device: DeviceId::unique(),
+                handle: Arc::new(()),
+            },
+            epoch: clock.now(),
+            clock,
+            servers,
+            replay: Replay::new(REPLAY_BYTES),
+        }))
+    }
+}
+
+impl Device for EmulatedDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.0.info
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.0.capabilities
+    }
+
+    fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
+        let mut region = Region::allocate(len, align, self.registration())?;
+        // Memory that a card reads and writes is resident, and whoever asks for it pays for that.
+        for page in region.chunks_mut(PAGE) {
+            page[0] = 0;
+        }
+        Ok(region)
+    }
+
+    fn registration(&self) -> Option<Registration> {
+        Some(self.0.registration.clone())
+    }
+
+    fn context_bytes(&self, config: &ContextConfig) -> u64 {
+        overside_ops::memory_bytes(&config.operation, config.max_source_bytes, 1)
+    }
+
+    fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {
+        let state = Arc::clone(&self.0);
+        match state.clock.is_virtual() {
+            true => virtual_card::open(state, &config),
+            false => Ok(Box::new(EmulatedContext::open(state, config)?)),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! A directory of one's own that goes.
+
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A new directory that only this user can look into. It goes, with all that is in it, when this
+/// is dropped.
+#[derive(Debug)]
+pub struct PrivateDirectory(PathBuf);
+
+impl PrivateDirectory {
+    /// Makes it among the temporary files, beginning with `name`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(name: &str) -> io::Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let process = std::process::id();
+        loop {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let path = std::env::temp_dir().join(format!("{name}-{process}-{number}"));
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                // Somebody else's, or left by a process of the same number.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 10_000 => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns the path of the directory, which is removed when this value is dropped.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for PrivateDirectory {
+    fn drop(&mut self) {
+        // There is nobody to tell, and nothing else to do.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

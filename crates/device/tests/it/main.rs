@@ -1,4 +1,0 @@
-//! What device promises, through its public interface: one program, so that it is linked once.
-
-mod regions;
-mod threads;

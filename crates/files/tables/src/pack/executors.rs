@@ -1,0 +1,193 @@
+//! The device of a placement, and who hands it jobs: each thread that has some submits them through
+//! an executor of its own, so that a budget of two threads is two submitters.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arrow_buffer::Buffer;
+use overside_backend_cpu::{CpuDevice, CpuOptions};
+use overside_base::lock;
+use overside_device::{Device, ExternalBytes, OpenError, Operation, OperationConfig};
+use overside_ops::Direction;
+use overside_placement::{
+    Chunk, ChunkResult, DeviceSetup, Executor, Policy, Report, Setup, Verify,
+};
+
+use crate::Error;
+
+/// Longest single wait for the targets, after which the wait begins again.
+const WAIT: Duration = Duration::from_secs(1);
+/// Jobs in flight on a device, of each submitter.
+const DEVICE_DEPTH: usize = 16;
+
+/// Which target gets what, as for files (`docs/core/placement.md`).
+#[derive(Clone)]
+pub struct Placement {
+    /// Which target gets what.
+    pub policy: Policy,
+    /// The devices.
+    pub devices: Vec<Arc<dyn Device>>,
+    /// Which of its results are verified before they count.
+    pub verify: Verify,
+}
+
+/// A part of a message for a codec.
+pub struct Job {
+    /// Bytes that the codec works on.
+    pub source: Buffer,
+    /// The longest result that is wanted.
+    pub capacity: usize,
+}
+
+/// An operation, its level, and the longest source and destination.
+type Key = (Operation, Option<u32>, usize, usize);
+
+/// Executors that are open.
+pub(super) struct Executors {
+    placement: Placement,
+    threads: usize,
+    idle: Mutex<HashMap<Key, Vec<Executor>>>,
+    /// Held while the CPU has a part, for which there are as many threads as the budget has.
+    cpu_part: Mutex<()>,
+}
+
+impl Executors {
+    pub(super) fn new(placement: Placement, threads: usize) -> Self {
+        Self {
+            placement,
+            threads,
+            idle: Mutex::default(),
+            cpu_part: Mutex::default(),
+        }
+    }
+
+    /// Returns `true` if a device can do the operation.
+    pub(super) fn has(&self, operation: Operation) -> bool {
+        let can = |device: &Arc<dyn Device>| device.capabilities().get(operation).is_some();
+        self.placement.devices.iter().any(can)
+    }
+
+    /// Shares of about the same number, in order, one for each thread that may submit.
+    pub(super) fn shares<T>(&self, items: impl IntoIterator<Item = T>) -> Vec<Vec<T>> {
+        let submitters = match self.placement.policy.uses_cpu() {
+            true => 1,
+            false => self.threads,
+        };
+        let mut items: Vec<T> = items.into_iter().collect();
+        let share = items.len().div_ceil(submitters).max(1);
+        let mut shares = Vec::new();
+        while !items.is_empty() {
+            let rest = items.split_off(share.min(items.len()));
+            shares.push(std::mem::replace(&mut items, rest));
+        }
+        shares
+    }
+
+    /// Runs jobs on the targets of the placement. The results in the order of the jobs.
+    pub(super) fn run(
+        &self,
+        operation: Operation,
+        level: Option<u32>,
+        jobs: Vec<Job>,
+    ) -> Result<Vec<ChunkResult>, Error> {
+        let longest = |of: fn(&Job) -> usize| jobs.iter().map(of).max().unwrap_or(0);
+        let source_bytes = longest(|job| job.source.len()).next_power_of_two();
+        let destination_bytes = longest(|job| job.capacity).next_power_of_two();
+        let key = (operation, level, source_bytes, destination_bytes);
+        let _cpu_part = (self.placement.policy.uses_cpu()).then(|| lock(&self.cpu_part));
+        let idle = lock(&self.idle).get_mut(&key).and_then(Vec::pop);
+        let mut executor = match idle {
+            Some(executor) => executor,
+            None => self.open(key)?,
+        };
+        // One that failed is not used again.
+        let results = run(&mut executor, jobs)?;
+        lock(&self.idle).entry(key).or_default().push(executor);
+        Ok(results)
+    }
+
+    /// Returns the reports of the executors that are not at work now, by operation.
+    pub(super) fn reports(&self) -> Vec<(Operation, Report)> {
+        let idle = lock(&self.idle);
+        let executors = (idle.iter()).flat_map(|((operation, ..), executors)| {
+            executors
+                .iter()
+                .map(|executor| (*operation, executor.report()))
+        });
+        let mut reports: Vec<_> = executors.collect();
+        reports.sort_by_key(|(operation, _)| *operation);
+        reports
+    }
+
+    fn open(&self, key: Key) -> Result<Executor, Error> {
+        let (operation, level, source_bytes, destination_bytes) = key;
+        let placement = &self.placement;
+        let options = CpuOptions {
+            threads: self.threads,
+            cores: None,
+        };
+        // What a device compressed is verified by decompressing it.
+        let inverse = match operation {
+            Operation::Compress(format) => Some(Operation::Decompress(format)),
+            _ => None,
+        };
+        let operations = [operation].into_iter().chain(inverse);
+        let cpu = CpuDevice::for_operations(options, operations).map_err(|error| {
+            overside_placement::Error::Open(OpenError::Failed {
+                device: overside_backend_cpu::NAME.into(),
+                reason: error.to_string(),
+            })
+        })?;
+        let level = level.filter(|_| operation.uncompressed_side() == Direction::Source);
+        let operation = OperationConfig {
+            level,
+            ..OperationConfig::new(operation)
+        };
+        Ok(Executor::open(Setup {
+            cpu: Some(Arc::new(cpu)),
+            devices: (placement.devices.iter())
+                .map(|device| DeviceSetup {
+                    depth: DEVICE_DEPTH,
+                    ..DeviceSetup::new(Arc::clone(device))
+                })
+                .collect(),
+            source_bytes,
+            destination_bytes,
+            cpu_depth: 2 * self.threads,
+            verify: placement.verify,
+            ..Setup::new(operation, placement.policy)
+        })?)
+    }
+}
+
+struct Owned(Buffer);
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn run(executor: &mut Executor, jobs: Vec<Job>) -> Result<Vec<ChunkResult>, Error> {
+    let mut results = Vec::with_capacity(jobs.len());
+    let mut pull_or_wait = |executor: &mut Executor| match executor.pull()? {
+        Some(result) => {
+            results.push(result);
+            Ok(())
+        }
+        None => executor.wait(WAIT),
+    };
+    for job in jobs {
+        let slice = executor.register(ExternalBytes::new(Owned(job.source)));
+        let mut chunk = Chunk::from(slice).destination_bytes(job.capacity);
+        while let Err(refused) = executor.push(chunk) {
+            chunk = refused;
+            pull_or_wait(executor)?;
+        }
+    }
+    while executor.in_flight() > 0 {
+        pull_or_wait(executor)?;
+    }
+    Ok(results)
+}

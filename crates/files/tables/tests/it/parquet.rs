@@ -1,0 +1,172 @@
+//! Parquet files.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use arrow_array::builder::{ListBuilder, StringBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Schema};
+use overside_tables::{Between, Columns, Error, ParquetOptions, Strings, Table};
+use parquet::arrow::ArrowWriter;
+
+fn written(batches: &[RecordBatch]) -> File {
+    let file = tempfile::tempfile().unwrap();
+    let mut writer =
+        ArrowWriter::try_new(file.try_clone().unwrap(), batches[0].schema(), None).unwrap();
+    for batch in batches {
+        writer.write(batch).unwrap();
+    }
+    writer.close().unwrap();
+    file
+}
+
+fn options(strings: Strings, bounds: &[Between]) -> ParquetOptions<'_> {
+    ParquetOptions {
+        strings,
+        bounds,
+        written: None,
+    }
+}
+
+fn all(_: &Schema) -> Result<Columns, Error> {
+    Ok(Columns::All)
+}
+
+/// The file has the value once; copies for all rows that are decoded at once would be 512 MiB.
+#[test]
+fn long_strings_that_repeat_make_short_batches() {
+    let value = "v".repeat(64 << 10);
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..128).map(|_| &value)));
+    let batch = RecordBatch::try_from_iter([("s", texts)]).unwrap();
+    let table = Table::parquet(
+        written(&vec![batch; 64]),
+        options(Strings::AsWritten, &[]),
+        all,
+    )
+    .unwrap();
+    assert_eq!(table.schema().field(0).data_type(), &DataType::Utf8);
+    let mut rows = 0;
+    for batch in table {
+        let batch = batch.unwrap();
+        assert!(batch.num_rows() <= 1024, "{}", batch.num_rows());
+        let texts = batch.column(0).as_string::<i32>();
+        assert!(texts.iter().all(|text| text == Some(&*value)));
+        rows += batch.num_rows();
+    }
+    assert_eq!(rows, 8192);
+}
+
+#[test]
+fn nested_strings_come_as_they_were_written() {
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    for row in 0..100 {
+        for at in 0..row % 5 {
+            lists.values().append_value(format!("{row}.{at}"));
+        }
+        lists.append(row % 7 != 0);
+    }
+    let lists: ArrayRef = Arc::new(lists.finish());
+    let batch = RecordBatch::try_from_iter([("lists", lists)]).unwrap();
+    let table = Table::parquet(
+        written(std::slice::from_ref(&batch)),
+        options(Strings::AsWritten, &[]),
+        all,
+    )
+    .unwrap();
+    let read: Vec<_> = table.map(Result::unwrap).collect();
+    assert_eq!(read, [batch]);
+}
+
+#[test]
+fn columns_are_chosen_by_name() {
+    let numbers: ArrayRef = Arc::new(arrow_array::Int32Array::from_iter_values(0..10));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(
+        (0..10).map(|at| at.to_string()),
+    ));
+    let batch = RecordBatch::try_from_iter([("n", numbers), ("s", texts)]).unwrap();
+    let table = |names: &'static [&str], strings| {
+        let choose = move |schema: &Schema| Columns::named(schema, names);
+        Table::parquet(
+            written(std::slice::from_ref(&batch)),
+            options(strings, &[]),
+            choose,
+        )
+    };
+    let read = table(&["s"], Strings::Views).unwrap();
+    assert_eq!(read.schema().field(0).data_type(), &DataType::Utf8View);
+    assert_eq!(read.schema().fields().len(), 1);
+    assert_eq!(
+        read.map(|batch| batch.unwrap().num_rows()).sum::<usize>(),
+        10
+    );
+    let error = table(&["x"], Strings::Views)
+        .err()
+        .expect("an error")
+        .to_string();
+    assert_eq!(error, "there is no column \"x\"; there are: n, s");
+}
+
+/// Each batch is a row group.
+fn in_groups(batches: &[RecordBatch]) -> File {
+    let file = tempfile::tempfile().unwrap();
+    let output = file.try_clone().unwrap();
+    let mut writer = ArrowWriter::try_new(output, batches[0].schema(), None).unwrap();
+    for batch in batches {
+        writer.write(batch).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.close().unwrap();
+    file
+}
+
+#[test]
+fn row_groups_outside_of_bounds_are_not_read() {
+    let group = |begin: i64| {
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(begin..begin + 10));
+        let names = (begin..begin + 10).map(|number| format!("n{number:03}"));
+        let names: ArrayRef = Arc::new(StringArray::from_iter_values(names));
+        let nulls: ArrayRef = Arc::new(Int64Array::from(vec![None; 10]));
+        RecordBatch::try_from_iter([("number", numbers), ("name", names), ("null", nulls)]).unwrap()
+    };
+    let batches = [group(0), group(10), group(20), group(30)];
+    let numbers = |bounds: &[Between]| -> Vec<i64> {
+        let table = Table::parquet(
+            in_groups(&batches),
+            options(Strings::AsWritten, bounds),
+            all,
+        )
+        .unwrap();
+        let begins = table.flat_map(|batch| {
+            let batch = batch.unwrap();
+            let numbers = batch
+                .column(0)
+                .as_primitive::<Int64Type>()
+                .values()
+                .to_vec();
+            numbers.into_iter().step_by(10)
+        });
+        begins.collect()
+    };
+    let number = |value: i64| -> Option<ArrayRef> { Some(Arc::new(Int64Array::from(vec![value]))) };
+    let name = |value: &str| -> Option<ArrayRef> { Some(Arc::new(StringArray::from(vec![value]))) };
+    let between = |column, least, most| Between {
+        column,
+        least,
+        most,
+    };
+    assert_eq!(numbers(&[]), [0, 10, 20, 30]);
+    assert_eq!(numbers(&[between(0, number(19), number(20))]), [10, 20]);
+    assert_eq!(numbers(&[between(0, number(29), None)]), [20, 30]);
+    assert_eq!(numbers(&[between(1, None, name("n009x"))]), [0]);
+    let both = [between(0, number(5), None), between(1, None, name("n015"))];
+    assert_eq!(numbers(&both), [0, 10]);
+    // What the statistics cannot tell is read: no values, another type, no such column.
+    assert_eq!(
+        numbers(&[between(2, number(1), number(1))]),
+        [0, 10, 20, 30]
+    );
+    assert_eq!(numbers(&[between(0, name("x"), None)]), [0, 10, 20, 30]);
+    assert_eq!(numbers(&[between(9, number(1), None)]), [0, 10, 20, 30]);
+}

@@ -1,0 +1,180 @@
+//! Text and JSON that `overside flow bench` prints.
+
+use overside_command::{columns::columns, line};
+use overside_config::units;
+use overside_device::{DeviceInfo, Provenance};
+use overside_flow::bench::{Algorithm, Pass};
+use overside_flow::pack::StageTime;
+use serde_json::{Value, json};
+
+/// Results of a benchmark.
+pub(super) struct Measured {
+    /// The table, by what it is partitioned, and how it is packed.
+    pub title: String,
+    pub threads: usize,
+    pub packed_bytes: u64,
+    pub passes: Vec<Pass>,
+    /// The device that was to take part.
+    pub device: Option<DeviceInfo>,
+    pub algorithm: Algorithm,
+    /// `true` if the table is partitioned; `false` if it is only unpacked and packed.
+    pub is_partitioned: bool,
+}
+
+/// A stage of a pass.
+type Stage = (&'static str, fn(&Pass) -> StageTime);
+
+const STAGES: [Stage; 3] = [
+    ("unpack", |pass| pass.times.unpack),
+    ("partition", |pass| pass.times.partition),
+    ("repack", |pass| pass.times.repack),
+];
+
+/// The middle one, or the mean of the two in the middle.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+impl Measured {
+    fn median(&self, of: impl Fn(&Pass) -> f64) -> f64 {
+        median(self.passes.iter().map(of))
+    }
+
+    /// The rows of the largest partition over the mean, without those of null keys.
+    fn imbalance(&self) -> f64 {
+        let parts = self.passes.last().map_or(&[][..], |pass| &pass.parts);
+        let parts = match self.is_partitioned {
+            true => &parts[..parts.len().saturating_sub(1)],
+            false => parts,
+        };
+        let rows = parts.iter().map(|part| part.rows);
+        let (most, all) = (rows.clone().max().unwrap_or(0), rows.sum::<u64>());
+        match all {
+            0 => 1.0,
+            all => most as f64 * parts.len() as f64 / all as f64,
+        }
+    }
+
+    /// Bytes of the table's buffers, not compressed.
+    fn table_bytes(&self) -> u64 {
+        (self.passes.first()).map_or(0, |pass| pass.times.unpack.bytes_out)
+    }
+}
+
+/// For people: the answer first.
+pub(super) fn table(measured: &Measured) -> String {
+    let mut text = String::new();
+    let bytes = measured.table_bytes() as f64;
+    let elapsed_s = measured.median(|pass| pass.elapsed_ns() as f64 / 1e9);
+    let passes = measured.passes.len();
+    line!(
+        text,
+        "{}: {} in {}",
+        measured.title,
+        units::rate(bytes / elapsed_s),
+        units::duration(elapsed_s)
+    );
+    let head = ["stage", "time", "CPU time", "throughput"].map(String::from);
+    let stages = STAGES
+        .into_iter()
+        .filter(|(name, _)| measured.is_partitioned || *name != "partition");
+    let rows = stages.map(|(name, stage)| {
+        let wall_s = measured.median(|pass| stage(pass).wall_ns as f64 / 1e9);
+        let cpu_s = measured.median(|pass| stage(pass).cpu_ns as f64 / 1e9);
+        [
+            name.into(),
+            units::duration(wall_s),
+            units::duration(cpu_s),
+            units::rate(bytes / wall_s.max(1e-9)),
+        ]
+    });
+    text += &columns(std::iter::once(head).chain(rows).collect());
+    let packed: u64 =
+        (measured.passes.last()).map_or(0, |pass| pass.parts.iter().map(|part| part.bytes).sum());
+    line!(
+        text,
+        "{} of buffers, packed {} ({:.0} %), the partitions {}; threads: {}; medians of {passes} \
+         passes, all verified",
+        units::size(bytes),
+        units::size(measured.packed_bytes as f64),
+        100.0 * measured.packed_bytes as f64 / bytes,
+        units::size(packed as f64),
+        measured.threads,
+    );
+    if let Some(device) = &measured.device {
+        let jobs: u64 = measured.passes.iter().map(|pass| pass.device.jobs).sum();
+        let late: u64 = measured.passes.iter().map(|pass| pass.device.late).sum();
+        line!(text, "{}: {} jobs", device.name, units::count(jobs));
+        if device.provenance != Provenance::Measured {
+            line!(
+                text,
+                "emulated: these times say how the card would behave, not how fast it is; {} of the \
+                 completions were late",
+                units::count(late)
+            );
+        }
+    }
+    text
+}
+
+/// For programs.
+pub(super) fn json(measured: &Measured) -> Value {
+    let passes = measured.passes.iter().map(|pass| {
+        let mut value = json!({
+            "elapsed_ns": pass.elapsed_ns(),
+            "cpu": {
+                "host_ns": pass.cpu.host_ns,
+                "dpu_ns": pass.cpu.dpu_ns,
+                "emulator_ns": pass.cpu.emulator_ns,
+            },
+            "device": {
+                "jobs": pass.device.jobs,
+                "cpu_jobs": pass.device.cpu_jobs,
+                "failed": pass.device.failed,
+                "late": pass.device.late,
+            },
+            "check": {
+                "method": pass.check.method,
+                "value": format!("{:016x}", pass.check.value),
+                "parts": pass.check.parts,
+            },
+        });
+        for (name, stage) in STAGES {
+            value[name] = json!(stage(pass));
+        }
+        value
+    });
+    let last = measured.passes.last();
+    let parts = last
+        .into_iter()
+        .flat_map(|pass| &pass.parts)
+        .map(|part| json!({"rows": part.rows, "bytes": part.bytes}));
+    let device = (measured.device.as_ref()).map(|device| {
+        json!({
+            "name": device.name,
+            "driver": device.driver,
+            "provenance": device.provenance,
+            "timing": device.timing,
+            "applied": last.and_then(|pass| pass.device.applied.as_ref()),
+        })
+    });
+    json!({
+        "schema": "flow-bench/1",
+        "version": env!("CARGO_PKG_VERSION"),
+        "algorithm": measured.algorithm.to_string(),
+        "partitioned": measured.is_partitioned,
+        "imbalance": measured.imbalance(),
+        "threads": measured.threads,
+        "table_bytes": measured.table_bytes(),
+        "packed_bytes": measured.packed_bytes,
+        "parts": parts.collect::<Vec<_>>(),
+        "device": device,
+        "passes": passes.collect::<Vec<_>>(),
+    })
+}

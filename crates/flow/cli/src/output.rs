@@ -1,0 +1,158 @@
+//! Tables that are written.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use overside_backends::OpenError;
+use overside_command::{
+    logging::Verbosity,
+    messages::shown,
+    options::{Placement, Threads},
+};
+use overside_device::Device;
+use overside_flow::Error;
+use overside_flow::files::{FileFormat, FileWriter, OutputFile, WriteOptions};
+use overside_flow::pack::{Codec, CodecPool, Outer, Placement as CodecPlacement};
+use overside_placement::Verify;
+
+/// Rows of a batch that is written.
+pub(super) const BATCH_ROWS: usize = 64 << 10;
+
+/// How tables are written, and where they are compressed.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(super) struct OutputArguments {
+    /// arrow, arrow-stream, parquet or csv
+    #[arg(long, value_name = "FORMAT", default_value = "arrow")]
+    pub format: FileFormat,
+    /// none, lz4 or zstd[:LEVEL] for each buffer of Arrow and each page of Parquet, for every reader
+    #[arg(long, value_name = "CODEC", default_value = "none")]
+    pub codec: Codec,
+    /// deflate, gzip, zlib, lz4 or zstd[:LEVEL] for whole messages of Arrow, which only overside reads
+    #[arg(long, value_name = "CODEC", conflicts_with = "codec")]
+    pub outer: Option<Outer>,
+    /// Replace files that are there
+    #[arg(short, long)]
+    pub force: bool,
+}
+
+impl OutputArguments {
+    pub(super) fn options(&self) -> WriteOptions {
+        WriteOptions {
+            format: self.format,
+            codec: self.codec,
+            outer: self.outer,
+        }
+    }
+}
+
+/// The threads, and the device beside them. An emulated device takes the time that its card would.
+pub(super) fn pool(placement: &Placement) -> Result<Arc<CodecPool>, String> {
+    let open = |name: &str, threads| overside_backends::open_accelerators(name, threads);
+    let verify = placement.verify().unwrap_or(Verify::All);
+    pool_with(placement, verify, open)
+}
+
+/// The threads alone.
+pub(super) fn cpu_pool(threads: usize) -> Result<Arc<CodecPool>, String> {
+    let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
+    let pool = CodecPool::new(threads).map_err(|error| error.to_string())?;
+    Ok(Arc::new(pool))
+}
+
+/// The threads, and the devices that `open` makes of their names.
+pub(super) fn pool_with(
+    placement: &Placement,
+    verify: Verify,
+    open: impl FnOnce(&str, usize) -> Result<Vec<Arc<dyn Device>>, OpenError>,
+) -> Result<Arc<CodecPool>, String> {
+    let threads = NonZeroUsize::new(placement.threads()).unwrap_or(NonZeroUsize::MIN);
+    let policy = placement.policy()?;
+    let pool = match placement.device() {
+        None => CodecPool::new(threads),
+        Some(name) => {
+            let devices = open(name, threads.get()).map_err(|error| error.to_string())?;
+            let placement = CodecPlacement {
+                policy,
+                devices,
+                verify,
+            };
+            CodecPool::with_placement(threads, placement)
+        }
+    };
+    Ok(Arc::new(pool.map_err(|error| error.to_string())?))
+}
+
+/// The threads alone.
+pub(super) fn threads(threads: &Threads) -> Result<Arc<CodecPool>, String> {
+    let count = NonZeroUsize::new(threads.count()).unwrap_or(NonZeroUsize::MIN);
+    let pool = CodecPool::new(count).map_err(|error| error.to_string())?;
+    Ok(Arc::new(pool))
+}
+
+/// Message for an error of a file that is written; it names `--force` if the file exists.
+pub(super) fn said(error: impl Into<Error>) -> String {
+    let error = error.into();
+    match error {
+        Error::Exists(path) => format!("{} exists; --force replaces it", shown(path)),
+        other => other.to_string(),
+    }
+}
+
+/// A table that is made: which file, and how.
+#[derive(clap::Args)]
+pub(super) struct TableArguments {
+    /// The file to write
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The same seed gives the same rows
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub seed: u64,
+    #[command(flatten)]
+    output: OutputArguments,
+    #[command(flatten)]
+    placement: Placement,
+    #[command(flatten)]
+    pub verbosity: Verbosity,
+}
+
+impl TableArguments {
+    /// The threads, and the device beside them.
+    pub(super) fn pool(&self) -> Result<Arc<CodecPool>, String> {
+        pool(&self.placement)
+    }
+
+    /// Writes the first so many rows of `batches`.
+    pub(super) fn write(
+        &self,
+        pool: &Arc<CodecPool>,
+        schema: &SchemaRef,
+        rows: u64,
+        batches: impl Iterator<Item = Result<RecordBatch, Error>>,
+    ) -> Result<ExitCode, String> {
+        let failed = said;
+        let output = OutputFile::create(&self.file, self.output.force).map_err(failed)?;
+        let writer = FileWriter::new(output, schema, self.output.options(), pool);
+        let mut writer = writer.map_err(failed)?;
+        let mut left = usize::try_from(rows).map_err(|error| error.to_string())?;
+        for batch in batches {
+            let batch = batch.map_err(failed)?;
+            let rows = left.min(batch.num_rows());
+            left -= rows;
+            for begin in (0..rows).step_by(BATCH_ROWS) {
+                let part = batch.slice(begin, BATCH_ROWS.min(rows - begin));
+                writer.write(&part).map_err(failed)?;
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        let (output, _) = writer.finish().map_err(failed)?;
+        let finished = output.finish(false).map_err(failed);
+        finished.map(|_| ExitCode::SUCCESS)
+    }
+}

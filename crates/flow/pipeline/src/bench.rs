@@ -1,0 +1,278 @@
+//! Measures unpacking, partitioning and packing a table. The stages run one after the other, from
+//! memory to memory, so that each has its own time. `overside flow partition` runs them
+//! concurrently instead.
+//!
+//! 1. The table is packed once, as the stages will read and write it.
+//! 2. A pass unpacks it, partitions it by the algorithm, and packs each partition. Outputs go into
+//!    the memory of the pass before.
+//! 3. After its clock has stopped, each pass is verified (`check`).
+
+mod check;
+mod device;
+
+use std::fmt;
+use std::io::Write;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_schema::SchemaRef;
+use overside_device::CpuTime;
+use overside_device::threads::process_cpu_ns;
+use overside_tables::pack::{
+    CodecPool, Layout, PackOptions, Packer, StageTime, StageTimes, UnpackOptions, Unpacker,
+};
+
+use crate::Error;
+use crate::operators::{self, PartitionKey, PartitionOptions, partition_by_filters};
+pub use check::Check;
+use check::Checker;
+pub use device::DeviceWork;
+
+/// Algorithm that distributes rows to their partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Each row is read once and copied to its partition.
+    #[default]
+    OnePass,
+    /// One filter over the whole table for each partition, as published implementations do.
+    Filters,
+}
+
+impl Algorithm {
+    const ALL: [(Self, &str); 2] = [(Self::OnePass, "one-pass"), (Self::Filters, "filters")];
+
+    fn other(self) -> Self {
+        match self {
+            Self::OnePass => Self::Filters,
+            Self::Filters => Self::OnePass,
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = Self::ALL.iter().find(|(algorithm, _)| algorithm == self);
+        f.write_str(found.map_or("", |(_, name)| name))
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(_, name)| *name == text);
+        found.map(|(algorithm, _)| *algorithm).ok_or_else(|| {
+            let names = Self::ALL.map(|(_, name)| name).join(", ");
+            format!("no algorithm is called {text:?}; there are: {names}")
+        })
+    }
+}
+
+/// Partition key, algorithm and packing that a benchmark measures.
+#[derive(Clone, Debug, Default)]
+pub struct BenchOptions {
+    /// By what the table is partitioned; without a key it is only unpacked and packed.
+    pub key: Option<PartitionKey>,
+    /// Algorithm that distributes rows to their partitions.
+    pub algorithm: Algorithm,
+    /// Compression of the packed table and of its packed partitions. The layout is always a stream.
+    pub pack: PackOptions,
+}
+
+/// Size of one packed partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PackedPart {
+    /// Rows in the partition.
+    pub rows: u64,
+    /// Length of the packed partition in bytes.
+    pub bytes: u64,
+}
+
+/// One pass over the table.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    /// The stages; their wall times add up.
+    pub times: StageTimes,
+    /// CPU time of the whole process, stages and the memory that they freed.
+    pub cpu: CpuTime,
+    /// The partitions, the one of null keys last.
+    pub parts: Vec<PackedPart>,
+    /// Work that devices did during this pass.
+    pub device: DeviceWork,
+    /// Result of verifying the outputs.
+    pub check: Check,
+}
+
+impl Pass {
+    /// All stages.
+    pub fn elapsed_ns(&self) -> u64 {
+        let StageTimes {
+            unpack,
+            partition,
+            repack,
+        } = self.times;
+        unpack.wall_ns + partition.wall_ns + repack.wall_ns
+    }
+}
+
+/// A table, and how it is measured.
+pub struct Bench {
+    schema: SchemaRef,
+    options: BenchOptions,
+    pool: Arc<CodecPool>,
+    packed: Buffer,
+    checker: Checker,
+    /// The outputs of the pass before, whose memory is used again.
+    outputs: Vec<Vec<u8>>,
+}
+
+/// Result of packing: the outputs, the rows of each, and the time.
+type Packed = (Vec<Vec<u8>>, Vec<u64>, StageTime);
+
+impl Bench {
+    /// Packs the table, and finds out how its partitions should be.
+    ///
+    /// # Errors
+    /// [`Error`]: the key does not fit the schema, or the table cannot be packed so.
+    pub fn new(
+        schema: &SchemaRef,
+        batches: Vec<RecordBatch>,
+        mut options: BenchOptions,
+        pool: &Arc<CodecPool>,
+    ) -> Result<Self, Error> {
+        options.pack.layout = Layout::Stream;
+        let expected = partitioned(schema, &batches, &options, options.algorithm.other())?;
+        let (mut packed, ..) = pack(schema, &[batches], &options, pool, Vec::new())?;
+        Ok(Self {
+            schema: SchemaRef::clone(schema),
+            packed: packed.pop().unwrap_or_default().into(),
+            checker: Checker::new(expected)?,
+            outputs: Vec::new(),
+            pool: Arc::clone(pool),
+            options,
+        })
+    }
+
+    /// Bytes of the table as it is packed.
+    pub fn packed_bytes(&self) -> u64 {
+        self.packed.len() as u64
+    }
+
+    /// Unpacks, partitions and packs, and verifies what came of it.
+    ///
+    /// # Errors
+    /// [`Error`]; [`Error::Verification`] if a partition is not as it should be.
+    pub fn pass(&mut self) -> Result<Pass, Error> {
+        let (cpu_ns, device) = (cpu_ns(), DeviceWork::of(&self.pool));
+        let (batches, unpack) = self.unpack()?;
+        let mut partition = StageTime {
+            bytes_in: unpack.bytes_out,
+            ..StageTime::default()
+        };
+        let algorithm = self.options.algorithm;
+        let tables =
+            partition.measure(|| partitioned(&self.schema, &batches, &self.options, algorithm))?;
+        drop(batches);
+        let spare = std::mem::take(&mut self.outputs);
+        let (outputs, rows, repack) =
+            pack(&self.schema, &tables, &self.options, &self.pool, spare)?;
+        partition.bytes_out = repack.bytes_in;
+        drop(tables);
+        let device = DeviceWork::of(&self.pool).since(&device);
+        let cpu = device.split(self::cpu_ns() - cpu_ns);
+        let sizes = outputs.iter().map(|output| output.len() as u64);
+        let parts = (rows.into_iter().zip(sizes)).map(|(rows, bytes)| PackedPart { rows, bytes });
+        let pass = Pass {
+            times: StageTimes {
+                unpack,
+                partition,
+                repack,
+            },
+            cpu,
+            parts: parts.collect(),
+            device,
+            check: self
+                .checker
+                .check(&outputs, self.options.pack.outer.is_some())?,
+        };
+        self.outputs = outputs;
+        Ok(pass)
+    }
+
+    fn unpack(&self) -> Result<(Vec<RecordBatch>, StageTime), Error> {
+        let begin = Instant::now();
+        let mut unpacker =
+            Unpacker::bytes(self.packed.clone(), UnpackOptions::default(), &self.pool)?;
+        let batches = unpacker.by_ref().collect::<Result<_, _>>()?;
+        let time = StageTime {
+            wall_ns: begin.elapsed().as_nanos() as u64,
+            ..unpacker.time()
+        };
+        Ok((batches, time))
+    }
+}
+
+fn cpu_ns() -> u64 {
+    process_cpu_ns(std::process::id()).unwrap_or(0)
+}
+
+/// The batches of each partition, the one of null keys last.
+fn partitioned(
+    schema: &SchemaRef,
+    batches: &[RecordBatch],
+    options: &BenchOptions,
+    algorithm: Algorithm,
+) -> Result<Vec<Vec<RecordBatch>>, Error> {
+    match (&options.key, algorithm) {
+        (None, _) => Ok(vec![batches.to_vec()]),
+        (Some(key), Algorithm::OnePass) => {
+            let options = PartitionOptions::default();
+            Ok(operators::partition(schema, batches, key, options)?.tables)
+        }
+        (Some(key), Algorithm::Filters) => partition_by_filters(schema, batches, key),
+    }
+}
+
+/// Packs tables into memory, what there is of it in `spare` first.
+fn pack(
+    schema: &SchemaRef,
+    tables: &[Vec<RecordBatch>],
+    options: &BenchOptions,
+    pool: &Arc<CodecPool>,
+    spare: Vec<Vec<u8>>,
+) -> Result<Packed, Error> {
+    let begin = Instant::now();
+    let spare = spare.into_iter().map(|mut output| {
+        output.clear();
+        output
+    });
+    let spare = spare.chain(std::iter::repeat_with(Vec::new));
+    let mut packers = (tables.iter().zip(spare))
+        .map(|(_, output)| Packer::new(output, SchemaRef::clone(schema), options.pack, pool))
+        .collect::<Result<Vec<_>, _>>()?;
+    // Partitions take turns, as when they come out of one pass.
+    let longest = tables.iter().map(Vec::len).max().unwrap_or(0);
+    for number in 0..longest {
+        for (packer, table) in packers.iter_mut().zip(tables) {
+            if let Some(batch) = table.get(number) {
+                packer.write(batch)?;
+            }
+        }
+    }
+    let (mut outputs, mut time) = (Vec::new(), StageTime::default());
+    for packer in packers {
+        let (mut output, spent) = packer.finish()?;
+        output.flush()?;
+        outputs.push(output);
+        time += spent;
+    }
+    time.wall_ns = begin.elapsed().as_nanos() as u64;
+    let rows = tables.iter().map(|table| {
+        let rows = table.iter().map(|batch| batch.num_rows() as u64);
+        rows.sum()
+    });
+    Ok((outputs, rows.collect(), time))
+}

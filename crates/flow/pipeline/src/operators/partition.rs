@@ -1,0 +1,276 @@
+//! Partitions batches by a key, in one pass:
+//!
+//! 1. the partition of each row of a piece is computed from the key column;
+//! 2. counting gives each row of a block its place among its partition's rows; they stay in the order of the input;
+//! 3. each column's values are read in order, and written behind what their partitions have.
+//!
+//! Rows of a partition are collected until there are enough for a batch, or go out with the piece
+//! that they came in.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, SchemaRef};
+use overside_tables::check_schema;
+use overside_tables::memory::BufferPool;
+
+use super::assign::Assigner;
+use super::columns::{self, Column};
+use super::key::PartitionKey;
+use super::order::Order;
+use super::skew::SkewReport;
+use super::slots::MAX_BLOCK_ROWS;
+use crate::Error;
+
+/// Most rows that are put into order at a time where they are collected, so that full batches are nearly full.
+const BLOCK_ROWS: usize = 16 << 10;
+
+/// Rows of a partition, and which it is: the one of null keys comes after all others.
+pub type Piece = (usize, RecordBatch);
+
+/// Options for partitioning batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionOptions {
+    /// Most rows that are collected for a batch of the output; fewer where those of all partitions
+    /// would be more than `buffer_bytes`.
+    /// 0: none are collected; each push gives a batch of at most 65,536 rows for each partition that
+    /// it has rows of.
+    pub batch_rows: usize,
+    /// Bytes of the input that may wait in collected batches, about; all that is there goes out then.
+    pub buffer_bytes: usize,
+}
+
+impl Default for PartitionOptions {
+    fn default() -> Self {
+        Self {
+            batch_rows: 64 << 10,
+            buffer_bytes: 256 << 20,
+        }
+    }
+}
+
+impl PartitionOptions {
+    /// Batches go out with the push that brought their rows.
+    pub fn streaming() -> Self {
+        Self {
+            batch_rows: 0,
+            ..Self::default()
+        }
+    }
+}
+
+/// Partitions a stream of batches of one schema.
+pub struct Partitioner {
+    schema: SchemaRef,
+    assigner: Assigner,
+    columns: Vec<Box<dyn Column>>,
+    /// 0: none are collected.
+    batch_rows: usize,
+    block_rows: usize,
+    buffer_bytes: usize,
+    ids: Vec<u16>,
+    order: Order,
+    /// Rows that are collected of each partition, the one of null keys last.
+    rows: Vec<usize>,
+    /// Input bytes of the blocks that were collected since the last full flush.
+    bytes: usize,
+    report: SkewReport,
+}
+
+impl Partitioner {
+    /// Refuses a key whose type its method cannot take.
+    pub fn new(
+        schema: SchemaRef,
+        key: &PartitionKey,
+        options: PartitionOptions,
+    ) -> Result<Self, Error> {
+        Self::with_memory(schema, key, options, &Arc::default())
+    }
+
+    /// With memory that others use too. Refuses what [`Partitioner::new`] refuses.
+    pub fn with_memory(
+        schema: SchemaRef,
+        key: &PartitionKey,
+        options: PartitionOptions,
+        memory: &Arc<BufferPool>,
+    ) -> Result<Self, Error> {
+        let assigner = Assigner::new(&schema, key)?;
+        let partitions = assigner.partitions();
+        let kinds = || schema.fields().iter().map(|field| field.data_type());
+        let columns = kinds().map(|kind| columns::column(kind, partitions + 1, memory));
+        let row_bytes: usize = kinds()
+            .map(|kind| kind.primitive_width().unwrap_or(16))
+            .sum();
+        // No more room is made than what may wait.
+        let room_rows = options.buffer_bytes / row_bytes.max(1) / partitions;
+        let batch_rows = options.batch_rows.min(room_rows.max(1));
+        Ok(Self {
+            columns: columns.collect(),
+            block_rows: match batch_rows {
+                0 => MAX_BLOCK_ROWS,
+                rows => BLOCK_ROWS.min(rows),
+            },
+            batch_rows,
+            buffer_bytes: options.buffer_bytes,
+            ids: Vec::new(),
+            order: Order::new(batch_rows),
+            rows: vec![0; partitions + 1],
+            bytes: 0,
+            report: SkewReport::new(partitions),
+            assigner,
+            schema,
+        })
+    }
+
+    /// Returns the number of partitions for keys that are not null. This number is also the index
+    /// of the partition of null keys.
+    pub fn partitions(&self) -> usize {
+        self.assigner.partitions()
+    }
+
+    /// Rows and bytes of each partition that have come out up to now.
+    pub fn report(&self) -> &SkewReport {
+        &self.report
+    }
+
+    /// Partitions a batch; the batches that it completes. After an error only what came out before
+    /// is good.
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<Vec<Piece>, Error> {
+        check_schema(&self.schema, batch.schema_ref())?;
+        let mut out = Vec::new();
+        for begin in (0..batch.num_rows()).step_by(self.block_rows) {
+            let rows = self.block_rows.min(batch.num_rows() - begin);
+            self.append(&batch.slice(begin, rows), &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// Returns the rows that are still collected, and the sizes of all partitions.
+    pub fn finish(mut self) -> Result<(Vec<Piece>, SkewReport), Error> {
+        let mut out = Vec::new();
+        self.flush_all(&mut out)?;
+        Ok((out, self.report))
+    }
+
+    /// Partitions all batches and keeps the output.
+    pub fn keep<'a>(
+        mut self,
+        batches: impl IntoIterator<Item = &'a RecordBatch>,
+    ) -> Result<Tables, Error> {
+        let mut tables = vec![Vec::new(); self.partitions() + 1];
+        for batch in batches {
+            for (partition, piece) in self.push(batch)? {
+                tables[partition].push(piece);
+            }
+        }
+        let (rest, report) = self.finish()?;
+        for (partition, piece) in rest {
+            tables[partition].push(piece);
+        }
+        Ok(Tables { tables, report })
+    }
+
+    fn append(&mut self, block: &RecordBatch, out: &mut Vec<Piece>) -> Result<(), Error> {
+        let keys = block.column(self.assigner.column());
+        self.assigner.assign(keys, &mut self.ids);
+        self.order.sort(&self.ids, self.rows.len());
+        let mut pairs = self.columns.iter().zip(block.columns());
+        let is_compatible = pairs.all(|(column, block)| column.is_compatible(block));
+        let bytes = block_bytes(block);
+        if !is_compatible || self.bytes.saturating_add(bytes) > self.buffer_bytes {
+            self.flush_all(out)?;
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.batch_rows > 0 {
+            let full: Vec<usize> = (self.order.counts())
+                .filter(|(partition, rows)| self.rows[*partition] + rows > self.batch_rows)
+                .map(|(partition, _)| partition)
+                .collect();
+            for partition in full {
+                self.flush(partition, out)?;
+            }
+        }
+        for (column, block) in self.columns.iter_mut().zip(block.columns()) {
+            column.append(block, &self.order)?;
+        }
+        for (partition, rows) in self.order.counts() {
+            self.rows[partition] += rows;
+        }
+        if self.batch_rows == 0 {
+            self.flush_all(out)?;
+        }
+        Ok(())
+    }
+
+    fn flush_all(&mut self, out: &mut Vec<Piece>) -> Result<(), Error> {
+        for partition in 0..self.rows.len() {
+            self.flush(partition, out)?;
+        }
+        self.bytes = 0;
+        Ok(())
+    }
+
+    fn flush(&mut self, partition: usize, out: &mut Vec<Piece>) -> Result<(), Error> {
+        let rows = std::mem::take(&mut self.rows[partition]);
+        if rows == 0 {
+            return Ok(());
+        }
+        let (mut arrays, mut bytes) = (Vec::with_capacity(self.columns.len()), 0);
+        for column in &mut self.columns {
+            let (array, more) = column.flush(partition)?;
+            arrays.push(array);
+            bytes += more;
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?;
+        self.report.add(partition, rows as u64, bytes);
+        out.push((partition, batch));
+        Ok(())
+    }
+}
+
+/// About the bytes of a batch's values.
+pub fn block_bytes(block: &RecordBatch) -> usize {
+    let column = |column: &dyn Array| match column.data_type() {
+        kind if kind.primitive_width().is_some() => {
+            kind.primitive_width().unwrap_or_default() * column.len()
+        }
+        DataType::Boolean | DataType::Null => column.len() / 8,
+        DataType::Utf8View => column
+            .as_string_view()
+            .lengths()
+            .map(|len| len as usize)
+            .sum(),
+        DataType::BinaryView => column
+            .as_binary_view()
+            .lengths()
+            .map(|len| len as usize)
+            .sum(),
+        _ => {
+            let data = column.to_data();
+            let bytes = data.get_slice_memory_size();
+            bytes.unwrap_or_else(|_| data.get_buffer_memory_size())
+        }
+    };
+    block.columns().iter().map(|one| column(one)).sum()
+}
+
+/// A table in parts.
+#[derive(Debug, Clone)]
+pub struct Tables {
+    /// The batches of each partition, the one of null keys last.
+    pub tables: Vec<Vec<RecordBatch>>,
+    /// Rows and bytes of each.
+    pub report: SkewReport,
+}
+
+/// Partitions a whole table and keeps the output.
+pub fn partition<'a>(
+    schema: &SchemaRef,
+    batches: impl IntoIterator<Item = &'a RecordBatch>,
+    key: &PartitionKey,
+    options: PartitionOptions,
+) -> Result<Tables, Error> {
+    Partitioner::new(schema.clone(), key, options)?.keep(batches)
+}

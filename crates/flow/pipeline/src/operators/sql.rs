@@ -1,0 +1,35 @@
+//! SQL expressions over the columns of a batch: parsed by `sqlparser` as Postgres' dialect, checked
+//! against a schema, and evaluated by Arrow's kernels.
+//!
+//! Comparisons, `AND`, `OR`, `NOT` (in three-valued logic), `IN`, `BETWEEN`, `IS [NOT] NULL`, `IS
+//! [NOT] TRUE`, `IS [NOT] FALSE`, `IS [NOT] DISTINCT FROM`, `+ - * / %`, `CAST`, `TRY_CAST`, `::`,
+//! `LIKE`, `ILIKE`, and regular expressions. Anything else is refused by its name.
+//!
+//! Where systems differ: `/` is division of floats, as in DuckDB; `%` by 0 is null; a text literal
+//! takes the type of what it is compared with; NaN is equal to itself and above all other numbers; `~`
+//! searches, as in Postgres, as do `regexp_like` and DuckDB's `regexp_matches`, while
+//! `regexp_full_match` wants the whole value.
+
+mod cast;
+mod coerce;
+mod evaluate;
+mod expression;
+mod literal;
+mod node;
+mod pattern;
+
+pub(super) use cast::cast;
+pub use expression::{Filter, Projection, type_named};
+pub(crate) use literal::from_text as literal;
+
+use crate::Error;
+
+fn refused(reason: String) -> Error {
+    Error::Expression { reason }
+}
+
+fn unsupported(what: &str) -> Error {
+    let mut what: String = what.chars().take(80).collect();
+    what.insert(0, '`');
+    refused(format!("{what}` is not supported"))
+}

@@ -1,0 +1,12 @@
+//! The kinds of stages, one a file.
+
+mod codec;
+pub(super) mod compress;
+pub(super) mod decompress;
+pub(super) mod filter;
+pub(super) mod matching;
+pub(super) mod partition;
+pub(super) mod rechunk;
+pub(super) mod select;
+pub(super) mod sort;
+mod values;

@@ -1,0 +1,388 @@
+//! Definitions of pipelines: what is read, and what is refused where.
+
+use std::path::Path;
+
+use overside_base::Random;
+
+use overside_flow::pipeline::{Definition, Destination, StageDefinition, StagePlacement};
+
+use crate::pipeline_checks;
+
+const HEAD: &str = "schema = \"flow-pipeline/1\"\nname = \"logs\"\n";
+const DPU0: &str = "[nodes.dpu0]\naddress = \"grpc://10.0.0.2:31337\"\n";
+const OUT: &str = "[outputs.all]\nto = \"out\"\n";
+
+fn parse(text: &str) -> Result<Definition, String> {
+    let definition = Definition::parse("p.toml", text, Path::new("/flows"));
+    definition.map_err(|error| error.to_string())
+}
+
+fn refusal(text: &str) -> String {
+    parse(text).expect_err("is refused")
+}
+
+#[test]
+fn a_definition_is_what_it_says() {
+    let definition = parse(
+        r#"
+        schema = "flow-pipeline/1"
+        name = "logs"
+        threads = 3
+        memory = "64 MiB"
+
+        [input]
+        files = ["a.arrow", "/b.parquet"]
+
+        [nodes.dpu0]
+        address = "in-process"
+        slowdown = 4.0
+        queue_delay_max = "20 ms"
+
+        [[stages]]
+        decompress = { column = "block", codec = "gzip", text = true }
+        placement = "split:50"
+        node = "dpu0"
+
+        [[stages]]
+        name = "errors"
+        match = { column = "block", patterns = ["ERROR"], per = "line" }
+        placement = "dpu0"
+
+        [[stages]]
+        partition = { key = "id", by = "bits:2" }
+
+        [outputs.even]
+        to = "even"
+        partitions = "0,2,null"
+        format = "parquet"
+        codec = "zstd:3"
+
+        [outputs.odd]
+        to = "grpc://127.0.0.1:4000/odd"
+        partitions = "1,3"
+        outer = "deflate:6"
+
+        [repack]
+        placement = "split:30"
+        device = "emulated:bf2"
+        "#,
+    )
+    .unwrap();
+    assert_eq!(definition.threads().get(), 3);
+    assert_eq!(definition.memory_bytes(), 64 << 20);
+    let files = ["/flows/a.arrow", "/b.parquet"].map(std::path::PathBuf::from);
+    assert_eq!(definition.input.files, files);
+    let [decompress, errors, partition] = &definition.stages[..] else {
+        panic!("three stages");
+    };
+    assert_eq!(
+        decompress.placement(),
+        &"split:50".parse::<StagePlacement>().unwrap()
+    );
+    assert_eq!(
+        (decompress.name(), decompress.node()),
+        ("decompress", Some("dpu0"))
+    );
+    assert_eq!(
+        (errors.name(), errors.kind(), errors.node()),
+        ("errors", "match", Some("dpu0"))
+    );
+    assert_eq!(partition.partitions(), Some(4));
+    let route = |partition| -> Vec<&str> {
+        let routes = definition.routes(Some(partition));
+        routes.map(|(name, _)| name).collect()
+    };
+    assert_eq!(
+        [0, 1, 2, 3, 4].map(route).concat(),
+        ["even", "odd", "even", "odd", "even"]
+    );
+    let odd = definition.outputs["odd"].message_options();
+    assert_eq!(odd.outer, Some("deflate:6".parse().unwrap()));
+    let even = &definition.outputs["even"].to;
+    assert_eq!(even, &Destination::Directory("/flows/even".into()));
+}
+
+#[test]
+fn stages_travel_as_text() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("words"), "one\ntwo\n").unwrap();
+    let stages = [
+        "filter = \"x > 1\"",
+        "select = \"a, b + 1 AS c\"",
+        "sort = [\"id\", \"time desc\"]",
+        "rechunk = { rows = 1000, bytes = \"1 MiB\" }",
+        "partition = { key = \"id\", by = \"ranges:1,5\" }",
+        "match = { column = \"a\", pattern_file = \"words\", invert = true }",
+        "compress = { column = \"a\", codec = \"zstd:9\" }\nplacement = \"adaptive\"\nnode = \"n\"",
+        "decompress = { column = \"a\", codec = \"lz4\", value_bytes_max = \"1 MiB\" }",
+    ];
+    assert_eq!(stages.len(), StageDefinition::KINDS.len());
+    for stage in stages {
+        let nodes = "[nodes.n]\naddress = \"grpc://h:1\"\n";
+        let text = format!("{HEAD}[[stages]]\n{stage}\n{nodes}{OUT}");
+        let definition = Definition::parse("p.toml", &text, directory.path()).unwrap();
+        let there = StageDefinition::parse("host", &definition.stages[0].to_toml()).unwrap();
+        assert_eq!(there, definition.stages[0], "{stage}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
+    let stage = |text: &str| format!("{HEAD}[[stages]]\n{text}\n{OUT}");
+    let cases = [
+        (
+            format!("{HEAD}{OUT}pace = 1"),
+            ["p.toml:5:1", "no such key", "to"],
+        ),
+        (
+            format!("schema = \"flow-pipeline/2\"\n{OUT}"),
+            ["p.toml:1:1", "not known", "flow-pipeline/1"],
+        ),
+        (
+            format!("{HEAD}memory = \"1 KiB\"\n{OUT}"),
+            ["memory", "out of range", "1 MiB"],
+        ),
+        (
+            HEAD.to_owned(),
+            ["outputs", "there is none", "add [outputs.NAME]"],
+        ),
+        (
+            format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", levels = 11 }}"),
+            ["outputs.all.tree", "too many leaves", "from 1 to 10"],
+        ),
+        (
+            format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\" }}\nformat = \"csv\""),
+            [
+                "outputs.all.format",
+                "a tree has files of its own kind",
+                "leave it out",
+            ],
+        ),
+        (
+            format!(
+                "{HEAD}[outputs.all]\nto = \"s3://b/p\"\ntree = {{ id = \"a\", time = \"t\" }}"
+            ),
+            [
+                "outputs.all.tree",
+                "no directory of this machine",
+                "service",
+            ],
+        ),
+        (
+            stage("filtre = \"x\""),
+            ["stages.0.filtre", "no such key", "did you mean \"filter\"?"],
+        ),
+        (
+            stage("name = \"a\""),
+            ["stages.0", "it does nothing", "filter"],
+        ),
+        (
+            stage("filter = \"x\"\nselect = \"y\""),
+            ["stages.0", "several", "filter, select"],
+        ),
+        (
+            stage("filter = \"x\"\nplacement = \"dpu9\""),
+            ["placement", "\"dpu9\"", "host"],
+        ),
+        (
+            stage("filter = \"x\"\nplacement = \"split:101\""),
+            ["placement", "101", "percentage"],
+        ),
+        (
+            stage("filter = \"x\"\nplacement = \"adaptive\""),
+            ["placement", "nothing", "node"],
+        ),
+        (
+            stage("filter = \"x\"\ndevice = \"cpu\""),
+            ["device", "no device does filter", "leave"],
+        ),
+        (
+            stage("match = { column = \"a\" }"),
+            ["match.patterns", "0 patterns", "pattern_file"],
+        ),
+        (
+            stage("match = { column = \"a\", patterns = [\"(\"] }"),
+            ["patterns", "compile", "("],
+        ),
+        (
+            stage("match = { column = \"a\", pattern_file = \"no\" }"),
+            ["pattern_file", "/flows/no", "readable"],
+        ),
+        (
+            stage("partition = { key = \"a\", by = \"hash:1\" }"),
+            ["partition.by", "not 1", "2"],
+        ),
+        (
+            stage("decompress = { column = \"a\", codec = \"brotli\" }"),
+            ["codec", "brotli", "zstd"],
+        ),
+        (
+            stage("compress = { column = \"a\", codec = \"zstd:99\" }"),
+            ["compress.codec", "99", "levels"],
+        ),
+        (stage("sort = []"), ["sort", "0 columns", "1 to 64"]),
+        (
+            format!(
+                "{HEAD}[[stages]]\npartition = {{ key = \"a\", by = \"bits:1\" }}\n{OUT}partitions = \"0\""
+            ),
+            ["outputs", "partition 1 goes nowhere", "partitions"],
+        ),
+        (
+            format!("{HEAD}{OUT}partitions = \"0\""),
+            ["outputs.all.partitions", "no stage", "leave"],
+        ),
+        (
+            format!("{HEAD}[outputs.s]\nto = \"subscribers\"\ncodec = \"lz4\""),
+            ["codec", "no files", "a subscriber asks for it"],
+        ),
+        (
+            format!("{HEAD}[outputs.s]\nto = \"grpc://h:1/p\"\nformat = \"parquet\""),
+            ["outputs.s.format", "no files", "leave"],
+        ),
+        (
+            format!("{HEAD}[outputs.s]\nto = \"grpc://h:1/p\"\nouter = \"zstd:99\""),
+            ["outputs.s.outer", "99", "level"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\naddress = \"in-process\"\ncodec = \"lz4\""),
+            ["nodes.n.codec", "in-process", "leave"],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}[nodes.n]\naddress = \"grpc://x:1\"\ncodec = \"lz4\"\nouter = \"gzip\""
+            ),
+            ["nodes.n.outer", "exclude", "leave"],
+        ),
+        (
+            format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", next = [\"grpc://h:1/p\"] }}"),
+            ["outputs.all.tree.next", "1 next nodes", "power of two"],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", next = [\"grpc://h:1/p\", \"grpc://h:1/p\"] }}"
+            ),
+            ["outputs.all.tree.next", "is there twice", "a tree for each"],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", bits = 1, next = [\"grpc://h:1/p\", \"grpc://h:2/p\"] }}"
+            ),
+            ["outputs.all.tree.next", "how it is split", "leave out"],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", next = [\"grpc://h:1/p\", \"there\"] }}"
+            ),
+            ["outputs.all.tree.next", "\"there\"", "grpc://HOST:PORT"],
+        ),
+        (
+            format!("{HEAD}{OUT}[unpack]\nplacement = \"device\""),
+            ["unpack.placement", "no device", "NAME"],
+        ),
+        (
+            format!("{HEAD}{OUT}[repack]\ndevice = \"emulated:bf2\""),
+            ["repack.device", "host", "placement = \"device\""],
+        ),
+        (
+            format!("{HEAD}{OUT}[repack]\nplacement = \"dpu0\""),
+            ["repack.placement", "\"dpu0\"", "adaptive"],
+        ),
+        (
+            format!("{HEAD}{OUT}[unpack]\nplacement = \"split:50\"\nnode = \"dpu1\"\n{DPU0}"),
+            ["unpack.node", "\"dpu1\"", "\"dpu0\""],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}[repack]\nplacement = \"dpu0\"\ndevice = \"dpu0/emulated:bf2\"\n{DPU0}"
+            ),
+            ["repack.node", "machine in its name", "leave out"],
+        ),
+        (
+            format!(
+                "{HEAD}{OUT}[repack]\nplacement = \"here\"\n[nodes.here]\naddress = \"in-process\""
+            ),
+            ["repack.node", "no agent", "without a node"],
+        ),
+        (
+            format!("{HEAD}{OUT}format = \"csv\"\ncodec = \"lz4\""),
+            ["outputs.all.format", "csv", "another"],
+        ),
+        (
+            format!("{HEAD}{OUT}[outputs.b]\nto = \"out\""),
+            ["outputs.b.to", "\"all\" writes there", "its own"],
+        ),
+        (
+            format!("{HEAD}[outputs.s]\nto = \"ftp://x\""),
+            ["outputs.s.to", "ftp", "s3://"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.host]\naddress = \"in-process\""),
+            ["nodes.host", "placement", "another"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\naddress = \"tcp://x\""),
+            ["nodes.n.address", "not an", "grpc://"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\naddress = \"grpc://x:1\"\nslowdown = 2"),
+            ["slowdown", "grpc", "leave"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\nwindow = 2"),
+            ["nodes.n", "no address", "resources"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\naddress = \"grpc://x:1\"\nresources = {{ bf2 = 1 }}"),
+            ["nodes.n.resources", "Ray", "leave"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ bf2 = 0 }}"),
+            ["nodes.n.resources", "0 of bf2", "above 0"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ CPU = 1 }}"),
+            ["nodes.n.resources", "by itself", "custom"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ \"a b\" = 1 }}"),
+            ["nodes.n.resources", "no name", "letters"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ bf2 = 1 }}\npassword_file = \"p\""),
+            ["nodes.n.password_file", "its own", "leave"],
+        ),
+        (
+            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ bf2 = 1 }}\nthreads = 2"),
+            ["nodes.n.threads", "Ray", "leave"],
+        ),
+    ];
+    for (text, expected) in cases {
+        let message = refusal(&text);
+        for part in expected {
+            assert!(message.contains(part), "{part:?} is not in {message:?}");
+        }
+    }
+}
+
+/// The corpus of the fuzz target, and what becomes of it when bytes change.
+#[test]
+fn any_text_is_a_definition_or_refused() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/pipeline");
+    let mut random = Random::new(5);
+    for file in std::fs::read_dir(corpus).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        pipeline_checks::definition(&bytes);
+        for _ in 0..1000 {
+            let mut mutated = bytes.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(mutated.len() as u64) as usize;
+                match random.below(3) {
+                    0 => mutated[at] = random.next_u64() as u8,
+                    1 => drop(mutated.remove(at)),
+                    _ => mutated.insert(at, b" \"[]{}=,.\n-059ae"[random.below(16) as usize]),
+                }
+            }
+            pipeline_checks::definition(&mutated);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Metadata of messages, sent with their Arrow data in `app_metadata`. They are JSON objects, so
+//! that any client can write and read them.
+//!
+//! - With a batch: `{"producer": "sensor-7", "sequence": 17}`, and behind a pipeline also `output` and
+//!   `partition`.
+//! - Back: `{"producer": "sensor-7", "acknowledged": 17}`: this batch and all before it are safe.
+//!
+//! Metadata without a `sequence` is foreign, and ignored.
+
+use serde::{Deserialize, Serialize};
+use sha2::Digest;
+
+/// Longest metadata in bytes that can be ours.
+const METADATA_BYTES_MAX: usize = 4 << 10;
+/// Longest name of a producer in bytes.
+pub const PRODUCER_BYTES_MAX: usize = 256;
+
+/// Metadata of a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchMetadata {
+    /// Name of the producer; absent for a stream that has no name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub producer: Option<String>,
+    /// Number of the batch among those of this producer. Numbers ascend, and some may be left out.
+    pub sequence: u64,
+    /// The output of the pipeline that it came out of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// The partition that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<u32>,
+}
+
+/// Metadata of an acknowledgement, sent to a producer or by a subscriber.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcknowledgementMetadata {
+    /// Name of the producer whose batches are acknowledged; absent for a stream that has no name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub producer: Option<String>,
+    /// Number of the last batch that is safe, as are all before it.
+    pub acknowledged: u64,
+}
+
+/// Metadata that begins as ours and cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "app_metadata of a batch is not {{\"producer\": \"NAME\", \"sequence\": N}}: {0}; leave it away to have \
+     batches numbered by their position"
+)]
+pub struct MetadataError(String);
+
+impl BatchMetadata {
+    /// Parses the metadata of a batch. `None` if the bytes are no JSON object with a `sequence`,
+    /// and so belong to other software.
+    ///
+    /// # Errors
+    /// [`MetadataError`]: it has a `sequence`, and something is wrong with it.
+    pub fn parse(bytes: &[u8]) -> Result<Option<Self>, MetadataError> {
+        if bytes.first() != Some(&b'{') || bytes.len() > METADATA_BYTES_MAX {
+            return Ok(None);
+        }
+        let Ok(object) =
+            serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(bytes)
+        else {
+            return Ok(None);
+        };
+        if !object.contains_key("sequence") {
+            return Ok(None);
+        }
+        let parsed: Self = serde_json::from_value(object.into())
+            .map_err(|error| MetadataError(error.to_string()))?;
+        let name = parsed.producer.as_deref().unwrap_or("-");
+        if name.is_empty() || name.len() > PRODUCER_BYTES_MAX || name.chars().any(char::is_control)
+        {
+            return Err(MetadataError(format!(
+                "a producer's name has 1 to {PRODUCER_BYTES_MAX} bytes and no control characters"
+            )));
+        }
+        // The last number is one that can be followed by another.
+        match parsed.sequence < u64::MAX {
+            true => Ok(Some(parsed)),
+            false => Err(MetadataError("the sequence number is too large".into())),
+        }
+    }
+
+    /// Writes the metadata as the JSON that is sent.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // Strings and numbers become JSON always.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+impl AcknowledgementMetadata {
+    /// Parses an acknowledgement; `None` if the bytes are something else.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let is_short = bytes.len() <= METADATA_BYTES_MAX;
+        is_short.then(|| serde_json::from_slice(bytes).ok())?
+    }
+
+    /// Writes the metadata as the JSON that is sent.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// A name as it is, or if it is too long one of 32 digits that stands for it.
+pub fn bounded_name(name: String) -> String {
+    if name.len() <= PRODUCER_BYTES_MAX {
+        return name;
+    }
+    let digest = sha2::Sha256::digest(name.as_bytes());
+    digest[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}

@@ -1,0 +1,92 @@
+//! Connections to nodes, for a pipeline that no service runs, and to trees that others serve.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use overside_flow::Error as FlowError;
+use overside_flow::pipeline::{NodeDefinition, Packing};
+use overside_link::agent::keys;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::error::ServiceError;
+use crate::nodes::client::Target;
+use crate::nodes::remote_node::RemoteNode;
+use crate::output::tracks::RemoteTree;
+
+/// One reads while the other writes.
+const THREADS: usize = 2;
+
+/// The threads of the connections. They end with this.
+pub struct RemoteNodes {
+    packing: Arc<Packing>,
+    runtime: Runtime,
+}
+
+impl RemoteNodes {
+    /// Starts the threads. Messages are packed and unpacked by the threads and devices of `packing`.
+    ///
+    /// # Errors
+    /// [`ServiceError::Threads`].
+    pub fn new(packing: &Arc<Packing>) -> Result<Self, ServiceError> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("flow-nodes")
+            .enable_all()
+            .build();
+        Ok(Self {
+            packing: Arc::clone(packing),
+            runtime: runtime.map_err(ServiceError::Threads)?,
+        })
+    }
+
+    /// The node at the address of its definition, with the password and the keys that it names.
+    ///
+    /// # Errors
+    /// [`ServiceError::Address`].
+    pub fn node(&self, definition: &NodeDefinition) -> Result<RemoteNode, ServiceError> {
+        let target = Target::with_files(
+            &definition.address,
+            definition.tls_keys.as_deref(),
+            definition.password_file.as_deref(),
+        )?;
+        Ok(self.connected(target, definition))
+    }
+
+    /// The node at an address that its definition does not have.
+    ///
+    /// # Errors
+    /// [`ServiceError::Address`].
+    pub fn node_at(
+        &self,
+        address: &str,
+        password: &str,
+        definition: &NodeDefinition,
+    ) -> Result<RemoteNode, ServiceError> {
+        let tls = definition.tls_keys.as_deref().map(keys::client);
+        let tls = tls.transpose().map_err(|error| ServiceError::Address {
+            address: address.into(),
+            reason: error.to_string(),
+        })?;
+        let target = Target::new(address, tls, Some(password.as_bytes()))?;
+        Ok(self.connected(target, definition))
+    }
+
+    /// The tree at `grpc://HOST:PORT/OUTPUT`.
+    ///
+    /// # Errors
+    /// [`FlowError::Refused`]: it does not answer, or is none.
+    pub fn tree(
+        &self,
+        address: &str,
+        tls_keys: Option<&Path>,
+        password_file: Option<&Path>,
+    ) -> Result<RemoteTree, FlowError> {
+        let target = Target::with_files(address, tls_keys, password_file);
+        let target = target.map_err(|error| FlowError::Refused(error.to_string()))?;
+        RemoteTree::open(target, &self.packing, self.runtime.handle())
+    }
+
+    fn connected(&self, target: Target, definition: &NodeDefinition) -> RemoteNode {
+        RemoteNode::new(target, definition, &self.packing, self.runtime.handle())
+    }
+}

@@ -1,0 +1,297 @@
+//! An output that goes to files in a directory, to objects in a bucket, or into a tree.
+//!
+//! 1. Batches gather in the queue until they make a file, or nothing more is likely to come soon.
+//! 2. They are written, one file a partition, and reach the disk; then the files get their names, and the batches
+//!    are released. A tree absorbs and commits them, and knows their numbers.
+//! 3. Each file has in its metadata the last number of each producer. A start reads that, so that a batch that comes
+//!    again after a crash is not written twice. CSV has no metadata, and a bucket is not searched.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use arrow_schema::{Schema, SchemaRef};
+use overside_base::lock;
+use overside_flow::Error as FlowError;
+use overside_flow::files::{FileReader, ReadOptions};
+use overside_flow::pack::CodecPool;
+use overside_flow::pipeline::{
+    Destination, FileOutput, FileOutputOptions, Packing, PartitionedBatch, TreeOutput,
+};
+
+use tokio::runtime::Handle;
+
+use crate::output::Output;
+use crate::output::forward;
+use crate::pipeline_host::PipelineHost;
+use crate::queue::Queued;
+use crate::service::Service;
+
+/// The key of the metadata: `{"PRODUCER": NUMBER, ...}`.
+const METADATA_KEY: &str = "overside.sequences";
+/// Prefix of the file names.
+const PREFIX: &str = "part-";
+/// Longest time that batches are gathered for a file before they are written.
+const GATHER: Duration = Duration::from_secs(5);
+/// Time without a new batch after which gathered batches are written, although producers have
+/// streams open.
+const QUIET: Duration = Duration::from_millis(250);
+/// Interval at which the gathering of a file checks if more batches are on their way.
+const LOOK: Duration = Duration::from_millis(20);
+/// Pause before a failed attempt to write is repeated.
+const RETRY: Duration = Duration::from_secs(1);
+/// Default length of a file in bytes.
+const FILE_BYTES: u64 = 256 << 20;
+
+/// Writes an output for as long as the service runs.
+pub(crate) async fn run(service: Arc<Service>, output: Arc<Output>) {
+    let Some(hosted) = &service.hosted else {
+        return;
+    };
+    // What a process before this one has begun to pass on: queries wait for it, whether somebody sends or not.
+    let pass = || forward::pass_on(&output, &service.packing, &Handle::current());
+    while let Err(error) = tokio::task::block_in_place(pass) {
+        failed(&output, &error);
+        tokio::time::sleep(RETRY).await;
+    }
+    *lock(&output.link.last_error) = None;
+    let schema = hosted.schemas.output().await;
+    let mut writer = match output.definition.tree {
+        Some(_) => Writer::Tree {
+            output: Arc::clone(&output),
+            schema,
+            packing: Arc::clone(&service.packing),
+        },
+        None => Writer::Files(Files {
+            output: Arc::clone(&output),
+            partitions: hosted.pipeline.definition().partitions(),
+            schema,
+            packing: Arc::clone(&service.packing),
+            written: tokio::task::block_in_place(|| match &output.definition.to {
+                Destination::Directory(directory) => {
+                    Written::read(directory, service.packing.unpack.pool())
+                }
+                _ => Written::unknown(),
+            }),
+            finished: BTreeSet::new(),
+        }),
+    };
+    let mut cursor = 0;
+    loop {
+        let gathered = match gather(hosted, &output, &mut cursor).await {
+            Ok(gathered) if gathered.is_empty() => return,
+            Ok(gathered) => gathered,
+            Err(error) => {
+                failed(&output, &error);
+                cursor = output.queue.first();
+                tokio::time::sleep(RETRY).await;
+                continue;
+            }
+        };
+        while let Err(error) = tokio::task::block_in_place(|| writer.write(&gathered)) {
+            failed(&output, &error);
+            tokio::time::sleep(RETRY).await;
+        }
+        *lock(&output.link.last_error) = None;
+        for queued in gathered {
+            output.queue.release(queued.position);
+        }
+    }
+}
+
+fn failed(output: &Output, error: &dyn std::error::Error) {
+    let reason = error.to_string();
+    let before = lock(&output.link.last_error).replace(reason.clone());
+    if before.as_ref() != Some(&reason) {
+        tracing::error!(
+            output = &*output.name,
+            "files cannot be written, batches wait: {reason}"
+        );
+    }
+}
+
+/// The batches of the next files; none at the end.
+async fn gather(
+    hosted: &PipelineHost,
+    output: &Output,
+    cursor: &mut u64,
+) -> Result<Vec<Queued>, crate::queue::QueueError> {
+    let file_bytes = output
+        .definition
+        .file_bytes
+        .map_or(FILE_BYTES, |bytes| bytes.0);
+    let limit = file_bytes.min(output.queue.memory_limit_bytes() as u64);
+    let mut gathered = Vec::new();
+    let (mut bytes, mut begin, mut last) = (0, Instant::now(), Instant::now());
+    loop {
+        let is_sent = hosted.has_producers() && last.elapsed() < QUIET;
+        let may_come = is_sent || !hosted.is_idle() || !output.queue.is_drained(*cursor);
+        let is_late = begin.elapsed() > GATHER;
+        let is_enough = bytes >= limit || output.queue.is_full() || is_late || !may_come;
+        if !gathered.is_empty() && is_enough {
+            return Ok(gathered);
+        }
+        let next = tokio::select! {
+            next = output.queue.next(*cursor) => next?,
+            () = tokio::time::sleep(LOOK), if !gathered.is_empty() => continue,
+        };
+        let Some(queued) = next else {
+            return Ok(gathered);
+        };
+        if gathered.is_empty() {
+            begin = Instant::now();
+        }
+        last = Instant::now();
+        *cursor = queued.position + 1;
+        bytes += queued.batch.memory_bytes() as u64;
+        gathered.push(queued);
+    }
+}
+
+/// Writer of gathered batches: into files or into a tree.
+enum Writer {
+    Files(Files),
+    /// Opened each time, so that others can write to it, or compact it, in between.
+    Tree {
+        output: Arc<Output>,
+        schema: SchemaRef,
+        packing: Arc<Packing>,
+    },
+}
+
+impl Writer {
+    fn write(&mut self, gathered: &[Queued]) -> Result<(), FlowError> {
+        let (output, schema, packing) = match self {
+            Self::Files(files) => return files.write(gathered),
+            Self::Tree {
+                output,
+                schema,
+                packing,
+            } => (output, schema, packing),
+        };
+        let mut tree = TreeOutput::new(&output.definition, schema, packing)?;
+        for Queued { batch, .. } in gathered {
+            tree.write_numbered(&batch.producer, batch.sequence, &batch.data)?;
+        }
+        tree.finish(&output.definition)?;
+        if let Some(last) = gathered.last() {
+            let behind = last.position + 1;
+            output.committed.fetch_max(behind, Ordering::AcqRel);
+        }
+        forward::pass_on(output, packing, &Handle::current())
+    }
+}
+
+/// Writes files, one set after the other.
+struct Files {
+    output: Arc<Output>,
+    partitions: Option<u32>,
+    schema: SchemaRef,
+    packing: Arc<Packing>,
+    written: Written,
+    /// Partitions that have their file already, after an attempt that failed at another.
+    finished: BTreeSet<Option<u32>>,
+}
+
+impl Files {
+    /// Writes the batches that were not written before.
+    fn write(&mut self, gathered: &[Queued]) -> Result<(), FlowError> {
+        let mut of_partitions: BTreeMap<Option<u32>, Vec<&Queued>> = BTreeMap::new();
+        for queued in gathered {
+            let is_there = self
+                .written
+                .has(&queued.batch.producer, queued.batch.sequence)
+                || self.finished.contains(&queued.batch.partition);
+            if !is_there {
+                let batches = of_partitions.entry(queued.batch.partition).or_default();
+                batches.push(queued);
+            }
+        }
+        let number = self.written.files;
+        for (partition, batches) in of_partitions {
+            let mut sequences: BTreeMap<&str, u64> = BTreeMap::new();
+            for queued in &batches {
+                sequences.insert(&queued.batch.producer, queued.batch.sequence);
+            }
+            let text = serde_json::to_string(&sequences).unwrap_or_default();
+            let mut metadata = self.schema.metadata().clone();
+            metadata.insert(METADATA_KEY.into(), text);
+            let fields = self.schema.fields().clone();
+            let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
+            let options = FileOutputOptions {
+                prefix: format!("{PREFIX}{number:06}"),
+                replace: false,
+                gathered_bytes: self.output.queue.memory_limit_bytes() as u64,
+            };
+            let output = &self.output.definition;
+            let mut file =
+                FileOutput::new(output, &schema, self.partitions, options, &self.packing)?;
+            for queued in &batches {
+                let batch = queued.batch.data.clone();
+                let batch = batch.with_schema(Arc::clone(&schema))?;
+                file.write(&PartitionedBatch { partition, batch })?;
+            }
+            file.finish(true)?;
+            self.finished.insert(partition);
+        }
+        self.finished.clear();
+        self.written.files += 1;
+        Ok(())
+    }
+}
+
+/// Content of the files that were there at the start.
+#[derive(Default)]
+struct Written {
+    /// The last number of each producer.
+    last: HashMap<Arc<str>, u64>,
+    /// The number of the next files.
+    files: u64,
+}
+
+impl Written {
+    /// Returns the state for a bucket, which is not searched. Its objects are numbered from the
+    /// current time in milliseconds, so that they have new names.
+    fn unknown() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            last: HashMap::new(),
+            files: since.map_or(0, |since| since.as_millis() as u64),
+        }
+    }
+
+    /// Reads the metadata of all files. Files that cannot be read are not ours.
+    fn read(directory: &Path, pool: &Arc<CodecPool>) -> Self {
+        let mut found = Self::default();
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| {
+                let rest = name.strip_prefix(PREFIX)?;
+                rest.split(['-', '.']).next()?.parse::<u64>().ok()
+            });
+            let Some(number) = number else {
+                continue;
+            };
+            found.files = found.files.max(number + 1);
+            let sequences = File::open(entry.path()).ok().and_then(|file| {
+                let reader = FileReader::open(file, &ReadOptions::default(), pool).ok()?;
+                let text = reader.schema().metadata().get(METADATA_KEY)?.clone();
+                serde_json::from_str::<HashMap<String, u64>>(&text).ok()
+            });
+            for (producer, sequence) in sequences.into_iter().flatten() {
+                let last = found.last.entry(producer.into()).or_default();
+                *last = sequence.max(*last);
+            }
+        }
+        found
+    }
+
+    fn has(&self, producer: &str, sequence: u64) -> bool {
+        self.last
+            .get(producer)
+            .is_some_and(|last| sequence <= *last)
+    }
+}

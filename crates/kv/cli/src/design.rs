@@ -1,0 +1,354 @@
+//! Arguments for the design of a key-value store: the side, host or DPU, on which each of its two
+//! engines runs.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
+use clap::ValueEnum;
+
+use overside_kv::design::{ClientMemory, Layout, SideMemory};
+use overside_kv::offload::agent::{Clients, OpenRequest, StoreLimits};
+use overside_kv::offload::{Batching, Optimizations};
+use overside_kv::server::{Addresses, Settings, Steering};
+use overside_kv::store::MEMORY_MAX_BYTES;
+use overside_link::verbs::Side;
+use overside_probe::dma::Link;
+
+use super::access::{self, Access, Listener};
+use super::card::CardMode;
+use overside_command::options::size_within;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Design")]
+pub(super) struct DesignArguments {
+    /// Where clients connect (c) and keys are (k): `cpu-only` here; `lat` c on a core of the DPU, k here;
+    /// `sav` c on several (--dpu-cores); `dual` c on the other cores here (--cores) too; `shrd` c and a part
+    /// of k on each side; `proc` c here, k on the DPU; `dpu-only` both on the DPU
+    #[arg(long, value_enum, default_value_t = Design::CpuOnly)]
+    design: Design,
+    /// The DPU's agent, as `overside agents` knows it
+    #[arg(long, value_name = "NODE")]
+    dpu: Option<String>,
+    /// The card that the agent stands for: bf2, bf3, or with its mode, bf2:separated [default: the one that
+    /// the agent finds, if any]
+    #[arg(long, value_name = "CARD", value_parser = CardMode::parse, requires = "dpu")]
+    card: Option<CardMode>,
+    /// Cores of the DPU [default: 1]
+    #[arg(long, value_name = "N", requires = "dpu",
+          value_parser = clap::value_parser!(u64).range(1..=64))]
+    dpu_cores: Option<u64>,
+    /// Address of the DPU to listen at, with or without a port, where the host has clients too; may be
+    /// repeated. PROTOCOL is redis, tls, memcached, datagram or metrics [default: redis].
+    /// Otherwise --listen and the like are the DPU's
+    #[arg(long, value_name = "[PROTOCOL=]ADDRESS", value_parser = DpuAddress::parse, requires = "dpu")]
+    dpu_listen: Vec<DpuAddress>,
+    /// Most memory on the DPU; what needs more is refused
+    #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = size_within(MEMORY))]
+    dpu_memory: usize,
+    /// Link to the DPU: shm (an agent on this machine) or ucx
+    #[arg(long, value_name = "LINK", default_value = "shm", value_parser = link, requires = "dpu")]
+    link: Link,
+    /// A message over the link for each batch of requests, or for each request, to compare with
+    #[arg(long, value_enum, default_value_t = LinkBatch::Batch, requires = "dpu")]
+    link_batch: LinkBatch,
+    /// Longest message over the link, unless one request alone is longer [default: 64 requests, however
+    /// long]
+    #[arg(long, value_name = "SIZE", value_parser = size_within(MESSAGE), requires = "dpu")]
+    link_message: Option<usize>,
+    /// Make the next message while the other side executes the one before, or wait for its answers, to
+    /// compare with
+    #[arg(long, value_enum, default_value_t = Overlap::On, requires = "dpu")]
+    overlap: Overlap,
+    /// When replies leave: those of a batch before the next one is parsed (`early`), or those of all that
+    /// has come together (`late`)
+    #[arg(long, value_enum, default_value_t = Sending::Late)]
+    send: Sending,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Design {
+    CpuOnly,
+    Lat,
+    Sav,
+    Dual,
+    Shrd,
+    Proc,
+    DpuOnly,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LinkBatch {
+    Batch,
+    Request,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Sending {
+    Early,
+    Late,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Overlap {
+    On,
+    Off,
+}
+
+/// An address of the DPU, and what clients speak there.
+#[derive(Clone, Copy)]
+struct DpuAddress {
+    protocol: Protocol,
+    address: SocketAddr,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Protocol {
+    Redis,
+    Tls,
+    Memcached,
+    Datagram,
+    Metrics,
+}
+
+impl DpuAddress {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (name, address) = text.split_once('=').unwrap_or(("redis", text));
+        let protocol = Protocol::from_str(name, false).map_err(|_| {
+            let all = Protocol::value_variants().iter();
+            let names = all.filter_map(|one| Some(one.to_possible_value()?.get_name().to_owned()));
+            format!(
+                "not a protocol; one of {}",
+                names.collect::<Vec<_>>().join(", ")
+            )
+        })?;
+        let parse = match protocol {
+            Protocol::Redis | Protocol::Tls | Protocol::Datagram => access::address,
+            Protocol::Memcached => access::memcached_address,
+            Protocol::Metrics => access::full_address,
+        };
+        let address = parse(address)?;
+        Ok(Self { protocol, address })
+    }
+}
+
+/// Allowed values of `--dpu-memory` and of the length of a link's messages, in bytes.
+const MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 46;
+const MESSAGE: RangeInclusive<usize> = 256..=64 << 10;
+
+fn link(text: &str) -> Result<Link, String> {
+    Link::named(text).ok_or_else(|| "shm or ucx".into())
+}
+
+impl From<Design> for overside_kv::Design {
+    fn from(design: Design) -> Self {
+        match design {
+            Design::CpuOnly => Self::CpuOnly,
+            Design::Lat => Self::Lat,
+            Design::Sav => Self::Sav,
+            Design::Dual => Self::Dual,
+            Design::Shrd => Self::Shrd,
+            Design::Proc => Self::Proc,
+            Design::DpuOnly => Self::DpuOnly,
+        }
+    }
+}
+
+impl DesignArguments {
+    pub(super) fn design(&self) -> overside_kv::Design {
+        self.design.into()
+    }
+
+    /// The DPU's agent, where there is one.
+    pub(super) fn node(&self) -> Option<&str> {
+        self.dpu.as_deref()
+    }
+
+    /// Addresses at which clients connect to the DPU: those of `--dpu-listen`, or those in `host`
+    /// if there are none.
+    pub(super) fn dpu_addresses(&self, host: &Addresses) -> Addresses {
+        if self.dpu_listen.is_empty() {
+            return host.clone();
+        }
+        let of = |protocol| {
+            let all = self
+                .dpu_listen
+                .iter()
+                .filter(move |one| one.protocol == protocol);
+            all.map(|one| one.address)
+        };
+        Addresses {
+            tcp: of(Protocol::Redis).collect(),
+            tls: of(Protocol::Tls).collect(),
+            memcached: of(Protocol::Memcached).collect(),
+            datagram: of(Protocol::Datagram).collect(),
+            metrics: of(Protocol::Metrics).next(),
+            ..Addresses::default()
+        }
+    }
+
+    /// Cores of the DPU.
+    pub(super) fn dpu_cores(&self) -> usize {
+        self.dpu
+            .as_ref()
+            .map_or(0, |_| self.dpu_cores.unwrap_or(1) as usize)
+    }
+
+    /// Finds what contradicts itself. The threads of both sides otherwise, with so many cores here.
+    pub(super) fn check(&self, access: &Access, host_cores: usize) -> Result<Layout, String> {
+        let design = self.design();
+        let name = design.name();
+        let (host_min, dpu_min) = design.cores_min();
+        match (&self.dpu, dpu_min) {
+            (None, 1..) => {
+                return Err(format!(
+                    "--design {name} needs --dpu NODE; `overside agents add NODE ADDRESS` makes one known"
+                ));
+            }
+            (Some(_), 0) => return Err(format!("--design {name} has no use for --dpu")),
+            _ => {}
+        }
+        let layout = design.layout(host_cores, self.dpu_cores());
+        let layout = layout.ok_or_else(|| match host_cores < host_min {
+            true => format!("--design {name} needs --cores {host_min} or more"),
+            false => format!(
+                "--design {name} does not run with --cores {host_cores} and --dpu-cores {}",
+                self.dpu_cores()
+            ),
+        })?;
+        let has_both = layout.host.serving() > 0 && layout.dpu.serving() > 0;
+        match has_both {
+            true if self.dpu_listen.is_empty() => Err(format!(
+                "--design {name} has clients on both sides: --dpu-listen ADDRESS is required"
+            )),
+            true => {
+                access.check(Listener::Host)?;
+                let there = self.dpu_addresses(&Addresses::default());
+                access.check_exposure(&there).map(|()| layout)
+            }
+            false if !self.dpu_listen.is_empty() => Err(format!(
+                "--design {name} has clients on one side: --listen is its address, without --dpu-listen"
+            )),
+            false if layout.host.serving() == 0 => access.check(Listener::Agent).map(|()| layout),
+            false => access.check(Listener::Host).map(|()| layout),
+        }
+    }
+
+    /// The card that carries the DPU's side, as far as it is known: the one that was named, or the one that
+    /// `ask` knows.
+    pub(super) fn card(
+        &self,
+        ask: impl FnOnce(&str) -> Result<Option<CardMode>, String>,
+    ) -> Result<Option<CardMode>, String> {
+        match (&self.card, self.node()) {
+            (Some(card), _) => Ok(Some(card.clone())),
+            (None, Some(node)) => ask(node),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Finds whether the DPU's side fits its memory.
+    pub(super) fn check_memory(
+        &self,
+        layout: &Layout,
+        store: u64,
+        clients: ClientMemory,
+    ) -> Result<(), String> {
+        let memory = layout.memory(Side::Dpu, store, clients);
+        let most = self.dpu_memory as u64;
+        if layout.dpu == Default::default() || memory.total() <= most {
+            return Ok(());
+        }
+        let SideMemory {
+            store,
+            connections,
+            links,
+            channels,
+            request_regions,
+            dpdk_port,
+        } = memory;
+        let parts = [
+            ("store", store, "--memory"),
+            ("connections", connections, "--client-memory"),
+            ("links", links, "--dpu-cores"),
+            ("channels between cores", channels, "--dpu-cores"),
+            ("request regions", request_regions, "--dpu-cores"),
+            ("DPDK and its port", dpdk_port, "--rx-queue"),
+        ];
+        let parts = || parts.iter().filter(|(_, bytes, _)| *bytes > 0);
+        let listed: Vec<_> = parts()
+            .map(|(name, bytes, _)| format!("{name} {}", mib(*bytes)))
+            .collect();
+        let largest = parts()
+            .max_by_key(|(_, bytes, _)| bytes)
+            .map_or("", |part| part.2);
+        Err(format!(
+            "the DPU would need up to {} ({}), more than the {} of --dpu-memory: give less {largest}, or \
+             more --dpu-memory if the DPU has it",
+            mib(memory.total()),
+            listed.join(", "),
+            mib(most)
+        ))
+    }
+
+    /// The store's memory where none is given: what is left on the DPU for its part, and no more for a
+    /// part here than `host` for all of those.
+    pub(super) fn default_store(&self, layout: &Layout, host: u64, clients: ClientMemory) -> u64 {
+        let dpu = layout.dpu.partitions() as u64;
+        if dpu == 0 {
+            return host;
+        }
+        let rest = layout.memory(Side::Dpu, 0, clients).total();
+        let part = (self.dpu_memory as u64).saturating_sub(rest) / dpu;
+        let part_here = host.checked_div(layout.host.partitions() as u64);
+        let part = part.min(part_here.unwrap_or(u64::MAX));
+        let most = MEMORY_MAX_BYTES as u64;
+        (part.min(most) * layout.partitions() as u64).min(most)
+    }
+
+    /// Request to the agent to run the DPU's side.
+    pub(super) fn opening(
+        &self,
+        (host_cores, store): (usize, StoreLimits),
+        requires_certificates: bool,
+        settings: &Settings,
+    ) -> OpenRequest {
+        OpenRequest {
+            design: self.design(),
+            host_cores,
+            dpu_cores: self.dpu_cores(),
+            link: self.link,
+            clients: Clients {
+                addresses: self.dpu_addresses(&settings.addresses),
+                requires_certificates,
+                trusts_port: settings.trusts_port,
+                rx_queue: settings.rx_queue,
+                by_ports: settings.steering == Steering::Ports,
+                password: settings.password.as_ref().map(|password| password.digest()),
+                count: settings.limits.clients,
+                memory_bytes: settings.limits.memory_bytes as u64,
+            },
+            store,
+            keeping: None,
+            busy_poll: settings.busy_poll,
+            optimizations: self.optimizations(),
+            name: settings.name.clone(),
+            now_ms: 0,
+        }
+    }
+
+    pub(super) fn optimizations(&self) -> Optimizations {
+        Optimizations {
+            batching: match self.link_batch {
+                LinkBatch::Batch => Batching::Batch,
+                LinkBatch::Request => Batching::Request,
+            },
+            message_bytes: self.link_message.map(|bytes| bytes as u32),
+            overlap: self.overlap == Overlap::On,
+            sends_early: self.send == Sending::Early,
+        }
+    }
+}
+
+pub(super) fn mib(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
+}

@@ -1,0 +1,255 @@
+//! A server in a directory of endpoints.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use overside_base::lock;
+use overside_base::random_hex;
+use overside_kv::directory::entry::is_server_name;
+use overside_kv::directory::{Endpoint, Location, Registration, RegistrationStatus, is_host};
+use overside_kv::server::Settings;
+use overside_link::agent::keys;
+
+use super::access::Access;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Directory")]
+pub(super) struct DirectoryArguments {
+    /// Register in etcd where clients can connect: etcd://HOST:PORT[,HOST:PORT...][/PREFIX], or etcds://
+    /// with TLS
+    #[arg(long, value_name = "URL")]
+    directory: Option<Location>,
+    /// Keys for etcds://: directory with ca.pem, and with host.pem and host.key where etcd wants a client's
+    /// certificate
+    #[arg(
+        long,
+        value_name = "DIR",
+        allow_hyphen_values = true,
+        requires = "directory"
+    )]
+    directory_tls_keys: Option<PathBuf>,
+    /// This server's name there: always the same for the same data [default: the machine's name]
+    #[arg(long, value_name = "NAME", value_parser = name, requires = "directory")]
+    name: Option<String>,
+    /// Host name or IP address that clients reach this server by [default: those that it listens at]
+    #[arg(long, value_name = "HOST", value_parser = host, requires = "directory")]
+    advertise: Option<String>,
+}
+
+/// Options that name a directory, for commands that need one.
+#[derive(clap::Args)]
+pub(super) struct DirectoryUrl {
+    /// The directory: etcd://HOST:PORT[,HOST:PORT...][/PREFIX], or etcds:// with TLS
+    #[arg(long, value_name = "URL")]
+    directory: Location,
+    /// Keys for etcds://: directory with ca.pem, and with host.pem and host.key where etcd wants a client's
+    /// certificate
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+    directory_tls_keys: Option<PathBuf>,
+}
+
+impl DirectoryUrl {
+    /// The directory, with its keys.
+    pub(super) fn location(&self) -> Result<Location, String> {
+        with_keys(&self.directory, self.directory_tls_keys.as_deref())
+    }
+}
+
+fn with_keys(location: &Location, directory: Option<&Path>) -> Result<Location, String> {
+    let location = location.clone();
+    match (location.is_tls(), directory) {
+        (true, Some(directory)) => {
+            let config = keys::client(directory).map_err(|error| error.to_string())?;
+            Ok(location.with_tls(config))
+        }
+        (true, None) => Err("etcds:// needs --directory-tls-keys DIR with ca.pem".into()),
+        (false, Some(_)) => Err("--directory-tls-keys is for etcds://HOST:PORT".into()),
+        (false, None) => Ok(location),
+    }
+}
+
+/// Description of a server in its directory entry; clients use it before they connect.
+#[derive(Clone, Copy)]
+pub(super) struct Description<'d> {
+    pub design: &'d str,
+    /// The side that clients connect to.
+    pub side: &'d str,
+    /// Parts of the keys.
+    pub partitions: usize,
+    /// `--advertise` is about this side.
+    pub is_advertised: bool,
+}
+
+/// A server that is to be registered when its addresses are known.
+pub(super) struct ServerRegistration {
+    location: Location,
+    name: String,
+    advertise: Option<String>,
+    status: Arc<RegistrationStatus>,
+    running: Mutex<Option<Registration>>,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match is_server_name(text) {
+        true => Ok(text.into()),
+        false => Err("a name has letters, digits, `-`, `_` and `.`".into()),
+    }
+}
+
+fn host(text: &str) -> Result<String, String> {
+    let is_ipv6 = text.parse::<std::net::Ipv6Addr>().is_ok();
+    let text = if is_ipv6 {
+        format!("[{text}]")
+    } else {
+        text.into()
+    };
+    let is_none = text
+        .parse()
+        .is_ok_and(|ip: std::net::Ipv4Addr| ip.is_unspecified());
+    match is_host(&text) && text != "[::]" && !is_none {
+        true => Ok(text),
+        false => Err("not a host name or IP address, without a port".into()),
+    }
+}
+
+impl DirectoryArguments {
+    /// Returns `true` if the server is to be registered in a directory.
+    pub(super) fn is_given(&self) -> bool {
+        self.directory.is_some()
+    }
+
+    /// Refuses addresses that no client could connect to.
+    pub(super) fn check(&self, access: &Access) -> Result<(), String> {
+        if self.directory.is_none() {
+            return Ok(());
+        }
+        if let Some(location) = &self.directory {
+            with_keys(location, self.directory_tls_keys.as_deref())?;
+        }
+        let all = access.addresses();
+        if all.of_clients().next().is_none() {
+            return Err("--directory needs an address: --listen ADDRESS gives it one".into());
+        }
+        let mut addresses = all.of_clients().filter(|_| self.advertise.is_none());
+        match addresses.find(|address| address.ip().is_unspecified()) {
+            None => Ok(()),
+            Some(address) => Err(format!(
+                "clients cannot connect to {address}: --advertise HOST says where they find this server"
+            )),
+        }
+    }
+
+    /// The server, if it is to be registered.
+    pub(super) fn prepare(&self) -> Result<Option<Arc<ServerRegistration>>, String> {
+        let Some(location) = &self.directory else {
+            return Ok(None);
+        };
+        let location = with_keys(location, self.directory_tls_keys.as_deref())?;
+        Ok(Some(Arc::new(ServerRegistration {
+            location,
+            name: self.name.clone().map_or_else(host_name, Ok)?,
+            advertise: self.advertise.clone(),
+            status: Arc::default(),
+            running: Mutex::default(),
+        })))
+    }
+}
+
+/// The machine's name.
+fn host_name() -> Result<String, String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name(text.trim()).map_err(|_| "this machine has no usable name: give --name NAME".into())
+}
+
+impl ServerRegistration {
+    /// Has the server say who it is, and how its registration does.
+    pub(super) fn apply(&self, settings: &mut Settings) {
+        settings.name = Some(self.name.clone());
+        settings.registration = Some(Arc::clone(&self.status));
+    }
+
+    /// Registers what a server listens at, on each side.
+    pub(super) fn register(&self, sides: &[(Settings, Description<'_>)]) -> Result<(), String> {
+        // Of all sides: they are one server.
+        let instance = random_hex().map_err(|error| error.to_string())?;
+        let endpoints = (sides.iter())
+            .flat_map(|(settings, description)| self.endpoints(&instance, settings, *description))
+            .collect();
+        let (location, status) = (self.location.clone(), Arc::clone(&self.status));
+        let registration = Registration::start(location, endpoints, status)
+            .map_err(|error| format!("starting a thread: {error}"))?;
+        *lock(&self.running) = Some(registration);
+        Ok(())
+    }
+
+    /// Begins to remove the endpoints, so that clients look elsewhere before the server ends.
+    pub(super) fn withdraw(&self) {
+        if let Some(registration) = &*lock(&self.running) {
+            registration.withdraw();
+        }
+    }
+
+    /// Returns when the endpoints are removed, or the directory does not answer.
+    pub(super) fn end(&self) {
+        let running = lock(&self.running).take();
+        drop(running);
+    }
+
+    fn endpoints(
+        &self,
+        instance: &str,
+        settings: &Settings,
+        description: Description<'_>,
+    ) -> Vec<Endpoint> {
+        let addresses = &settings.addresses;
+        let all = (addresses.tcp.iter().map(|address| ("redis", address)))
+            .chain((addresses.tls.iter()).map(|address| ("rediss", address)))
+            .chain((addresses.memcached.iter()).map(|address| ("memcached", address)))
+            .chain((addresses.datagram.iter()).map(|address| ("datagram", address)));
+        let endpoint = |(protocol, address): (&str, &SocketAddr)| Endpoint {
+            server: self.name.clone(),
+            instance: instance.to_owned(),
+            protocol: protocol.into(),
+            address: match description.is_advertised {
+                true => self.advertised(address),
+                false => address.to_string(),
+            },
+            design: description.design.into(),
+            side: description.side.into(),
+            partitions: description.partitions,
+            semantics: if settings.is_cache { "cache" } else { "store" }.into(),
+        };
+        all.map(endpoint).collect()
+    }
+
+    fn advertised(&self, address: &SocketAddr) -> String {
+        match &self.advertise {
+            None => address.to_string(),
+            Some(host) => format!("{host}:{}", address.port()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{host, name};
+
+    #[test]
+    fn names_and_hosts_are_those_that_clients_can_use() {
+        for (text, expected) in [
+            ("dpu-7.lan", "dpu-7.lan"),
+            ("10.0.0.1", "10.0.0.1"),
+            ("fd00::1", "[fd00::1]"),
+        ] {
+            assert_eq!(host(text).as_deref(), Ok(expected));
+        }
+        for wrong in ["", "0.0.0.0", "::", "a:1", "a/b", "a b"] {
+            assert!(host(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(name("store_1").as_deref(), Ok("store_1"));
+        for wrong in ["", "a/b", "a b", "\n"] {
+            assert!(name(wrong).is_err(), "{wrong}");
+        }
+    }
+}

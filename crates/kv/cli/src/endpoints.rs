@@ -1,0 +1,157 @@
+//! `overside kv endpoints`: what a directory has.
+
+use std::process::ExitCode;
+
+use overside_kv::directory::cluster::Membership;
+use overside_kv::directory::entry::endpoints_prefix;
+use overside_kv::directory::{DirectoryError, Endpoint, Etcd};
+use overside_log::LevelFilter;
+use serde_json::{Value, json};
+
+use super::directory::DirectoryUrl;
+use overside_command::{
+    columns::columns, complain, exit, line, logging::Verbosity, messages::shown,
+};
+
+/// List the servers that are registered in a directory
+#[derive(clap::Args)]
+#[command(after_help = "Example: overside kv endpoints --directory etcd://127.0.0.1:2379")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    directory: DirectoryUrl,
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    verbosity: Verbosity,
+}
+
+/// Entries of a directory.
+#[derive(Default)]
+struct Listing {
+    /// Endpoints, and seconds until their leases end.
+    endpoints: Vec<(Endpoint, Option<u64>)>,
+    /// Keys of entries that are something else.
+    unknown: Vec<String>,
+    membership: Option<Membership>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> ExitCode {
+    let verbosity = arguments.verbosity.clone();
+    if let Err(code) = verbosity.start("kv", LevelFilter::WARN, exit::USAGE) {
+        return code;
+    }
+    let location = match arguments.directory.location() {
+        Ok(location) => location,
+        Err(message) => {
+            complain!("overside kv endpoints: {message}");
+            return ExitCode::from(exit::USAGE);
+        }
+    };
+    match Listing::read(&Etcd::new(location)) {
+        Ok(listing) if arguments.json => {
+            overside_command::print(&format!("{}\n", listing.to_json()))
+        }
+        Ok(listing) => overside_command::print(&listing.to_text()),
+        Err(error) => {
+            complain!("overside kv endpoints: {error}");
+            ExitCode::from(exit::ABSENT)
+        }
+    }
+}
+
+impl Listing {
+    fn read(etcd: &Etcd) -> Result<Self, DirectoryError> {
+        let location = etcd.location();
+        let mut listing = Self::default();
+        for entry in etcd.range(&endpoints_prefix(location))?.entries {
+            match Endpoint::parse(location, &entry.key, &entry.value) {
+                Ok(endpoint) => {
+                    let remaining_s = match entry.lease {
+                        0 => None,
+                        lease => etcd.remaining_s(lease)?,
+                    };
+                    listing.endpoints.push((endpoint, remaining_s));
+                }
+                Err(_) => {
+                    let key = String::from_utf8_lossy(&entry.key);
+                    listing.unknown.push(shown(&*key));
+                }
+            }
+        }
+        listing.membership = Membership::read(etcd)?;
+        Ok(listing)
+    }
+
+    fn to_json(&self) -> Value {
+        let endpoints = self.endpoints.iter().map(|(endpoint, lease_s)| {
+            json!({
+                "server": endpoint.server,
+                "protocol": endpoint.protocol,
+                "address": endpoint.address,
+                "design": endpoint.design,
+                "side": endpoint.side,
+                "partitions": endpoint.partitions,
+                "semantics": endpoint.semantics,
+                "instance": endpoint.instance,
+                "lease_s": lease_s,
+            })
+        });
+        json!({
+            "schema": "kv-endpoints/1",
+            "endpoints": endpoints.collect::<Vec<_>>(),
+            "unknown": self.unknown,
+            "cluster": self.membership.as_ref().map(super::cluster::to_json),
+        })
+    }
+
+    fn to_text(&self) -> String {
+        let head = [
+            "server",
+            "protocol",
+            "address",
+            "design",
+            "side",
+            "partitions",
+            "semantics",
+            "lease",
+        ];
+        let rows = self.endpoints.iter().map(|(endpoint, lease_s)| {
+            [
+                endpoint.server.clone(),
+                endpoint.protocol.clone(),
+                endpoint.address.clone(),
+                endpoint.design.clone(),
+                endpoint.side.clone(),
+                endpoint.partitions.to_string(),
+                endpoint.semantics.clone(),
+                lease_s.map_or("none".into(), |seconds| format!("{seconds} s")),
+            ]
+        });
+        let mut text = match self.endpoints.is_empty() {
+            true => "no server is registered\n".into(),
+            false => columns(std::iter::once(head.map(Into::into)).chain(rows).collect()),
+        };
+        for key in &self.unknown {
+            line!(text, "no entry of a server: {key}");
+        }
+        if let Some(membership) = &self.membership {
+            line!(text, "cluster: {}", super::cluster::to_text(membership));
+            let absent = self.absent(membership);
+            if !absent.is_empty() {
+                line!(text, "not registered: {}", absent.join(", "));
+            }
+        }
+        text
+    }
+
+    /// Members of the cluster that are not there.
+    fn absent<'l>(&self, membership: &'l Membership) -> Vec<&'l str> {
+        let Membership::Fixed(members) = membership else {
+            return Vec::new();
+        };
+        let is_there = |name: &&str| self.endpoints.iter().any(|(one, _)| one.server == **name);
+        let members = members.iter().map(String::as_str);
+        members.filter(|name| !is_there(name)).collect()
+    }
+}

@@ -1,0 +1,51 @@
+//! Limits of a server's clients.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use clap::value_parser;
+use overside_command::options::{size_within, time_within};
+use overside_kv::server::Limits;
+
+const CLIENT_MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 46;
+/// The longest time that can be asked for.
+pub(super) const SECONDS_MAX: f64 = 1e9;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub(super) struct LimitArguments {
+    /// Most clients at a time
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = value_parser!(u32).range(1..=1_000_000))]
+    max_clients: u32,
+    /// Memory of all connections together; beyond it the one that holds most is closed
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size_within(CLIENT_MEMORY))]
+    client_memory: usize,
+    /// Close clients that are idle for so long; 0: never
+    #[arg(long, value_name = "TIME", default_value = "0",
+          value_parser = time_within(0.0..=SECONDS_MAX))]
+    timeout: Duration,
+    /// Close clients that read none of their replies for so long
+    #[arg(long, value_name = "TIME", default_value = "60s",
+          value_parser = time_within(1.0..=SECONDS_MAX))]
+    stall: Duration,
+}
+
+impl LimitArguments {
+    /// Memory of the connections of a side.
+    pub(super) fn client_memory_bytes(&self) -> u64 {
+        self.client_memory as u64
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        let clients = self.max_clients as usize;
+        Limits {
+            clients,
+            unauthenticated: (clients / 4).clamp(1, 1_000),
+            memory_bytes: self.client_memory,
+            stall: self.stall,
+            idle: self.timeout,
+            ..Limits::default()
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The store of a server: how much memory, and what happens when that is full.
+
+use std::ops::RangeInclusive;
+
+use overside_agent::default_memory_bytes;
+use overside_command::options::size_within;
+use overside_kv::offload::agent::StoreLimits;
+use overside_kv::store::{self, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, StoreOptions};
+use overside_kv::{KeyHasher, Store};
+
+const MEMORY: RangeInclusive<usize> = MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Store")]
+pub(super) struct StoreArguments {
+    /// Memory of the store, its index included [default: half of the machine's, or two thirds of what a
+    /// service may have if that is less]
+    #[arg(long, value_name = "SIZE", value_parser = size_within(MEMORY))]
+    memory: Option<usize>,
+    /// When memory is full: `store` refuses writes, `cache` drops the oldest values
+    #[arg(long, value_enum, default_value_t = Semantics::Store)]
+    semantics: Semantics,
+    /// Huge pages for the store: `auto` uses them if the machine has them
+    #[arg(long, value_enum, default_value_t = HugePages::Auto)]
+    huge_pages: HugePages,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Semantics {
+    Store,
+    Cache,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum HugePages {
+    Auto,
+    Off,
+}
+
+impl From<Semantics> for store::Semantics {
+    fn from(semantics: Semantics) -> Self {
+        match semantics {
+            Semantics::Store => Self::Store,
+            Semantics::Cache => Self::Cache,
+        }
+    }
+}
+
+impl StoreArguments {
+    /// Returns `true` if the store drops the oldest values when memory is full.
+    pub(super) fn is_cache(&self) -> bool {
+        self.semantics == Semantics::Cache
+    }
+
+    /// Value of `--memory` in bytes; `None` if it is not given.
+    pub(super) fn memory_bytes(&self) -> Option<u64> {
+        self.memory.map(|bytes| bytes as u64)
+    }
+
+    /// Memory of all partitions where nothing is asked for, as far as this machine decides.
+    pub(super) fn default_bytes() -> u64 {
+        default_memory_bytes().min(MEMORY_MAX_BYTES as u64)
+    }
+
+    /// Refuses too little for each of so many partitions.
+    pub(super) fn check(all_bytes: u64, partitions: usize) -> Result<(), String> {
+        match all_bytes / partitions as u64 >= MEMORY_MIN_BYTES as u64 {
+            true => Ok(()),
+            false => Err(format!(
+                "--memory is too little for {partitions} cores: each needs {} MiB at least",
+                MEMORY_MIN_BYTES >> 20
+            )),
+        }
+    }
+
+    /// Partitions of so many bytes each.
+    pub(super) fn open(
+        &self,
+        partitions: usize,
+        memory_bytes: usize,
+        hasher: &KeyHasher,
+    ) -> Result<Vec<Store>, String> {
+        let store = |_| {
+            let store = Store::new(StoreOptions {
+                memory_bytes,
+                semantics: self.semantics.into(),
+                hasher: hasher.clone(),
+                huge_pages: self.huge_pages == HugePages::Auto,
+            });
+            store.map_err(|error| format!("{error}; --memory SIZE takes less"))
+        };
+        (0..partitions).map(store).collect()
+    }
+
+    /// Limits of the store for the agent, for all partitions together.
+    pub(super) fn limits(&self, memory_bytes: u64) -> StoreLimits {
+        StoreLimits {
+            memory_bytes,
+            is_cache: self.is_cache(),
+            huge_pages: self.huge_pages == HugePages::Auto,
+        }
+    }
+}

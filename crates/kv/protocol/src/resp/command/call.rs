@@ -1,0 +1,205 @@
+//! One command that is executed by itself, and what it may use.
+
+use super::{Action, Command, CommandTable, flags};
+use crate::resp::answers::{LOADING, ReplyWriter, read_only};
+use crate::resp::batch::{Batch, BatchHandler};
+use crate::resp::reply::{ErrorReply, Reply};
+use crate::{OUTPUT_MAX_BYTES, ServerContext, Session};
+use overside_kv_store::{KeyHasher, Refusal, Transaction, partition_of};
+
+/// Redis Cluster's words.
+pub(in super::super) const CROSS_SLOT: ErrorReply =
+    ErrorReply::new("CROSSSLOT Keys in request don't hash to the same slot");
+
+/// Parts of the engine and the connection that a command executed by itself may use.
+pub(in super::super) struct Call<'c> {
+    pub(in super::super) session: &'c mut Session,
+    pub(in super::super) out: &'c mut Vec<u8>,
+    pub(in super::super) server: &'c mut dyn ServerContext,
+    pub(in super::super) hasher: &'c KeyHasher,
+    pub(in super::super) now_ms: u64,
+    /// `EXEC` executes the command.
+    pub(in super::super) is_in_exec: bool,
+    /// The commands that there are.
+    pub(in super::super) table: &'static CommandTable,
+}
+
+/// A page in a browser can have it connect to this machine; what follows such a line may be commands.
+fn is_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
+}
+
+/// Ends a transaction whose `EXEC` itself is wrong.
+fn abort(session: &mut Session, error: &ErrorReply) -> ErrorReply {
+    session.forget_transaction();
+    let reason = error.0.strip_prefix(b"ERR ").unwrap_or(&error.0);
+    let text = b"EXECABORT Transaction discarded because of: ";
+    ErrorReply::from_bytes([text, reason].concat())
+}
+
+impl Call<'_> {
+    pub(in super::super) fn reply(&mut self) -> Reply<'_> {
+        Reply {
+            out: self.out,
+            is_resp3: self.session.is_resp3,
+        }
+    }
+
+    pub(in super::super) fn ok(&mut self) -> Result<(), ErrorReply> {
+        self.reply().ok();
+        Ok(())
+    }
+
+    /// Executes a command, whose reply may be an error.
+    pub(in super::super) fn run(&mut self, arguments: &[&[u8]]) {
+        if is_http(arguments[0]) {
+            tracing::warn!(id = self.session.id(), "closed: it speaks HTTP");
+            return self.session.close();
+        }
+        let start = self.out.len();
+        if let Err(error) = self.try_run(arguments) {
+            self.out.truncate(start);
+            self.reply().error(&error);
+        }
+        if self.out.len() > OUTPUT_MAX_BYTES {
+            self.out.truncate(start);
+            self.session.close();
+        }
+    }
+
+    fn try_run(&mut self, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
+        let command = match self.table.resolve(arguments) {
+            Ok(command) => self.permit(command).map(|()| command),
+            Err(error) => Err(error),
+        };
+        match (command, self.session.transaction.as_mut()) {
+            (Ok(command), None) => self.execute(command, arguments),
+            (Ok(command), Some(_)) if command.has(flags::NOT_QUEUED) => {
+                self.execute(command, arguments)
+            }
+            (Ok(_), Some(queue)) => {
+                queue.push(arguments)?;
+                self.reply().simple("QUEUED");
+                Ok(())
+            }
+            (Err(error), _) if arguments[0].eq_ignore_ascii_case(b"EXEC") => {
+                Err(abort(self.session, &error))
+            }
+            (Err(error), queue) => {
+                queue.into_iter().for_each(|queue| queue.abort());
+                Err(error)
+            }
+        }
+    }
+
+    fn permit(&self, command: &Command) -> Result<(), ErrorReply> {
+        if !self.session.is_authenticated && !command.has(flags::NO_AUTH) {
+            return Err(ErrorReply::new("NOAUTH Authentication required."));
+        }
+        if !command.has(flags::LOADING) && self.server.is_loading() {
+            return Err(LOADING);
+        }
+        if self.session.transaction.is_some() && command.has(flags::NO_MULTI) {
+            return Err(ErrorReply::new(
+                "ERR Command not allowed inside a transaction",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Executes a command that may be executed now.
+    pub(in super::super) fn execute(
+        &mut self,
+        command: &Command,
+        arguments: &[&[u8]],
+    ) -> Result<(), ErrorReply> {
+        match command.action {
+            Action::Direct(handler) | Action::SubcommandsOr(_, handler) => handler(self, arguments),
+            Action::Requests(handler) => {
+                let mut batch = Batch::new(self.hasher, self.now_ms);
+                self.add(&mut batch, handler, arguments)?;
+                self.execute_batch(batch);
+                Ok(())
+            }
+            Action::Transaction(handler) => {
+                let mut batch = Batch::new(self.hasher, self.now_ms);
+                self.add(&mut batch, handler, arguments)?;
+                // Over several partitions it is as many requests.
+                match self.are_together(batch.requests.iter().map(|request| request.key)) {
+                    true => _ = self.execute_transaction(batch, Vec::new()),
+                    false => self.execute_batch(batch),
+                }
+                Ok(())
+            }
+            // Resolving takes the subcommand, and none has no arguments.
+            Action::Subcommands(_) => Err(ErrorReply::wrong_arity(command.name)),
+        }
+    }
+
+    /// Adds a command to a batch of this client alone.
+    pub(in super::super) fn add<'a>(
+        &self,
+        batch: &mut Batch<'a>,
+        handler: BatchHandler,
+        arguments: &[&'a [u8]],
+    ) -> Result<(), ErrorReply> {
+        batch.add(handler, arguments, (0, 0), self.session.is_resp3)
+    }
+
+    /// Returns `true` if all keys are in one partition.
+    pub(in super::super) fn are_together<'k>(
+        &mut self,
+        mut keys: impl Iterator<Item = &'k [u8]>,
+    ) -> bool {
+        let count = self.server.engine().partitions();
+        let Some(first) = keys.next().filter(|_| count > 1) else {
+            return true;
+        };
+        let partition = partition_of(first, count);
+        keys.all(|key| partition_of(key, count) == partition)
+    }
+
+    fn execute_batch(&mut self, batch: Batch<'_>) {
+        let mut writer = ReplyWriter::new(self.server.read_only_reason(), self.now_ms);
+        let (mut at, out) = (0, &mut *self.out);
+        let mut write = |_, answer: overside_kv_store::Answer<'_>| {
+            if out.len() <= OUTPUT_MAX_BYTES {
+                at += usize::from(writer.write(&batch.pending[at], &answer, out));
+            }
+        };
+        let engine = self.server.engine();
+        engine.execute(&batch.requests, self.now_ms, &mut write);
+    }
+
+    /// Executes a batch with nothing in between, if what was watched has not changed; says whether it
+    /// did, and has written the replies if so.
+    pub(in super::super) fn execute_transaction(
+        &mut self,
+        batch: Batch<'_>,
+        watched: Vec<(&[u8], u64, u64)>,
+    ) -> bool {
+        let Batch {
+            requests, pending, ..
+        } = batch;
+        let mut writer = ReplyWriter::new(self.server.read_only_reason(), self.now_ms);
+        let (mut at, out) = (0, &mut *self.out);
+        let mut write = |_, answer: overside_kv_store::Answer<'_>| {
+            if out.len() <= OUTPUT_MAX_BYTES {
+                at += usize::from(writer.write(&pending[at], &answer, out));
+            }
+        };
+        let transaction = Transaction { watched, requests };
+        let engine = self.server.engine();
+        engine.execute_transaction(&transaction, self.now_ms, &mut write)
+    }
+
+    /// Returns the error that a client reads when the store refuses an operation that is not a
+    /// request.
+    pub(in super::super) fn refusal(&self, refusal: Refusal) -> ErrorReply {
+        match refusal {
+            Refusal::ReadOnly => read_only(self.server.read_only_reason()),
+            Refusal::Loading => LOADING,
+            other => ErrorReply::from_bytes(format!("ERR {other}").into_bytes()),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Commands on all keys.
+
+use super::answers::kind_name;
+use super::batch::integer;
+use super::command::Call;
+use super::glob;
+use super::reply::{ErrorReply, Reply, SYNTAX};
+use crate::OUTPUT_MAX_BYTES;
+use overside_kv_store::ScanPosition;
+
+/// Most keys that one call of `SCAN` asks for. Redis takes its `COUNT` for a hint too.
+const SCAN_COUNT_MAX: usize = 64 << 10;
+const SCAN_COUNT: usize = 10;
+
+pub(super) fn scan(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
+    let position = std::str::from_utf8(arguments[1])
+        .ok()
+        .and_then(|t| t.parse().ok());
+    let position = position.ok_or(ErrorReply::new("ERR invalid cursor"))?;
+    let mut filter = Filter::default();
+    let mut count = SCAN_COUNT;
+    let (options, rest) = arguments[2..].as_chunks();
+    for [option, value] in options {
+        match option.to_ascii_uppercase().as_slice() {
+            b"COUNT" => {
+                let number = integer(value)?;
+                count = usize::try_from(number)
+                    .ok()
+                    .filter(|count| *count > 0)
+                    .ok_or(SYNTAX)?;
+            }
+            b"MATCH" => filter.pattern = Some(glob::pattern(value)?),
+            b"TYPE" => filter.kind = Some(value),
+            _ => return Err(SYNTAX),
+        }
+    }
+    if !rest.is_empty() {
+        return Err(SYNTAX);
+    }
+    let count = count.min(SCAN_COUNT_MAX);
+    let mut keys = KeyList::default();
+    let next = keys.scan(call, ScanPosition(position), count, filter)?;
+    let mut reply = call.reply();
+    reply.array(2);
+    reply.bulk(next.0.to_string().as_bytes());
+    keys.write(&mut reply);
+    Ok(())
+}
+
+pub(super) fn keys(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
+    let filter = Filter {
+        pattern: Some(glob::pattern(arguments[1])?),
+        kind: None,
+    };
+    let mut keys = KeyList::default();
+    let mut position = ScanPosition::default();
+    loop {
+        position = keys.scan(call, position, SCAN_COUNT_MAX, filter)?;
+        if keys.bulks.len() > OUTPUT_MAX_BYTES {
+            return Err(ErrorReply::new("ERR too many keys match: use SCAN"));
+        }
+        if position == ScanPosition::default() {
+            break;
+        }
+    }
+    keys.write(&mut call.reply());
+    Ok(())
+}
+
+/// Which keys are wanted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Filter<'a> {
+    pattern: Option<&'a [u8]>,
+    kind: Option<&'a [u8]>,
+}
+
+/// Keys as they are written, whose number is known afterwards.
+#[derive(Debug, Default)]
+struct KeyList {
+    len: usize,
+    bulks: Vec<u8>,
+}
+
+impl KeyList {
+    fn scan(
+        &mut self,
+        call: &mut Call<'_>,
+        position: ScanPosition,
+        count: usize,
+        filter: Filter<'_>,
+    ) -> Result<ScanPosition, ErrorReply> {
+        let now_ms = call.now_ms;
+        let next = call
+            .server
+            .engine()
+            .scan(position, count, now_ms, &mut |key, metadata| {
+                // The caller refuses a list that is too long.
+                if self.bulks.len() > OUTPUT_MAX_BYTES {
+                    return;
+                }
+                let name = kind_name(metadata.kind).as_bytes();
+                if filter
+                    .kind
+                    .is_none_or(|kind| kind.eq_ignore_ascii_case(name))
+                    && filter
+                        .pattern
+                        .is_none_or(|pattern| glob::matches(pattern, key, false))
+                {
+                    self.len += 1;
+                    let out = &mut self.bulks;
+                    // A bulk string is the same in both versions.
+                    Reply {
+                        out,
+                        is_resp3: false,
+                    }
+                    .bulk(key);
+                }
+            });
+        next.map_err(|refusal| call.refusal(refusal))
+    }
+
+    fn write(&self, reply: &mut Reply<'_>) {
+        reply.array(self.len);
+        reply.out.extend_from_slice(&self.bulks);
+    }
+}
+
+pub(super) fn dbsize(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
+    let engine = call.server.engine();
+    engine.refresh();
+    let items = engine.statistics().items;
+    call.reply().count(items);
+    Ok(())
+}
+
+pub(super) fn flush(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
+    match &arguments[1..] {
+        [] => {}
+        [word] if word.eq_ignore_ascii_case(b"SYNC") || word.eq_ignore_ascii_case(b"ASYNC") => {}
+        _ => return Err(SYNTAX),
+    }
+    if let Err(refusal) = call.server.engine().flush() {
+        return Err(call.refusal(refusal));
+    }
+    call.ok()
+}

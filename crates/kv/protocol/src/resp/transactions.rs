@@ -1,0 +1,172 @@
+//! `MULTI`, `EXEC`, `DISCARD`, `WATCH` and `UNWATCH`.
+//!
+//! 1. After `MULTI` commands are kept as bytes. One that cannot be executed at all makes `EXEC` refuse
+//!    the transaction.
+//! 2. `WATCH` remembers the versions of keys.
+//! 3. `EXEC` executes all commands as one transaction of the processing engine, if every watched key
+//!    still has its version.
+//!
+//! Commands that are not made of requests (`DBSIZE`, `FLUSHALL`) divide the transaction: nobody sees a
+//! state in between, since the engine is not given up, but each part is written to the log by itself.
+
+use super::batch::{Batch, KEY_TOO_LONG};
+use super::command::{Action, CROSS_SLOT, Call, Command, CommandTable};
+use super::replication;
+use super::reply::ErrorReply;
+use super::transaction_state::WatchedKeys;
+use crate::OUTPUT_MAX_BYTES;
+use overside_kv_store::KEY_MAX_BYTES;
+
+pub(super) fn multi(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
+    if call.session.transaction.is_some() {
+        return Err(ErrorReply::new("ERR MULTI calls can not be nested"));
+    }
+    call.session.transaction = Some(Box::default());
+    call.ok()
+}
+
+pub(super) fn discard(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
+    if call.session.transaction.is_none() {
+        return Err(ErrorReply::new("ERR DISCARD without MULTI"));
+    }
+    call.session.forget_transaction();
+    call.ok()
+}
+
+pub(super) fn watch(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
+    if call.session.transaction.is_some() {
+        return Err(ErrorReply::new("ERR WATCH inside MULTI is not allowed"));
+    }
+    let watched = std::mem::take(&mut call.session.watched);
+    let before = watched.keys.iter().map(|(key, _)| &**key);
+    let are_together = call.are_together(before.chain(arguments[1..].iter().copied()));
+    call.session.watched = watched;
+    if !are_together {
+        return Err(CROSS_SLOT);
+    }
+    for key in &arguments[1..] {
+        if key.len() > KEY_MAX_BYTES {
+            return Err(KEY_TOO_LONG);
+        }
+        let engine = call.server.engine();
+        let hash = call.hasher.hash(key);
+        (call.session.watched).watch(key, hash, engine, call.now_ms)?;
+    }
+    call.ok()
+}
+
+pub(super) fn unwatch(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
+    call.session.watched = WatchedKeys::default();
+    call.ok()
+}
+
+pub(super) fn exec(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
+    let Some(queue) = call.session.transaction.take() else {
+        return Err(ErrorReply::new("ERR EXEC without MULTI"));
+    };
+    let watched = std::mem::take(&mut call.session.watched);
+    if queue.is_aborted {
+        return Err(ErrorReply::new(
+            "EXECABORT Transaction discarded because of previous errors.",
+        ));
+    }
+    if call.server.engine().partitions() > 1 {
+        let watched = watched.keys.iter().map(|(key, _)| &**key);
+        let keys: Vec<&[u8]> = watched
+            .chain(
+                queue
+                    .iter()
+                    .flat_map(|arguments| keys(call.table, arguments)),
+            )
+            .collect();
+        if !call.are_together(keys.into_iter()) {
+            return Err(CROSS_SLOT);
+        }
+    }
+    let mut watched = Some(watched.with_hashes(call.hasher)).filter(|keys| !keys.is_empty());
+    let start = call.out.len();
+    call.reply().array(queue.commands);
+    let mut part = Batch::new(call.hasher, call.now_ms);
+    for arguments in queue.iter() {
+        let command = call.table.resolve(&arguments)?;
+        let refusal = match command.action {
+            Action::Requests(handler) | Action::Transaction(handler) => {
+                match call.add(&mut part, handler, &arguments) {
+                    Ok(()) => continue,
+                    Err(error) => Some(error),
+                }
+            }
+            _ => None,
+        };
+        let part = std::mem::replace(&mut part, Batch::new(call.hasher, call.now_ms));
+        if !execute_part(call, part, &mut watched) {
+            return conflict(call, start);
+        }
+        if call.out.len() > OUTPUT_MAX_BYTES {
+            // Nothing more is executed: the caller closes the connection.
+            return Ok(());
+        }
+        match refusal {
+            Some(error) => call.reply().error(&error),
+            None => {
+                call.is_in_exec = true;
+                execute_direct(call, command, &arguments);
+                call.is_in_exec = false;
+            }
+        }
+    }
+    if execute_part(call, part, &mut watched) {
+        Ok(())
+    } else {
+        conflict(call, start)
+    }
+}
+
+/// Returns the arguments of a command that are keys.
+fn keys<'a>(table: &'static CommandTable, arguments: Vec<&'a [u8]>) -> Vec<&'a [u8]> {
+    let Ok(command) = table.resolve(&arguments) else {
+        return Vec::new();
+    };
+    let [first, last, step] = command.keys;
+    let last = match last {
+        // From the end.
+        ..0 => arguments.len() as i32 + last,
+        _ => last,
+    };
+    let (Ok(first @ 1..), Ok(step @ 1..)) = (usize::try_from(first), usize::try_from(step)) else {
+        return Vec::new();
+    };
+    let places = (first..arguments.len().min(last.max(0) as usize + 1)).step_by(step);
+    places.map(|place| arguments[place]).collect()
+}
+
+/// A watched key has changed.
+fn conflict(call: &mut Call<'_>, start: usize) -> Result<(), ErrorReply> {
+    call.out.truncate(start);
+    call.reply().null_array();
+    Ok(())
+}
+
+/// Executes a part of a transaction. Returns `true` if it was executed. Watched keys are compared
+/// before the first part only.
+fn execute_part<'a>(
+    call: &mut Call<'_>,
+    part: Batch<'a>,
+    watched: &mut Option<Vec<(&'a [u8], u64, u64)>>,
+) -> bool {
+    let watched = watched.take();
+    if part.requests.is_empty() && watched.is_none() {
+        return true;
+    }
+    call.execute_transaction(part, watched.unwrap_or_default())
+}
+
+fn execute_direct(call: &mut Call<'_>, command: &Command, arguments: &[&[u8]]) {
+    let start = call.out.len();
+    if let Err(error) = call.execute(command, arguments) {
+        call.out.truncate(start);
+        call.reply().error(&error);
+    }
+    // Nothing waits within a transaction.
+    replication::end_wait_now(call);
+}

@@ -1,0 +1,152 @@
+//! The state of one client.
+
+use crate::replication::SyncRequest;
+
+use super::resp::{self, CommandQueue, Progress, WatchedKeys};
+
+/// State of one client, such as its name. Holds no bytes of its connection; everything in it is
+/// bounded.
+#[derive(Debug)]
+pub struct Session {
+    id: u64,
+    needs_password: bool,
+    is_closing: bool,
+    pub(super) is_resp3: bool,
+    pub(super) is_authenticated: bool,
+    pub(super) name: Box<[u8]>,
+    /// Progress in parsing the command at the front of the input.
+    pub(super) progress: Progress,
+    /// Bytes of a refused value that are still to come (memcached).
+    pub(super) discard_bytes: usize,
+    /// Commands that were queued since `MULTI`; `None` outside of a transaction.
+    pub(super) transaction: Option<Box<CommandQueue>>,
+    pub(super) watched: WatchedKeys,
+    /// Request of a replica, whose connection belongs to the stream from now on.
+    pub(super) sync_request: Option<Box<SyncRequest>>,
+    pub(super) replica_wait: Option<ReplicaWait>,
+}
+
+/// Wait of a client (`WAIT`) until replicas have executed everything before an offset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaWait {
+    /// The end of each partition's history when it began to wait.
+    pub ends: Box<[u64]>,
+    /// Number of replicas to wait for.
+    pub replicas: usize,
+    /// Time at which the wait ends in any case, in milliseconds since 1970.
+    pub end_ms: u64,
+    /// Number of such replicas when the wait began.
+    pub(super) have: usize,
+}
+
+impl Session {
+    /// A client that has just connected. `is_authenticated`: no password is needed. Ids grow and are
+    /// never used again.
+    #[must_use]
+    pub fn new(id: u64, is_authenticated: bool) -> Self {
+        Self {
+            id,
+            needs_password: !is_authenticated,
+            is_closing: false,
+            is_resp3: false,
+            is_authenticated,
+            name: Box::default(),
+            progress: Progress::default(),
+            discard_bytes: 0,
+            transaction: None,
+            watched: WatchedKeys::default(),
+            sync_request: None,
+            replica_wait: None,
+        }
+    }
+
+    /// Returns the number of the client, which no other client ever has.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The name that it gave itself, empty if none.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Returns `true` if the client may execute all commands. Otherwise it may only send small
+    /// ones.
+    #[must_use]
+    pub fn is_authenticated(&self) -> bool {
+        self.is_authenticated
+    }
+
+    /// Returns `true` if the client speaks RESP3 instead of RESP2.
+    #[must_use]
+    pub fn is_resp3(&self) -> bool {
+        self.is_resp3
+    }
+
+    /// Returns `true` if the connection must be closed once its output has been sent: after `QUIT`,
+    /// a violation of the protocol, or a reply that is too long. Further input is ignored.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    /// Returns a lower bound on the bytes that the command at the front of the input lacks; 0 if it
+    /// is unknown. At most [`COMMAND_MAX_BYTES`](crate::COMMAND_MAX_BYTES). Until these
+    /// have arrived, processing the connection changes nothing.
+    #[must_use]
+    pub fn missing_bytes(&self) -> usize {
+        self.progress.missing_bytes
+    }
+
+    /// Memory that it holds, without itself.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let queue = self.transaction.as_ref();
+        self.name.len() + queue.map_or(0, |queue| queue.bytes()) + self.watched.bytes()
+    }
+
+    /// Returns a replica's request for the stream, once. Its connection then belongs to the stream,
+    /// and this protocol is no longer spoken on it.
+    pub fn take_sync_request(&mut self) -> Option<SyncRequest> {
+        self.sync_request.take().map(|request| *request)
+    }
+
+    /// Returns the wait of the client, if it waits. None of its input is executed until
+    /// [`Session::end_wait`].
+    #[must_use]
+    #[inline]
+    pub fn replica_wait(&self) -> Option<&ReplicaWait> {
+        self.replica_wait.as_ref()
+    }
+
+    /// Writes the reply to `WAIT`: the number of replicas that have the writes; `None` if this
+    /// server became a replica itself.
+    pub fn end_wait(&mut self, have: Option<usize>, out: &mut Vec<u8>) {
+        if self.replica_wait.take().is_some() {
+            resp::reply_to_wait(have, self.is_resp3, out);
+        }
+    }
+
+    /// Ends a transaction that has not been executed, and forgets the watched keys.
+    pub(super) fn forget_transaction(&mut self) {
+        self.transaction = None;
+        self.watched = WatchedKeys::default();
+    }
+
+    pub(super) fn close(&mut self) {
+        self.is_closing = true;
+    }
+
+    /// Returns `true` if commands are executed at once, neither refused nor queued.
+    #[inline]
+    pub(super) fn executes_at_once(&self) -> bool {
+        self.is_authenticated && self.transaction.is_none()
+    }
+
+    /// Restores the state of a client that has just connected.
+    pub(super) fn reset(&mut self) {
+        *self = Self::new(self.id, !self.needs_password);
+    }
+}

@@ -1,0 +1,261 @@
+//! Breakdown of the serving thread's time: every nanosecond is counted for one stage.
+//!
+//! 1. The clock is read where one stage ends and the next begins, a few times a turn and not once a
+//!    command.
+//! 2. A processing engine hands over answers while it executes a batch, and each becomes a reply at
+//!    once. Of one batch in [`SAMPLED`] every answer is timed by itself. The part of the time that was
+//!    for replies there, over the last such batches, is counted for [`Stage::Respond`] in all batches,
+//!    the rest for [`Stage::Process`].
+//! 3. The reads of the clock in a sampled batch are taken off its times.
+//!
+//! The stages are those of the published breakdowns of such engines (receive, parse, process,
+//! respond, other), and two more: the waits for the disk, and for clients.
+
+use std::cell::Cell;
+
+use crate::ticks::TickClock;
+
+/// Number of batches of which one is sampled.
+pub const SAMPLED: u64 = 128;
+/// The weight of older samples falls by this part with each new one.
+const SAMPLE_DECAY: f64 = 1.0 / 16.0;
+
+/// After this time the length of a tick is known to a millionth.
+const CALIBRATION_NS: f64 = 1e8;
+
+/// Activity of a serving thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Waits for clients and sleeps, and the system calls of that.
+    Wait,
+    /// Asks, without sleeping, whether clients have sent something, and they have not.
+    Poll,
+    /// Reads and decrypts.
+    Receive,
+    /// Finds commands, and makes requests of them.
+    Parse,
+    /// Executes requests, and commands that are executed by themselves, their parsing included.
+    Process,
+    /// Writes the log, as far as replies wait for it.
+    Persist,
+    /// Forms replies, encrypts and sends them.
+    Respond,
+    /// Accepts and closes, timers, metrics.
+    Other,
+}
+
+impl Stage {
+    /// Number of stages, for arrays that [`Stage`] indexes.
+    pub const COUNT: usize = 8;
+    /// All, in the order of a turn.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Wait,
+        Self::Poll,
+        Self::Receive,
+        Self::Parse,
+        Self::Process,
+        Self::Persist,
+        Self::Respond,
+        Self::Other,
+    ];
+
+    /// Returns the name of the stage in `INFO` and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::Poll => "poll",
+            Self::Receive => "receive",
+            Self::Parse => "parse",
+            Self::Process => "process",
+            Self::Persist => "persist",
+            Self::Respond => "respond",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Time by stage, and batches, of one thread.
+#[derive(Debug)]
+pub struct StageClock {
+    clock: TickClock,
+    /// Ticks that a read of the clock takes.
+    read_ticks: u64,
+    /// Reading of `clock` at the end of the last stage, in ticks.
+    last: Cell<u64>,
+    ticks: [Cell<u64>; Stage::COUNT],
+    batches: Cell<u64>,
+    /// Ticks of sampled batches, and those of them for replies; older ones count less.
+    sampled: Cell<(f64, f64)>,
+    /// Once it is known well: from then on no time goes back.
+    tick_ns: Cell<Option<f64>>,
+}
+
+/// The time that the answers of a batch take.
+#[derive(Debug)]
+pub struct AnswerTimer {
+    clock: TickClock,
+    begin: u64,
+    ticks: u64,
+    answers: u64,
+}
+
+impl AnswerTimer {
+    /// Runs `respond` and counts its time.
+    #[inline]
+    pub fn time<T>(&mut self, respond: impl FnOnce() -> T) -> T {
+        let begin = self.clock.now();
+        let result = respond();
+        self.ticks += self.clock.now().saturating_sub(begin);
+        self.answers += 1;
+        result
+    }
+}
+
+impl StageClock {
+    /// Counts from now on.
+    #[must_use]
+    pub fn start() -> Self {
+        let clock = TickClock::start();
+        let read = |_| {
+            let begin = clock.now();
+            clock.now().saturating_sub(begin)
+        };
+        let read_ticks = (0..64).map(read).min().unwrap_or_default();
+        Self {
+            clock,
+            read_ticks,
+            last: Cell::new(clock.now()),
+            ticks: Default::default(),
+            batches: Cell::default(),
+            sampled: Cell::default(),
+            tick_ns: Cell::default(),
+        }
+    }
+
+    /// Ends a stage: the time since the last one ended was its.
+    #[inline]
+    pub fn end(&self, stage: Stage) {
+        let ticks = self.since_last();
+        self.add(stage, ticks);
+    }
+
+    /// Begins a batch. Gives a timer for its answers if it is one that is sampled.
+    #[inline]
+    pub fn begin_batch(&self) -> Option<AnswerTimer> {
+        let batches = self.batches.get();
+        self.batches.set(batches + 1);
+        batches.is_multiple_of(SAMPLED).then(|| AnswerTimer {
+            clock: self.clock,
+            begin: self.clock.now(),
+            ticks: 0,
+            answers: 0,
+        })
+    }
+
+    /// Ends a sampled batch.
+    pub fn end_sampled_batch(&self, timer: &AnswerTimer) {
+        // Of the two reads of an answer, about one is in the time of the answer.
+        let reads = timer.answers * self.read_ticks;
+        let all = self.clock.now().saturating_sub(timer.begin);
+        let all = all.saturating_sub(2 * reads);
+        let replies = timer.ticks.saturating_sub(reads).min(all);
+        let keep = 1.0 - SAMPLE_DECAY;
+        let (sum, of_replies) = self.sampled.get();
+        let new = (sum * keep + all as f64, of_replies * keep + replies as f64);
+        self.sampled.set(new);
+    }
+
+    /// Ends the execution of batches, whose answers have become replies.
+    #[inline]
+    pub fn end_execution(&self) {
+        let ticks = self.since_last();
+        let (sum, of_replies) = self.sampled.get();
+        let replies = (ticks as f64 * (of_replies / sum.max(1.0))) as u64;
+        self.add(Stage::Respond, replies);
+        self.add(Stage::Process, ticks - replies);
+    }
+
+    /// Batches that were executed.
+    #[must_use]
+    pub fn batches(&self) -> u64 {
+        self.batches.get()
+    }
+
+    /// The time of each stage in nanoseconds.
+    #[must_use]
+    pub fn times_ns(&self) -> [(Stage, u64); Stage::COUNT] {
+        let tick_ns = self.tick_ns.get().unwrap_or_else(|| {
+            let tick_ns = self.clock.tick_ns();
+            let is_known = self.clock.now() as f64 * tick_ns > CALIBRATION_NS;
+            self.tick_ns.set(is_known.then_some(tick_ns));
+            tick_ns
+        });
+        Stage::ALL.map(|stage| {
+            let ticks = self.ticks[stage as usize].get();
+            (stage, (ticks as f64 * tick_ns) as u64)
+        })
+    }
+
+    #[inline]
+    fn since_last(&self) -> u64 {
+        let now = self.clock.now();
+        now.saturating_sub(self.last.replace(now))
+    }
+
+    #[inline]
+    fn add(&self, stage: Stage, ticks: u64) {
+        let sum = &self.ticks[stage as usize];
+        sum.set(sum.get() + ticks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::{SAMPLED, Stage, StageClock};
+
+    fn ns(clock: &StageClock, stage: Stage) -> u64 {
+        clock.times_ns()[stage as usize].1
+    }
+
+    #[test]
+    fn every_nanosecond_is_of_one_stage() {
+        let before = Instant::now();
+        let clock = StageClock::start();
+        let begin = Instant::now();
+        let mut least = 0.0;
+        for stage in Stage::ALL {
+            thread::sleep(Duration::from_millis(2));
+            least = begin.elapsed().as_nanos() as f64;
+            clock.end(stage);
+        }
+        let sum: u64 = clock.times_ns().iter().map(|(_, ns)| ns).sum();
+        assert!(sum as f64 > least * 0.99, "{sum} of {least} ns");
+        assert!((sum as f64) < before.elapsed().as_nanos() as f64 * 1.01);
+        assert!(clock.times_ns().iter().all(|(_, ns)| *ns >= 1_900_000));
+    }
+
+    #[test]
+    fn replies_are_told_from_processing_by_samples() {
+        let clock = StageClock::start();
+        for batch in 0..=SAMPLED {
+            let timer = clock.begin_batch();
+            assert_eq!(timer.is_some(), batch % SAMPLED == 0);
+            if let Some(mut timer) = timer {
+                thread::sleep(Duration::from_millis(3));
+                timer.time(|| thread::sleep(Duration::from_millis(9)));
+                clock.end_sampled_batch(&timer);
+            }
+        }
+        clock.end_execution();
+        let (process, respond) = (ns(&clock, Stage::Process), ns(&clock, Stage::Respond));
+        assert!(
+            process > 0 && respond > process,
+            "{process} and {respond} ns"
+        );
+        assert_eq!(clock.batches(), SAMPLED + 1);
+    }
+}

@@ -1,0 +1,41 @@
+//! Counting of the time by stage while commands are executed, if the server wants it.
+
+use super::ServerContext;
+use crate::stages::Stage;
+use overside_kv_store::{Answer, Request};
+
+/// Ends a stage.
+#[inline]
+pub(super) fn end(server: &dyn ServerContext, stage: Stage) {
+    if let Some(stages) = server.stages() {
+        stages.end(stage);
+    }
+}
+
+/// Ends the execution of batches.
+#[inline]
+pub(super) fn end_execution(server: &dyn ServerContext) {
+    if let Some(stages) = server.stages() {
+        stages.end_execution();
+    }
+}
+
+/// Executes a batch whose answers `respond` makes replies of.
+#[inline]
+pub(super) fn execute(
+    requests: &[Request<'_>],
+    now_ms: u64,
+    server: &mut dyn ServerContext,
+    respond: &mut dyn FnMut(usize, Answer<'_>),
+) {
+    let timer = server.stages().and_then(|stages| stages.begin_batch());
+    let Some(mut timer) = timer else {
+        server.engine().execute(requests, now_ms, respond);
+        return;
+    };
+    let mut timed = |index, answer: Answer<'_>| timer.time(|| respond(index, answer));
+    server.engine().execute(requests, now_ms, &mut timed);
+    if let Some(stages) = server.stages() {
+        stages.end_sampled_batch(&timer);
+    }
+}

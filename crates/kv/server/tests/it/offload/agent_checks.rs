@@ -1,0 +1,24 @@
+//! Checks of the messages about a server that host and agent exchange, as bytes. The fuzz target
+//! uses them too.
+
+use std::fmt::Debug;
+
+use overside_kv::offload::agent::{Question, Reply};
+use overside_link::codec::Message;
+
+/// Any bytes are refused, or a question or reply that is the same once it has been written and read again; whether
+/// they are one.
+pub(super) fn agent_message(data: &[u8]) -> bool {
+    is_the_same::<Question>(data) | is_the_same::<Reply>(data)
+}
+
+fn is_the_same<M: Message + Debug>(data: &[u8]) -> bool {
+    let Ok(read) = M::decode(data) else {
+        return false;
+    };
+    let written = read.encode();
+    let again = M::decode(&written).expect("what was written can be read");
+    assert_eq!(format!("{again:?}"), format!("{read:?}"));
+    assert_eq!(again.encode(), written);
+    true
+}

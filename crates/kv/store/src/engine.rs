@@ -1,0 +1,124 @@
+//! The contract of a processing engine.
+
+use crate::{Answer, Metadata, Refusal, Request};
+
+/// Requests of a batch, by default: enough to hide the latency of fetches, and few enough to stay
+/// in a cache.
+pub const BATCH_REQUESTS: usize = 256;
+
+/// Executes requests: a store in this process, or one behind a link.
+pub trait ProcessingEngine {
+    /// Executes a batch in order, as of `now_ms` (milliseconds since 1970; never goes back), and
+    /// hands each answer over with its request's index, in order.
+    fn execute(
+        &mut self,
+        batch: &[Request<'_>],
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    );
+
+    /// Executes all of a transaction, with nothing in between, if every watched key still has its
+    /// version. Returns `true` if it did.
+    fn execute_transaction(
+        &mut self,
+        transaction: &Transaction<'_>,
+        now_ms: u64,
+        answers: &mut dyn FnMut(usize, Answer<'_>),
+    ) -> bool;
+
+    /// Hands over keys from `position` on, about `count` of them, fewer or none where there are few;
+    /// where to go on. A key that is there all the time is seen at least once.
+    ///
+    /// # Errors
+    /// If the keys cannot be reached. Some may have been handed over.
+    fn scan(
+        &mut self,
+        position: ScanPosition,
+        count: usize,
+        now_ms: u64,
+        keys: &mut dyn FnMut(&[u8], Metadata),
+    ) -> Result<ScanPosition, Refusal>;
+
+    /// Removes some of the expired keys that no client has read since: looks at up to `buckets`
+    /// buckets of its index. Returns how many keys it removed. Call it periodically: expired keys
+    /// that no client reads are freed only here.
+    fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize;
+
+    /// Removes everything.
+    ///
+    /// # Errors
+    /// If the engine takes no writes now; nothing was removed then.
+    fn flush(&mut self) -> Result<(), Refusal>;
+
+    /// Counts and sizes; those of other threads as of the last [`ProcessingEngine::refresh`].
+    fn statistics(&self) -> Statistics;
+
+    /// Asks the engines with other parts of the keys for their [`ProcessingEngine::statistics`] and the like.
+    fn refresh(&mut self) {}
+
+    /// Number of requests that are worth executing as one batch.
+    fn batch_requests(&self) -> usize {
+        BATCH_REQUESTS
+    }
+
+    /// Into how many parts the keys are divided ([`partition_of`](crate::partition_of)). All keys of a
+    /// transaction are in one of them.
+    fn partitions(&self) -> usize {
+        1
+    }
+}
+
+/// Requests that are executed together if nothing that was watched has changed.
+#[derive(Clone, Debug, Default)]
+pub struct Transaction<'a> {
+    /// Keys, their hashes, and their versions by [`Operation::Watch`](crate::Operation::Watch); 0
+    /// for a key that has to be missing.
+    pub watched: Vec<(&'a [u8], u64, u64)>,
+    /// Requests that are executed, in order, if no watched key has changed.
+    pub requests: Vec<Request<'a>>,
+}
+
+/// Position of a scan. 0 is both the beginning and the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanPosition(pub u64);
+
+impl Statistics {
+    /// Adds those of another part of the keys.
+    pub fn add(&mut self, other: &Self) {
+        self.items += other.items;
+        self.items_with_expiry += other.items_with_expiry;
+        self.payload_bytes += other.payload_bytes;
+        self.memory_bytes += other.memory_bytes;
+        self.memory_limit_bytes += other.memory_limit_bytes;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.evictions += other.evictions;
+        self.expirations += other.expirations;
+        self.refusals += other.refusals;
+    }
+}
+
+/// Counts since the start, and sizes now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Keys.
+    pub items: u64,
+    /// Keys that have an expiry.
+    pub items_with_expiry: u64,
+    /// Bytes of keys and values.
+    pub payload_bytes: u64,
+    /// Memory taken, the index and free space inside included.
+    pub memory_bytes: u64,
+    /// Most memory that may be taken.
+    pub memory_limit_bytes: u64,
+    /// Reads that found their key.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+    /// Keys dropped to make room.
+    pub evictions: u64,
+    /// Keys removed because their time had passed.
+    pub expirations: u64,
+    /// Writes refused because the store was full.
+    pub refusals: u64,
+}

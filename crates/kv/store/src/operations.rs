@@ -1,0 +1,166 @@
+//! The table of operations: a row has the number in the encoding, the operands, and what executing it does.
+//!
+//! ```text
+//!   NUMBER NAME { operand: type = encoding, [bit, bit] } => read | write if EFFECT;
+//! ```
+//!
+//! The type [`Operation`](crate::Operation), its [encoding](crate::codec) and its [effect](crate::effect) are made of
+//! this table. An encoding is a method of the codec's reader and writer; bits share a byte. An effect is a function of
+//! `effect.rs`.
+
+/// Calls a macro with the table.
+macro_rules! operations {
+    ($use_table:ident) => {
+        $use_table! {
+            /// An operation on one key. Values are at most [`VALUE_MAX_BYTES`](crate::VALUE_MAX_BYTES) long.
+            /// Unless said otherwise it is refused with
+            /// [`Refusal::WrongKind`](crate::Refusal::WrongKind) where the key holds another kind of value.
+            /// Times are absolute: whoever receives a request counts from its own clock.
+            #[derive(Clone, Debug, PartialEq)]
+            pub enum Operation<'a> {
+                /// The string: `Value` or `Missing`.
+                0 Get => read;
+                /// The string, and a new expiry for it: `Value` or `Missing`.
+                1 GetAndExpire(expiry: Expiry = numbered) => write if renewed;
+                /// The string, which is removed: `Value` or `Missing`.
+                2 GetAndDelete => write if found;
+                /// Part of the string as Redis counts (`GETRANGE`): from `start` to `end` inclusive, negative
+                /// from the end: `Value`, empty if missing.
+                3 GetRange {
+                    /// First byte.
+                    start: i64 = signed,
+                    /// Last byte.
+                    end: i64 = signed,
+                } => read;
+                /// Length of the string in bytes: `Number`, 0 if missing.
+                4 Length => read;
+                /// Stores a string, whatever kind was there: `Stored`, or `Missing`, `NotStored`,
+                /// `VersionDiffers` by the condition.
+                5 Set {
+                    /// The new value.
+                    value: &'a [u8] = value,
+                    /// Data that is kept with it, and when it is stored.
+                    options: SetOptions = set_options,
+                } => write if stored;
+                /// Adds bytes to a string: `Number`, its new length; `Missing` unless `create`. Flags and expiry
+                /// stay.
+                6 Append {
+                    /// Bytes to add.
+                    value: &'a [u8] = value,
+                    [
+                        /// Added before what was there (memcached's `prepend`).
+                        front,
+                        /// Creates the string if it is missing.
+                        create,
+                    ],
+                } => write if found;
+                /// Overwrites part of a string, filling up with zero bytes: `Number`, its new length. An empty
+                /// value changes nothing.
+                7 SetRange {
+                    /// Offset in bytes at which the overwritten part begins.
+                    offset: u64 = varint,
+                    /// Bytes to write there.
+                    value: &'a [u8] = value,
+                } => write if found;
+                /// Adds to a string that is a signed decimal number, 0 if missing: `Number`; refused with
+                /// `NotAnInteger` or `Overflow`.
+                8 Increment {
+                    /// Number to add; may be negative.
+                    delta: i64 = signed,
+                } => write if found;
+                /// Adds to a string that is a decimal fraction, 0 if missing: `Value`, the new text; refused with
+                /// `NotAFloat` or `NotFinite`.
+                9 IncrementFloat {
+                    /// Number to add, as text.
+                    delta: &'a [u8] = value,
+                } => write if found;
+                /// Counts as memcached does: unsigned, up wraps around, down stops at 0: `Counter`; `Missing`
+                /// without `initial`; refused with `NotAnInteger`.
+                10 Count(change: CounterChange = counter_change) => write if found;
+                /// Removes any kind of value: `Done`, `Missing`, or `VersionDiffers`.
+                11 Delete {
+                    /// Only if it has this version.
+                    version: Option<u64> = optional_version,
+                } => write if deleted;
+                /// Reads the metadata of any kind of value: `Metadata` or `Missing`.
+                12 Inspect => read;
+                /// Changes the expiry of any kind of value: `Done`, `NotStored` by the condition, or `Missing`. A
+                /// time that has passed removes it.
+                13 Expire {
+                    /// The new expiry.
+                    expiry: Expiry = numbered,
+                    /// Condition under which the expiry changes.
+                    condition: ExpiryCondition = expiry_condition,
+                } => write if found;
+                /// Sets fields of a hash: `Number` of those that are new.
+                14 HashSet {
+                    /// Names with values.
+                    fields: Box<[[&'a [u8]; 2]]> = pairs,
+                } => write if found;
+                /// Values of fields: `List`, `Nil` for what is missing.
+                15 HashGet {
+                    /// Names.
+                    fields: Box<[&'a [u8]]> = values,
+                } => read;
+                /// All names and values in turn: `List`.
+                16 HashGetAll => read;
+                /// Removes fields: `Number` of those that were there. An empty hash is removed.
+                17 HashDelete {
+                    /// Names.
+                    fields: Box<[&'a [u8]]> = values,
+                } => write if counted;
+                /// Adds members to a sorted set or changes their scores: `Number`.
+                18 SortedAdd {
+                    /// Which of them are added or changed.
+                    options: SortedAddOptions = sorted_add_options,
+                    /// Scores, which are not NaN, and members; one if the score is an increment.
+                    members: Box<[(f64, &'a [u8])]> = members,
+                } => write if found;
+                /// Removes members: `Number` of those that were there. An empty set is removed.
+                19 SortedRemove {
+                    /// Members.
+                    members: Box<[&'a [u8]]> = values,
+                } => write if counted;
+                /// Members in a range: `List` of members, each followed by its `Score` if that is wanted.
+                20 SortedRange(range: SortedRange<'a> = sorted_range) => read;
+                /// Number of members: `Number`, 0 if missing.
+                21 SortedLength => read;
+                /// Reads the number that a transaction compares for a watched key
+                /// ([`Transaction`](crate::Transaction)): `Number`, the version of the key's value. If the key
+                /// is missing, the number changes each time that the key is created, and sometimes when other
+                /// keys are.
+                22 Watch => read;
+            }
+        }
+    };
+}
+
+/// Declares the type that a table describes.
+macro_rules! declare {
+    (
+        $(#[$meta:meta])*
+        pub enum $type:ident<$life:lifetime> { $(
+            $(#[$doc:meta])*
+            $number:literal $name:ident
+            $(( $($only:ident : $only_type:ty = $only_codec:ident),* ))?
+            $({ $(
+                $( $(#[$field_doc:meta])* $field:ident : $field_type:ty = $codec:ident )?
+                $([ $( $(#[$bit_doc:meta])* $bit:ident ),* $(,)? ])?
+            ),* })?
+            $(=> $access:ident $(if $effect:ident)?)?;
+        )* }
+    ) => {
+        $(#[$meta])*
+        pub enum $type<$life> { $(
+            $(#[$doc])*
+            $name
+            $(( $($only_type),* ))?
+            $({ $(
+                $( $(#[$field_doc])* $field: $field_type, )?
+                $( $( $(#[$bit_doc])* $bit: bool, )* )?
+            )* })?,
+        )* }
+    };
+}
+
+pub(crate) use {declare, operations};

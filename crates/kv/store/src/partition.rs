@@ -1,0 +1,76 @@
+//! Partition of a key. Clients compute it as well, to send requests to the core or the server that
+//! has their keys.
+
+/// The partition of `count` that has a key: `crc32(part) * count >> 32`, where CRC-32 is that of
+/// IEEE 802.3 (Python's `zlib.crc32`), and `part` is the key or its [`tag`].
+///
+/// # Panics
+/// If there are none.
+#[inline]
+#[must_use]
+pub fn partition_of(key: &[u8], count: usize) -> usize {
+    assert!(count > 0, "there is a partition");
+    let hash = u64::from(crc32fast::hash(tag(key)));
+    // Less than `count`.
+    ((hash * count as u64) >> 32) as usize
+}
+
+/// Returns the part of a key that decides its partition: the part between its first `{` and the
+/// next `}` if that is not empty, otherwise the whole key. Keys with the same tag are in the same
+/// partition, as in Redis Cluster.
+#[inline]
+#[must_use]
+pub fn tag(key: &[u8]) -> &[u8] {
+    let Some(open) = memchr::memchr(b'{', key) else {
+        return key;
+    };
+    let rest = &key[open + 1..];
+    match memchr::memchr(b'}', rest) {
+        Some(len) if len > 0 => &rest[..len],
+        _ => key,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{partition_of, tag};
+
+    #[test]
+    fn other_languages_compute_the_same() {
+        // Python: zlib.crc32(b"123456789") == 0xcbf43926
+        let crc = 0xcbf4_3926_u64;
+        for count in [1, 2, 3, 7, 64] {
+            let expected = ((crc * count as u64) >> 32) as usize;
+            assert_eq!(partition_of(b"123456789", count), expected);
+        }
+        assert_eq!(partition_of(b"123456789", 1 << 16), 0xcbf4);
+    }
+
+    #[test]
+    fn keys_are_spread() {
+        let mut counts = [0; 5];
+        for key in 0..5000 {
+            counts[partition_of(format!("key:{key}").as_bytes(), 5)] += 1;
+        }
+        assert!(
+            counts.iter().all(|count| (800..1200).contains(count)),
+            "{counts:?}"
+        );
+    }
+
+    #[test]
+    fn tags_are_those_of_redis_cluster() {
+        for (key, expected) in [
+            (&b"{user1000}.following"[..], &b"user1000"[..]),
+            (b"foo{}{bar}", b"foo{}{bar}"),
+            (b"foo{{bar}}zap", b"{bar"),
+            (b"foo{bar}{zap}", b"bar"),
+            (b"foo{bar", b"foo{bar"),
+            (b"}{", b"}{"),
+            (b"", b""),
+        ] {
+            assert_eq!(tag(key), expected);
+        }
+        assert_eq!(partition_of(b"{a}1", 97), partition_of(b"a", 97));
+    }
+}

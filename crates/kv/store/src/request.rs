@@ -1,0 +1,217 @@
+//! Requests that a processing engine executes.
+
+use crate::KeyHasher;
+use crate::operations::{declare, operations};
+
+/// One request: what to do with one key. It borrows from wherever it was received.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request<'a> {
+    /// The key, at most [`KEY_MAX_BYTES`](crate::KEY_MAX_BYTES) long; may be empty.
+    pub key: &'a [u8],
+    /// [`KeyHasher::hash`](crate::KeyHasher::hash) of the key by the hasher of the engine's store.
+    pub hash: u64,
+    /// Operation on the key.
+    pub operation: Operation<'a>,
+}
+
+operations!(declare);
+
+/// Expiry that an operation gives to a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expiry {
+    /// The expiry stays as it is; a new value never expires.
+    Keep,
+    /// Never.
+    #[default]
+    Never,
+    /// At this time in milliseconds since 1970.
+    At(u64),
+}
+
+/// Data that a `Set` keeps with the string, and when it stores it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetOptions {
+    /// A number that the client keeps with it (memcached).
+    pub flags: u32,
+    /// Expiry of the new string.
+    pub expiry: Expiry,
+    /// Answers with the old string instead, `Value` or `Missing`, whether or not it was stored;
+    /// refused if something else was there.
+    pub return_old: bool,
+    /// Condition under which the string is stored.
+    pub condition: Condition,
+}
+
+/// Change that a `Count` makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterChange {
+    /// Amount to add or subtract.
+    pub delta: u64,
+    /// Down instead of up.
+    pub down: bool,
+    /// The first value of a missing key, and its expiry.
+    pub initial: Option<(u64, Expiry)>,
+    /// A new expiry for a key that is there; `Keep` leaves it.
+    pub expiry: Expiry,
+}
+
+/// Condition under which a `Set` stores its value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Always.
+    #[default]
+    Always,
+    /// If the key is missing, otherwise `NotStored`.
+    IfAbsent,
+    /// If the key is there, otherwise `NotStored`.
+    IfPresent,
+    /// If the key has this version, otherwise `VersionDiffers`, or `Missing`.
+    IfVersion(u64),
+}
+
+/// Conditions under which an `Expire` changes the expiry (Redis's `NX`, `XX`, `GT`, `LT`). All that
+/// are set must be met. A key that never expires counts as expiring at the end of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExpiryCondition {
+    /// If it has no expiry.
+    pub if_never: bool,
+    /// If it has one.
+    pub if_some: bool,
+    /// If the new one is later.
+    pub if_later: bool,
+    /// If the new one is earlier.
+    pub if_earlier: bool,
+}
+
+/// Members that a `SortedAdd` touches, and its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SortedAddOptions {
+    /// Only new members (`NX`).
+    pub if_absent: bool,
+    /// Only members that are there (`XX`).
+    pub if_present: bool,
+    /// Only to greater scores (`GT`).
+    pub if_greater: bool,
+    /// Only to smaller scores (`LT`).
+    pub if_less: bool,
+    /// Counts changed members too (`CH`).
+    pub count_changed: bool,
+    /// The score, of one member, is an increment (`INCR`): answers `Score`, or `Missing` where
+    /// nothing was done; refused with `NotFinite` if the sum is NaN.
+    pub increment: bool,
+}
+
+/// Members of a sorted set, in order of score and then of bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SortedRange<'a> {
+    /// Range of members.
+    pub by: SortedRangeBy<'a>,
+    /// From the greatest down.
+    pub reverse: bool,
+    /// Members left out at the beginning.
+    pub offset: u64,
+    /// Most members.
+    pub count: u64,
+    /// Each member is followed by its score.
+    pub with_scores: bool,
+}
+
+/// Criterion that selects a range of a sorted set.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SortedRangeBy<'a> {
+    /// From rank to rank, inclusive, negative from the end, counted in the order of the answer.
+    Rank {
+        /// First.
+        start: i64,
+        /// Last.
+        end: i64,
+    },
+    /// From score to score.
+    Score {
+        /// The lower end.
+        min: ScoreBound,
+        /// The upper end.
+        max: ScoreBound,
+    },
+    /// From member to member by bytes, among equal scores.
+    Member {
+        /// The lower end and whether it is included; `None`: from the first.
+        min: Option<(&'a [u8], bool)>,
+        /// The upper end and whether it is included; `None`: to the last.
+        max: Option<(&'a [u8], bool)>,
+    },
+}
+
+/// An end of a range of scores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScoreBound {
+    /// The score; may be infinite.
+    pub score: f64,
+    /// `true` if the score itself is outside the range.
+    pub is_exclusive: bool,
+}
+
+macro_rules! accesses {
+    (
+        $(#[$meta:meta])*
+        pub enum $type:ident<$life:lifetime> { $(
+            $(#[$doc:meta])*
+            $number:literal $name:ident $(( $($only:tt)* ))? $({ $($fields:tt)* })?
+            => $access:ident $(if $effect:ident)?;
+        )* }
+    ) => {
+        impl<$life> $type<$life> {
+            /// Returns `true` if the operation may change something.
+            #[must_use]
+            pub fn is_write(&self) -> bool {
+                match self {
+                    $(Self::$name { .. } => accesses!($access),)*
+                }
+            }
+        }
+    };
+    (read) => { false };
+    (write) => { true };
+}
+
+operations!(accesses);
+
+impl<'a> Operation<'a> {
+    /// Stores a string in any case, without flags and expiry.
+    #[must_use]
+    pub const fn set(value: &'a [u8]) -> Self {
+        let options = SetOptions {
+            flags: 0,
+            expiry: Expiry::Never,
+            return_old: false,
+            condition: Condition::Always,
+        };
+        Self::Set { value, options }
+    }
+
+    /// Returns `true` if executing the operation twice in a row has the same effect and answer as
+    /// executing it once.
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        match self {
+            Self::Set { options, .. } => {
+                options.condition == Condition::Always && !options.return_old
+            }
+            Self::Delete { version } => version.is_none(),
+            operation => !operation.is_write(),
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Returns the request for an operation on a key of a store with this hasher.
+    #[inline]
+    #[must_use]
+    pub fn new(key: &'a [u8], hasher: &KeyHasher, operation: Operation<'a>) -> Self {
+        Self {
+            key,
+            hash: hasher.hash(key),
+            operation,
+        }
+    }
+}

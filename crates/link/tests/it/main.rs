@@ -1,9 +1,0 @@
-//! What link promises, through its public interface: one program, so that it is linked once.
-
-mod agent_wire;
-mod hostile;
-mod network_processes;
-mod peer_process;
-mod processes;
-mod shm;
-mod ucx;

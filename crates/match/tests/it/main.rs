@@ -1,8 +1,0 @@
-//! What match promises, through its public interface: one program, so that it is linked once.
-
-mod common;
-mod context;
-mod corpus;
-mod memory;
-mod tables;
-mod text;

@@ -1,0 +1,19 @@
+//! Predictions that a profile makes for a sample's jobs.
+
+use overside_model::Profile;
+use overside_probe::{Failure, FailureKind};
+
+use crate::sample::Model;
+
+/// Predicts the time of one job from a profile.
+pub(crate) fn predict(profile: &Profile, work: overside_model::Work) -> Result<Model, Failure> {
+    let cost = overside_model::cost(profile, &work)
+        .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
+    Ok(Model {
+        low_ns: cost.low_ns,
+        typ_ns: cost.typ_ns,
+        high_ns: cost.high_ns,
+        missing: cost.missing,
+        facts: cost.facts,
+    })
+}

@@ -1,0 +1,351 @@
+//! The model against published figures and orderings.
+//!
+//! [`check`] predicts every figure that a claim recognises, with its error. Facts that parameters
+//! may be taken from show whether the formulas fit; those that none may be taken from judge the
+//! model.
+
+mod leave_one_out;
+pub mod page;
+mod score;
+
+use serde::Serialize;
+
+use crate::facts::{Fact, Facts, Figure, FigureValue, Ordering, Use};
+use crate::questions::{OrderingFinding, Questions};
+use crate::{Answer, EvidenceLevel, Interval, Library};
+
+pub use leave_one_out::{Residual, Spread, leave_one_out, spreads};
+pub use score::{GroupScores, OrderingScores, Scores, Width};
+
+/// All figures and orderings of a collection, compared.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// The figures, in the collection's order.
+    pub figures: Vec<FigureCheck>,
+    /// The orderings, in the collection's order.
+    pub orderings: Vec<OrderingCheck>,
+    /// Scores over the facts that judge the model.
+    pub validation: Scores,
+    /// Scores over the facts that parameters may rest on.
+    pub calibration: Scores,
+    /// Numbers of all orderings, of claimed ones, and of claimed ones that hold.
+    pub ordering_scores: OrderingScores,
+}
+
+/// One figure, compared.
+#[derive(Clone, Debug, Serialize)]
+pub struct FigureCheck {
+    /// The fact's name and the keys inside it.
+    pub name: String,
+    /// The fact.
+    pub fact: String,
+    /// Device that the figure was measured on.
+    pub device: String,
+    /// Workload that the device ran.
+    pub workload: String,
+    /// Name of the figure.
+    pub metric: String,
+    /// Permitted use of the fact: parameters may rest on it, or it judges the model.
+    pub purpose: Use,
+    /// Published value as the source prints it, with its sign for a bound.
+    pub published: String,
+    /// In which unit.
+    pub unit: String,
+    /// Result of comparing the figure with the model.
+    #[serde(flatten)]
+    pub finding: Finding,
+}
+
+/// Result of comparing one figure with the model.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "finding")]
+pub enum Finding {
+    /// The figure was predicted.
+    Predicted(FigureComparison),
+    /// A scenario claims it but nothing known supports a prediction.
+    NoPrediction {
+        /// The scenario.
+        scenario: String,
+        /// Reason why there is no prediction, such as a parameter that is not known.
+        why: String,
+        /// Measurement or other step that would make a prediction possible.
+        remedy: String,
+    },
+    /// The figure was predicted, but with an interval that is too wide: it is more than
+    /// [`TELLING_MAX`] times wide, or reaches down to no difference at all. Never a hit.
+    CannotTell {
+        /// The scenario.
+        scenario: String,
+        /// The prediction, in the source's unit.
+        modelled: Interval,
+    },
+    /// No scenario speaks of it.
+    NotCovered,
+    /// The fact's number is in doubt: the figure counts for orderings only.
+    Doubtful,
+    /// The figure is in words.
+    Words,
+}
+
+/// High end over low end of the widest interval that counts.
+pub const TELLING_MAX: f64 = 10.0;
+
+/// A prediction compared with a published figure.
+#[derive(Clone, Debug, Serialize)]
+pub struct FigureComparison {
+    /// The scenario that predicts it.
+    pub scenario: String,
+    /// The prediction, in the source's unit. Where the source prints a reduction as a negative
+    /// number, `low` is the smaller reduction.
+    pub modelled: Interval,
+    /// Typical prediction / published - 1. Of a published range the nearest point counts, and a
+    /// bound that is kept is met exactly.
+    pub error: f64,
+    /// Error from the middle of a published range, its geometric mean.
+    pub error_of_middle: f64,
+    /// `true` if the prediction's interval contains the published figure. For a range: if it
+    /// contains the geometric mean, or if the typical prediction lies in the range.
+    pub inside: bool,
+    /// Upper end of the interval over the lower one.
+    pub width: f64,
+    /// Closeness of the evidence to the predicted figure.
+    pub closeness: EvidenceLevel,
+    /// `true` if the prediction rests on this very fact.
+    pub fitted: bool,
+    /// Kind of evidence that the prediction comes from.
+    pub group: Group,
+    /// Facts that it rests on.
+    pub facts: Vec<String>,
+    /// Resource that limits the predicted value; `None` if the formula names none.
+    pub bottleneck: Option<String>,
+    /// Parameters that dominate it, with the factor that each is worth.
+    pub influences: Vec<(String, f64)>,
+}
+
+/// Kind of evidence that the prediction of a figure comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// The figure itself: parameters were taken from it.
+    Itself,
+    /// Another fact has the same figure for the same card.
+    Restated,
+    /// A formula.
+    Predicted,
+    /// The formula of TPC-H's queries: they are many, and count apart.
+    Queries,
+}
+
+/// One ordering, compared.
+#[derive(Clone, Debug, Serialize)]
+pub struct OrderingCheck {
+    /// Identifier of the ordering in the collection.
+    pub id: String,
+    /// In words.
+    pub statement: String,
+    /// Result of comparing the ordering with the model.
+    #[serde(flatten)]
+    pub finding: OrderingFinding,
+}
+
+/// Compares all of `facts` with the model's predictions from `library`.
+pub fn check(facts: &Facts, library: &Library) -> Check {
+    let figures: Vec<_> = (facts.facts.iter())
+        .flat_map(Fact::figures)
+        .map(|figure| figure_check(&figure, library))
+        .collect();
+    let orderings: Vec<_> = (facts.orderings.iter())
+        .map(|ordering| OrderingCheck {
+            id: ordering.id.clone(),
+            statement: ordering.statement.clone(),
+            finding: ordering_finding(ordering, library),
+        })
+        .collect();
+    Check {
+        validation: Scores::of(&figures, Use::Validate),
+        calibration: Scores::of(&figures, Use::Calibrate),
+        ordering_scores: OrderingScores::of(&orderings),
+        figures,
+        orderings,
+    }
+}
+
+/// A figure that the model predicts.
+pub(crate) struct Claim {
+    /// The scenario that predicts it.
+    pub scenario: String,
+    /// The figure's unit in base units; negative where the source prints a reduction as a negative
+    /// number.
+    pub unit_in_base: f64,
+    /// Predicts it.
+    pub predict: Box<dyn Fn(&Library) -> Answer>,
+}
+
+/// Returns the claim about a figure, ready to be predicted. `None` if no question asks about the
+/// figure or its unit does not fit.
+pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
+    let question = Questions::published().of(figure)?;
+    Some(Claim {
+        scenario: question.scenario().to_owned(),
+        unit_in_base: question.unit_in_base(figure).ok()?,
+        predict: Box::new(move |library| question.answer(library)),
+    })
+}
+
+fn ordering_finding(ordering: &Ordering, library: &Library) -> OrderingFinding {
+    match Questions::published().ordering(ordering) {
+        Some(question) => question.answer(library),
+        None => OrderingFinding::NotModelled {
+            reason: "nothing is asked about it".into(),
+        },
+    }
+}
+
+fn figure_check(figure: &Figure<'_>, library: &Library) -> FigureCheck {
+    let fact = figure.fact;
+    FigureCheck {
+        name: figure.name(),
+        fact: fact.id.clone(),
+        device: figure.device().to_owned(),
+        workload: fact.workload.clone(),
+        metric: fact.metric.clone(),
+        purpose: fact.purpose,
+        published: figure.value.to_string(),
+        unit: figure.unit.to_owned(),
+        finding: find(figure, library),
+    }
+}
+
+fn find(figure: &Figure<'_>, library: &Library) -> Finding {
+    if !figure.value.is_number() {
+        return Finding::Words;
+    }
+    if figure.fact.is_doubtful() {
+        return Finding::Doubtful;
+    }
+    let Some(claim) = claim(figure) else {
+        return Finding::NotCovered;
+    };
+    let missing = |why: String, remedy: &str| Finding::NoPrediction {
+        scenario: claim.scenario.clone(),
+        why,
+        remedy: remedy.into(),
+    };
+    match measure(figure, claim.unit_in_base, (claim.predict)(library)) {
+        Ok(mut compared) => {
+            compared.scenario = claim.scenario.clone();
+            if compared.scenario == "query" && !compared.fitted {
+                compared.group = Group::Queries;
+            }
+            Finding::Predicted(compared)
+        }
+        Err(Unmet::MissingParameter(why)) => Finding::NoPrediction {
+            scenario: claim.scenario.clone(),
+            why: why.why,
+            remedy: why.remedy,
+        },
+        Err(Unmet::Vague(modelled)) => Finding::CannotTell {
+            scenario: claim.scenario.clone(),
+            modelled,
+        },
+        Err(Unmet::Sign) => missing(
+            "the published figure has the other sign, or is next to nothing".into(),
+            "look at its conditions: `overside facts show`",
+        ),
+    }
+}
+
+/// Reason why a figure and a prediction cannot be compared.
+enum Unmet {
+    MissingParameter(crate::NoPrediction),
+    Vague(Interval),
+    Sign,
+}
+
+/// The ends of the published range, in base units; open ends of bounds are 0 and infinite.
+fn ends(value: &FigureValue, unit: f64) -> Option<(f64, f64)> {
+    let (a, b) = match value {
+        FigureValue::Number(one) => (one * unit, one * unit),
+        FigureValue::Range(low, high) => (low * unit, high * unit),
+        FigureValue::Below(high) => (0.0, high * unit),
+        FigureValue::Above(low) => (low * unit, f64::INFINITY),
+        FigureValue::Series(_) | FigureValue::Words(_) => return None,
+    };
+    let (low, high) = (a.min(b), a.max(b));
+    // A reduction that starts at zero, as `-5 to 0 %`, has one end that no factor reaches.
+    (low >= 0.0 && (high > 0.0 || low == high) && !low.is_nan()).then_some((low, high))
+}
+
+/// Returns the value that a prediction has to reach. For a published range it is the geometric
+/// mean, or the prediction itself if that lies in the range. For a bound it is the bound.
+fn middle(low: f64, high: f64, typ: f64) -> f64 {
+    let nearest = typ.clamp(low, high);
+    if nearest == typ {
+        nearest
+    } else {
+        center(low, high, typ)
+    }
+}
+
+/// The geometric mean of a range. A bound has none: there the nearest point stands for it.
+fn center(low: f64, high: f64, typ: f64) -> f64 {
+    if low == 0.0 || high.is_infinite() {
+        typ.clamp(low, high)
+    } else {
+        (low * high).sqrt()
+    }
+}
+
+/// Returns the natural logarithm of the typical prediction over the value that it has to reach:
+/// positive if the prediction is too high. `None` if that is not finite or nothing comparable was
+/// published.
+pub(crate) fn distance(value: &FigureValue, unit: f64, modelled: Interval) -> Option<f64> {
+    let (low, high) = ends(value, unit)?;
+    let distance = (modelled.typ / middle(low, high, modelled.typ)).ln();
+    distance.is_finite().then_some(distance)
+}
+
+fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<FigureComparison, Unmet> {
+    let prediction = answer.map_err(Unmet::MissingParameter)?;
+    let modelled = prediction.interval;
+    let sound = modelled.low >= 0.0
+        && modelled.low <= modelled.typ
+        && modelled.typ <= modelled.high
+        && modelled.high.is_finite();
+    let (Some((low, high)), true) = (ends(&figure.value, unit), sound && unit != 0.0) else {
+        return Err(Unmet::Sign);
+    };
+    if modelled.low * TELLING_MAX < modelled.high {
+        return Err(Unmet::Vague(modelled.scale(1.0 / unit)));
+    }
+    // None of what was counted is met by none.
+    let over = |a: f64, b: f64| if a == b { 1.0 } else { a / b };
+    let nearest = modelled.typ.clamp(low, high);
+    let error = over(modelled.typ, nearest) - 1.0;
+    if !error.is_finite() {
+        return Err(Unmet::Sign);
+    }
+    let figure_at = middle(low, high, modelled.typ);
+    let inside = (modelled.low..=modelled.high).contains(&figure_at);
+    let fitted = prediction.facts.contains(&figure.fact.id);
+    Ok(FigureComparison {
+        scenario: String::new(),
+        modelled: modelled.scale(1.0 / unit),
+        error,
+        error_of_middle: over(modelled.typ, center(low, high, modelled.typ)) - 1.0,
+        group: match prediction.closeness {
+            _ if fitted => Group::Itself,
+            EvidenceLevel::Same => Group::Restated,
+            _ => Group::Predicted,
+        },
+        inside,
+        width: over(modelled.high, modelled.low),
+        closeness: prediction.closeness,
+        fitted,
+        facts: prediction.facts,
+        bottleneck: prediction.bottleneck,
+        influences: (prediction.influences.into_iter())
+            .map(|influence| (influence.parameter, influence.factor))
+            .collect(),
+    })
+}

@@ -1,0 +1,88 @@
+//! Checks that must hold for any bytes; used by the fuzzer and for its corpus.
+
+use std::net::Ipv4Addr;
+
+use overside_link::Secret;
+use overside_link::codec::Message;
+use overside_probe::closed_loop::CompletionMode;
+use overside_probe::dma::remote::{BYTES_MAX, DmaQuestion, DmaReply};
+use overside_probe::network::remote::{NetworkQuestion, NetworkReply};
+use overside_probe::network::{Load, Plan, Protocol, Traffic};
+use overside_probe::perftest::PerftestQuestion;
+
+/// The first byte is the kind of the rest: a question to an agent about a link, a network or
+/// perftest, or its answer. It is one, which is then written so that it is read as the same, or it
+/// is refused; and its values are within bounds, or refused. Returns `true` if it was accepted.
+pub(super) fn probe_wire(data: &[u8]) -> bool {
+    let Some((what, bytes)) = data.split_first() else {
+        return false;
+    };
+    match what % 5 {
+        0 => match again(bytes) {
+            Some(DmaQuestion::Open(opening)) => {
+                let fits = opening.check().is_ok();
+                assert!(!fits || opening.plan.memory_bytes() <= BYTES_MAX);
+                fits
+            }
+            question => question.is_some(),
+        },
+        1 => again::<DmaReply>(bytes).is_some(),
+        2 => again::<NetworkQuestion>(bytes).is_some(),
+        4 => match again(bytes) {
+            Some(PerftestQuestion::Serve { test, .. } | PerftestQuestion::Run { test, .. }) => {
+                let is_one = test.check().is_ok();
+                // Nothing of a host's becomes an option.
+                let device = test.device.as_deref().unwrap_or_default();
+                assert!(!is_one || !device.starts_with('-'));
+                is_one
+            }
+            None => false,
+        },
+        _ => match again(bytes) {
+            Some(NetworkReply::Passed(pass)) => {
+                let is_right = pass.check(&plan()).is_ok();
+                assert!(
+                    !is_right || (pass.messages > 0 && pass.latencies.count() == pass.messages)
+                );
+                is_right
+            }
+            reply => reply.is_some(),
+        },
+    }
+}
+
+/// Reads it, and reads its encoding again.
+fn again<M: Message>(bytes: &[u8]) -> Option<M> {
+    let read = M::decode(bytes).ok()?;
+    let written = read.encode();
+    // Escaped control characters become spaces, and numbers get longer than they were written.
+    let second = M::decode(&written).ok()?;
+    assert_eq!(written, second.encode());
+    Some(read)
+}
+
+/// Returns the plan against which the figures of a pass are checked.
+fn plan() -> Plan {
+    Plan {
+        destination: (Ipv4Addr::LOCALHOST, 7).into(),
+        secret: Secret::from_hex(&"0".repeat(32)).expect("a secret"),
+        load: Load {
+            traffic: Traffic::RoundTrips,
+            message_bytes: 64,
+            connections: 2,
+            threads: 1,
+            waiting: CompletionMode::Poll,
+            socket_buffer: None,
+            seed: 0,
+            protocol: Protocol::Tcp,
+            paced_messages: None,
+        },
+        depth: 1,
+        batch: 1,
+        rate_per_s: None,
+        cores: None,
+        namespace: None,
+        slice: None,
+        events: false,
+    }
+}

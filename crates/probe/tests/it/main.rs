@@ -1,9 +1,0 @@
-//! What probe promises, through its public interface: one program, so that it is linked once.
-
-mod closed_loop;
-mod dma;
-mod network;
-mod network_paced;
-mod network_remote;
-mod perftest;
-mod wire;
