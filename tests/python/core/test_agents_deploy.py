@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 from command import PATIENCE_S, native
 
-#: An address of loopback that nobody else's agent listens at.
-ADDRESS = "127.0.0.7"
+#: An address of loopback at which no other process's agent listens: other tests run beside these.
+ADDRESS = f"127.7.{os.getpid() >> 8 & 255}.{os.getpid() & 255 or 1}"
 #: Starts the agent as the unit says, and keeps what it was asked.
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >>/run/systemctl.log
