@@ -13,7 +13,7 @@ use overside_base::raise_descriptor_limit;
 use overside_flow::files::OutputFile;
 use overside_flow::operators::{Filter, Projection, SortColumn};
 use overside_flow::pack::StageTime;
-use overside_flow::pipeline::partition_name;
+use overside_flow::partition_name;
 use overside_flow::{Error, Repartition};
 
 use super::input::{CsvArguments, Input};

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use arrow_schema::SchemaRef;
 use overside_base::lock;
 use overside_command::{exit, line, python};
-use overside_flow::pipeline::{
+use overside_flow::{
     Completions, Definition, Node, NodeDefinition, NodeError, NodeStage, StageDefinition,
 };
 use overside_flow_service::RemoteNodes;

@@ -11,7 +11,7 @@ use arrow_array::RecordBatch;
 use overside_base::raise_descriptor_limit;
 use overside_flow::Error;
 use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::{
+use overside_flow::{
     Definition, Destination, Done, FileOutput, FileOutputOptions, Node, NodeDefinition, Output,
     Packing, PartitionedBatch, Pipeline, PipelineReport, Stream, TreeDefinition, TreeOutput,
     WrittenFile,

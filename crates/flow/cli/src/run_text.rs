@@ -2,7 +2,7 @@
 
 use overside_config::units;
 use overside_device::{Provenance, Timing};
-use overside_flow::pipeline::{NodeReport, PipelineReport, StageReport, WrittenFile};
+use overside_flow::{NodeReport, PipelineReport, StageReport, WrittenFile};
 use serde_json::{Value, json};
 
 use super::ray::{self, Places};

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::value_parser;
-use overside_flow::pipeline::Definition;
+use overside_flow::Definition;
 use overside_flow_service::{Limits, Server, Settings, Work};
 use overside_link::Password;
 use overside_link::agent::keys;

@@ -12,7 +12,7 @@ use std::time::Instant;
 use overside_flow::Error;
 use overside_flow::generate::Generated;
 use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::{
+use overside_flow::{
     Definition, Node, NodeDefinition, PartitionedBatch, Pipeline, StageRunner,
 };
 

@@ -26,7 +26,7 @@ use overside_tables::pack::{
 };
 
 use crate::Error;
-use crate::operators::{self, PartitionKey, PartitionOptions, partition_by_filters};
+use overside_flow_operators::{self, PartitionKey, PartitionOptions, partition_by_filters};
 pub use check::Check;
 use check::Checker;
 pub use device::DeviceWork;

@@ -9,8 +9,8 @@ use arrow_schema::SchemaRef;
 use overside_tables::pack::{CodecPool, StageTime, StageTimes};
 
 use crate::Error;
-use crate::files::{FileWriter, WriteOptions};
-use crate::operators::{
+use overside_flow_files::{FileWriter, WriteOptions};
+use overside_flow_operators::{
     PartitionKey, PartitionOptions, Partitioner, Piece, SkewReport, SortColumn, sort, values_bytes,
 };
 

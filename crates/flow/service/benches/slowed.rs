@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
 use overside_base::Random;
 use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::{
+use overside_flow::{
     Definition, InProcessNode, Node, NodeFaults, Packing, PartitionedBatch, Pipeline,
     PipelineReport, StageRunner,
 };

@@ -15,7 +15,7 @@ use arrow_schema::SchemaRef;
 use overside_base::lock;
 use overside_flow::operators::values_bytes;
 use overside_flow::pack::{CodecPool, PackOptions};
-use overside_flow::pipeline::Packing;
+use overside_flow::Packing;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::runtime::Builder;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use overside_base::lock;
-use overside_flow::pipeline::{Destination, Output as OutputDefinition, PartitionedBatch};
+use overside_flow::{Destination, Output as OutputDefinition, PartitionedBatch};
 
 use tokio::sync::RwLock;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use overside_flow::Error as FlowError;
-use overside_flow::pipeline::{Definition, Destination, Packing, Pipeline};
+use overside_flow::{Definition, Destination, Packing, Pipeline};
 use tokio::runtime::Handle;
 
 use crate::error::ServiceError;
@@ -198,7 +198,7 @@ impl PipelineHost {
 }
 
 fn open_spill(
-    spill: &overside_flow::pipeline::Spill,
+    spill: &overside_flow::Spill,
 ) -> Result<(PathBuf, Arc<SpillSpace>), ServiceError> {
     use std::os::unix::fs::DirBuilderExt;
     let directory = spill.directory.clone();

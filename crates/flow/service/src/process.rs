@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use overside_base::lock;
 use overside_flow::Error as FlowError;
-use overside_flow::pipeline::{Done, PartitionedBatch, Stream};
+use overside_flow::{Done, PartitionedBatch, Stream};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 

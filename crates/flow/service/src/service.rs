@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use overside_flow::Error as FlowError;
 use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::{Definition, NodeFaults, Packing};
+use overside_flow::{Definition, NodeFaults, Packing};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 

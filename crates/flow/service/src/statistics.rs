@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use overside_base::lock;
-use overside_flow::pipeline::Destination;
+use overside_flow::Destination;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 

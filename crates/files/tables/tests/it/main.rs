@@ -8,6 +8,6 @@ mod pack_placement;
 mod pack_writers;
 mod parquet;
 mod pieces;
-#[path = "../../../../flow/pipeline/tests/it/random.rs"]
+#[path = "../../../../flow/operators/tests/it/random.rs"]
 mod random;
 mod types;

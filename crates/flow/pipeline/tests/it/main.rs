@@ -5,15 +5,9 @@ mod corpora;
 mod enlarge;
 mod files;
 mod object_store;
-mod partition;
 mod pipeline;
 mod pipeline_checks;
 mod pipeline_definition;
+#[path = "../../../operators/tests/it/random.rs"]
 mod random;
 mod reader_checks;
-mod rechunk;
-mod sort;
-mod sql;
-mod suggest;
-mod tree;
-mod types;

@@ -11,7 +11,7 @@ use overside_base::Random;
 use overside_device::{Provenance, Timing};
 use overside_flow::Error;
 use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::{
+use overside_flow::{
     Completions, Definition, Done, InProcessNode, Node, NodeError, NodeResult, NodeStage,
     PartitionedBatch, Pipeline, PipelineReport, StageDefinition, StageReport, StageRunner, Stream,
 };
@@ -29,7 +29,7 @@ fn definition(stages: &str, nodes: &str) -> Definition {
 
 fn no_nodes(
     name: &str,
-    _: &overside_flow::pipeline::NodeDefinition,
+    _: &overside_flow::NodeDefinition,
 ) -> Result<Arc<dyn Node>, Error> {
     panic!("{name} is not in-process")
 }

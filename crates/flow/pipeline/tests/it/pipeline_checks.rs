@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use overside_flow::pipeline::{Definition, StageDefinition};
+use overside_flow::{Definition, StageDefinition};
 
 /// A definition or an error that says where; its stages are the same when they have travelled.
 pub(crate) fn definition(data: &[u8]) {

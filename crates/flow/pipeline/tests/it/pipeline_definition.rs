@@ -4,7 +4,7 @@ use std::path::Path;
 
 use overside_base::Random;
 
-use overside_flow::pipeline::{Definition, Destination, StageDefinition, StagePlacement};
+use overside_flow::{Definition, Destination, StageDefinition, StagePlacement};
 
 use crate::pipeline_checks;
 

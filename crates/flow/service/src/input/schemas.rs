@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow_schema::SchemaRef;
 use overside_base::lock;
-use overside_flow::pipeline::Definition;
+use overside_flow::Definition;
 use overside_flow::schema_difference;
 use tokio::sync::Notify;
 

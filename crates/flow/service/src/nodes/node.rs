@@ -16,7 +16,7 @@ use arrow_schema::SchemaRef;
 use overside_device::threads::thread_cpu_ns;
 use overside_flow::Error as FlowError;
 use overside_flow::pack::{PackOptions, UnpackOptions};
-use overside_flow::pipeline::{PartitionedBatch, StageRunner};
+use overside_flow::{PartitionedBatch, StageRunner};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::{Status, Streaming};

@@ -9,7 +9,7 @@ use arrow_flight::{FlightData, FlightDescriptor};
 use arrow_schema::SchemaRef;
 use overside_base::lock;
 use overside_flow::pack::{PackOptions, UnpackOptions};
-use overside_flow::pipeline::{
+use overside_flow::{
     Completions, Node, NodeDefinition, NodeError, NodeResult, NodeStage, Packing, PartitionedBatch,
     StageDefinition,
 };

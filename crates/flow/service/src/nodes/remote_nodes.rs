@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use overside_flow::Error as FlowError;
-use overside_flow::pipeline::{NodeDefinition, Packing};
+use overside_flow::{NodeDefinition, Packing};
 use overside_link::agent::keys;
 use tokio::runtime::{Builder, Runtime};
 

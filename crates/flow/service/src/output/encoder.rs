@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use arrow_flight::FlightData;
 use arrow_schema::SchemaRef;
 use overside_flow::pack::{Message, MessagePacker, PackOptions, StageTime};
-use overside_flow::pipeline::Packing;
+use overside_flow::Packing;
 use tokio::sync::mpsc;
 use tonic::Status;
 

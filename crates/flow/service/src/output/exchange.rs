@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_flight::FlightData;
 use overside_flow::pack::{PackOptions, UnpackOptions};
-use overside_flow::pipeline::{Done, Stream};
+use overside_flow::{Done, Stream};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::{Status, Streaming};

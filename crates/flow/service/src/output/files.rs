@@ -18,7 +18,7 @@ use overside_base::lock;
 use overside_flow::Error as FlowError;
 use overside_flow::files::{FileReader, ReadOptions};
 use overside_flow::pack::CodecPool;
-use overside_flow::pipeline::{
+use overside_flow::{
     Destination, FileOutput, FileOutputOptions, Packing, PartitionedBatch, TreeOutput,
 };
 

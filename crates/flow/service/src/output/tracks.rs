@@ -18,7 +18,7 @@ use arrow_schema::SchemaRef;
 use overside_base::lock;
 use overside_flow::Error as FlowError;
 use overside_flow::pack::{PackOptions, UnpackOptions};
-use overside_flow::pipeline::{Destination, Packing};
+use overside_flow::{Destination, Packing};
 use overside_flow::tree::{
     Gathered, TREES_AT_ONCE, TrackQuery, TrackSource, TreeReader, TreeUnion, TreeWriter, at_once,
 };

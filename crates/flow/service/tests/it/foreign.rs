@@ -10,7 +10,7 @@ use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
 use arrow_flight::{Action, FlightClient, FlightDescriptor, Ticket};
 use futures_util::{TryStreamExt, stream};
-use overside_flow::pipeline::Definition;
+use overside_flow::Definition;
 use overside_flow_service::{Limits, Server, Service, Settings, Work};
 use tonic::transport::Endpoint;
 

@@ -1,0 +1,3 @@
+//! Tests of the types of tables in each format.
+
+mod types;

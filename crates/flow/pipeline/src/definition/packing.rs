@@ -1,0 +1,62 @@
+//! Placement of the codecs of messages and files, as a definition names it.
+
+use std::collections::BTreeMap;
+
+use overside_config::Error as ConfigError;
+use serde::{Deserialize, Serialize};
+
+use super::node::NodeDefinition;
+use super::placement::StagePlacement;
+
+/// Placement of the codecs of messages and files. A batch is unpacked and packed on the host; the
+/// codecs' jobs may go to a device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackingDefinition {
+    /// `host`, `device`, `split:P`, `adaptive`, or the name of a node.
+    #[serde(default)]
+    pub(crate) placement: StagePlacement,
+    /// The node that takes part: the codecs' jobs go to the agent of its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    /// The device that takes part, of the node if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device: Option<String>,
+}
+
+impl PackingDefinition {
+    /// Checks that the placement has the node and the device that it needs, and no others.
+    pub(crate) fn check(
+        &self,
+        nodes: &BTreeMap<String, NodeDefinition>,
+    ) -> Result<(), ConfigError> {
+        let (named, device) = (self.node.as_deref(), self.device.as_deref());
+        self.placement.check(named, device)?;
+        let Some(node) = self.placement.node_of(named, nodes)? else {
+            return Ok(());
+        };
+        let wrong = |problem: &str, remedy: &str| Err(ConfigError::of_key("node", problem, remedy));
+        if node.is_in_process() || node.is_placed_by_ray() {
+            let problem = "the node has no agent, which offers devices";
+            return wrong(problem, "name a device of this machine, without a node");
+        }
+        match device.is_some_and(|device| device.contains('/')) {
+            true => wrong(
+                "the device has a machine in its name",
+                "leave out one of the two",
+            ),
+            false => Ok(()),
+        }
+    }
+
+    /// The devices as one opens them: those of a node have its name in front, as its agent has. Its cores do
+    /// what no other device is named for.
+    pub(crate) fn devices(&self) -> Option<String> {
+        let Some(node) = self.placement.node(self.node.as_deref()) else {
+            return self.device.clone();
+        };
+        let devices = self.device.as_deref().unwrap_or("cpu").split('+');
+        let devices: Vec<String> = devices.map(|device| format!("{node}/{device}")).collect();
+        Some(devices.join("+"))
+    }
+}

@@ -1,0 +1,138 @@
+//! The tree that an output goes to, as a definition names it.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use arrow_schema::SchemaRef;
+use overside_config::{ByteSize, Error as ConfigError};
+use serde::{Deserialize, Serialize};
+
+use super::word::Word;
+use crate::Error;
+use overside_flow_tree::{MEMORY_CAPACITIES, TreeKey, TreeOptions, TreeShape, TreeWriter};
+
+/// The tree that an output goes to; what is not set is as the tree in the directory has it, or as usual.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeDefinition {
+    /// The column with the id of an object.
+    pub id: String,
+    /// The column with the time.
+    pub time: String,
+    /// `hash` or `bits`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<Word<TreeKey>>,
+    /// Bits that a level splits by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bits: Option<u32>,
+    /// Levels below the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    levels: Option<u32>,
+    /// Bytes of values that a node absorbs before it is split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    capacity: Option<ByteSize>,
+    /// Lowest bits of the key that nodes above this tree, on other machines, split by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    above: Option<u32>,
+    /// Services with trees that are the next nodes, two or another power of two: rows go there instead of to
+    /// children of this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub next: Vec<String>,
+}
+
+const NEXT: std::ops::RangeInclusive<usize> = 2..=1024;
+
+impl TreeDefinition {
+    /// Returns the options of the tree in this directory, or of a new one, with the settings of
+    /// this definition.
+    ///
+    /// # Errors
+    /// [`Error`]: there is one, and it is damaged.
+    pub(crate) fn options(&self, directory: &Path) -> Result<TreeOptions, Error> {
+        let found = TreeWriter::options(directory)?;
+        let found = found.unwrap_or_else(|| TreeOptions::new(&self.id, &self.time));
+        let (usual, capacity) = (
+            TreeOptions::new("", "").capacity_bytes,
+            found.capacity_bytes,
+        );
+        match self.capacity.is_none() && capacity > usual {
+            true => Err(Error::Refused(format!(
+                "{}: the tree has a capacity of {capacity} bytes: name it as `capacity`, so that `memory` counts it",
+                directory.display()
+            ))),
+            false => Ok(self.asked(found)),
+        }
+    }
+
+    /// Applies the settings of this definition to `options`.
+    fn asked(&self, options: TreeOptions) -> TreeOptions {
+        let (bits, levels) = match self.next.len() {
+            0 => (self.bits, self.levels),
+            count => (Some(count.ilog2()), Some(1)),
+        };
+        let shape = TreeShape {
+            key: self.key.as_ref().map(|key| key.0),
+            bits,
+            levels,
+            above: self.above,
+            capacity_bytes: self.capacity.map(|bytes| bytes.0),
+        };
+        shape.of(TreeOptions {
+            id: self.id.clone(),
+            time: self.time.clone(),
+            ..options
+        })
+    }
+
+    /// Bytes that a tree with the capacity that is named, or the usual one, takes at most.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let capacity = self.asked(TreeOptions::new("", "")).capacity_bytes;
+        capacity.saturating_mul(MEMORY_CAPACITIES)
+    }
+
+    /// Refuses sizes that cannot be.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let count = self.next.len();
+        if count > 0 && !(NEXT.contains(&count) && count.is_power_of_two()) {
+            let problem = format!("{count} next nodes");
+            let remedy = "2, 4, 8 or another power of two, up to 1024";
+            return Err(ConfigError::of_key("tree.next", problem, remedy));
+        }
+        if count > 0 && (self.bits.is_some() || self.levels.is_some()) {
+            let problem = "the next nodes say how it is split";
+            return Err(ConfigError::of_key(
+                "tree.next",
+                problem,
+                "leave out bits and levels",
+            ));
+        }
+        let is_address =
+            |text: &String| text.starts_with("grpc://") || text.starts_with("grpc+tls://");
+        if let Some(wrong) = self.next.iter().find(|text| !is_address(text)) {
+            let problem = format!("{wrong:?} is no address of a service");
+            let remedy = "write it as grpc://HOST:PORT/PATH";
+            return Err(ConfigError::of_key("tree.next", problem, remedy));
+        }
+        let mut seen = HashSet::new();
+        if let Some(twice) = self.next.iter().find(|address| !seen.insert(*address)) {
+            let problem = format!("{twice:?} is there twice");
+            let remedy = "a tree for each: one service can have several outputs";
+            return Err(ConfigError::of_key("tree.next", problem, remedy));
+        }
+        let checked = self.asked(TreeOptions::new("", "")).check_sizes();
+        checked.map_err(|error| {
+            let remedy = "bits times levels from 1 to 10, and a capacity of at most 4 GiB";
+            ConfigError::of_key("tree", error.to_string(), remedy)
+        })
+    }
+
+    /// Returns `true` if the tree's rows go to next nodes on other machines.
+    pub fn passes(&self) -> bool {
+        !self.next.is_empty()
+    }
+
+    /// Refuses columns that cannot have these roles.
+    pub(crate) fn check_columns(&self, schema: &SchemaRef) -> Result<(), Error> {
+        self.asked(TreeOptions::new("", "")).check(schema)
+    }
+}

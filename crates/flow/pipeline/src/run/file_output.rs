@@ -1,0 +1,266 @@
+//! An output that is files in a directory, or objects in a bucket: one a partition, each named when it
+//! is whole.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use crate::Error;
+use overside_flow_files::{FileWriter, OutputFile, WriteOptions};
+use crate::object_store::{ObjectFile, ObjectStore, ObjectStoreSettings};
+use overside_flow_operators::{RechunkOptions, Rechunker};
+use crate::definition::outputs::{Destination, Output, Partition};
+use crate::run::packing::Packing;
+use crate::stage::PartitionedBatch;
+
+/// Rows that are gathered for a batch of a file unless the definition says otherwise.
+const ROWS: usize = 64 << 10;
+/// Bytes that are gathered for a batch at the most.
+const BATCH_BYTES_MAX: usize = 64 << 20;
+
+/// Writes what goes to a directory or a bucket. Nothing has a name before [`FileOutput::finish`], and dropped
+/// before it leaves nothing.
+pub struct FileOutput {
+    place: Place,
+    options: WriteOptions,
+    rechunk: RechunkOptions,
+    schema: SchemaRef,
+    /// Number of partitions, without the one of null keys; `None` without a stage that partitions.
+    partitions: Option<u32>,
+    /// Prefix of the file names.
+    prefix: String,
+    replace: bool,
+    packing: Arc<Packing>,
+    files: BTreeMap<Partition, OpenFile>,
+}
+
+enum Place {
+    Directory(PathBuf),
+    Bucket(Arc<ObjectStore>),
+}
+
+/// A file or an object that is being written.
+enum PartFile {
+    File(OutputFile),
+    Object(Box<ObjectFile>),
+}
+
+struct OpenFile {
+    writer: FileWriter<PartFile>,
+    waiting: Rechunker,
+    /// Batches that came, and their rows.
+    batches: u64,
+    rows: u64,
+}
+
+/// A file that has its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// Partition whose rows the file has.
+    pub partition: Partition,
+    /// Path of the file, or address of the object.
+    pub path: PathBuf,
+    /// Rows in it.
+    pub rows: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+/// Options for writing an output's files.
+#[derive(Clone, Debug)]
+pub struct FileOutputOptions {
+    /// Prefix of the file names, such as `part` in `part-0.arrow`.
+    pub prefix: String,
+    /// Files that are there are replaced.
+    pub replace: bool,
+    /// Bytes of batches that may be gathered in all, about.
+    pub gathered_bytes: u64,
+}
+
+impl FileOutput {
+    /// Makes the directory. Files are begun with their first rows. What a bucket needs beside its
+    /// address comes from the environment ([`ObjectStoreSettings`]).
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for an output without files, or a bucket without credentials;
+    /// [`Error::File`].
+    pub fn new(
+        output: &Output,
+        schema: &SchemaRef,
+        partitions: Option<u32>,
+        options: FileOutputOptions,
+        packing: &Arc<Packing>,
+    ) -> Result<Self, Error> {
+        let place = match &output.to {
+            Destination::Directory(directory) => {
+                fs::create_dir_all(directory).map_err(|error| match error.kind() {
+                    ErrorKind::AlreadyExists => {
+                        let reason = Error::Refused("a file; name a directory".into());
+                        Error::file(directory, reason)
+                    }
+                    _ => Error::file(directory, error),
+                })?;
+                Place::Directory(directory.clone())
+            }
+            Destination::ObjectStore(address) => {
+                let settings = ObjectStoreSettings::from_environment();
+                Place::Bucket(Arc::new(ObjectStore::new(address, &settings)?))
+            }
+            other => return Err(Error::Refused(format!("{other} has no files"))),
+        };
+        let files = u64::from(partitions.unwrap_or(0)) + 1;
+        let bytes = usize::try_from(options.gathered_bytes / files).unwrap_or(BATCH_BYTES_MAX);
+        Ok(Self {
+            place,
+            options: output.write_options(),
+            rechunk: RechunkOptions {
+                rows: output.rows.unwrap_or(ROWS),
+                bytes: bytes.clamp(1, BATCH_BYTES_MAX),
+            },
+            schema: Arc::clone(schema),
+            partitions,
+            prefix: options.prefix,
+            replace: options.replace,
+            packing: Arc::clone(packing),
+            files: BTreeMap::new(),
+        })
+    }
+
+    /// Takes rows. A full disk is an error that names the file.
+    ///
+    /// # Errors
+    /// [`Error`]; then the output is to be dropped.
+    pub fn write(&mut self, piece: &PartitionedBatch) -> Result<(), Error> {
+        let packing = Arc::clone(&self.packing);
+        let file = self.file(piece.partition)?;
+        file.batches += 1;
+        file.rows += piece.batch.num_rows() as u64;
+        let batches = file.waiting.push(&piece.batch)?;
+        packing
+            .repack
+            .work(|| write_all(&mut file.writer, &batches))
+    }
+
+    /// Gives the files their names. Without partitions there is one, also of no rows. `durable`: they are
+    /// not lost any more when the machine fails.
+    ///
+    /// # Errors
+    /// [`Error`]; files that have their names by then keep them.
+    pub fn finish(mut self, durable: bool) -> Result<Vec<WrittenFile>, Error> {
+        if self.partitions.is_none() {
+            self.file(None)?;
+        }
+        let mut written = Vec::new();
+        for (partition, mut file) in std::mem::take(&mut self.files) {
+            let rest = file.waiting.finish()?;
+            let (output, time) = self.packing.repack.work(|| {
+                write_all(&mut file.writer, &rest)?;
+                file.writer.finish()
+            })?;
+            self.packing.repack.done(file.batches, file.rows, time);
+            written.push((partition, output.path(), file.rows, output));
+        }
+        // Whatever can fail in writing has been done: now they get their names.
+        let name = |(partition, path, rows, output): (Partition, PathBuf, u64, PartFile)| {
+            let bytes = output.finish(durable)?;
+            Ok(WrittenFile {
+                partition,
+                path,
+                rows,
+                bytes,
+            })
+        };
+        written.into_iter().map(name).collect()
+    }
+
+    fn file(&mut self, partition: Partition) -> Result<&mut OpenFile, Error> {
+        let name = self.file_name(partition);
+        match self.files.entry(partition) {
+            std::collections::btree_map::Entry::Occupied(file) => Ok(file.into_mut()),
+            std::collections::btree_map::Entry::Vacant(place) => {
+                let output = match &self.place {
+                    Place::Directory(directory) => {
+                        PartFile::File(OutputFile::create(&directory.join(name), self.replace)?)
+                    }
+                    Place::Bucket(store) => {
+                        let object = ObjectFile::create(store, name, self.replace)?;
+                        PartFile::Object(Box::new(object))
+                    }
+                };
+                let writer = FileWriter::new(
+                    output,
+                    &self.schema,
+                    self.options,
+                    self.packing.repack.pool(),
+                )?;
+                Ok(place.insert(OpenFile {
+                    writer,
+                    waiting: Rechunker::new(Arc::clone(&self.schema), self.rechunk),
+                    batches: 0,
+                    rows: 0,
+                }))
+            }
+        }
+    }
+
+    fn file_name(&self, partition: Partition) -> String {
+        let (prefix, extension) = (&self.prefix, self.options.format.extension());
+        match (partition, self.partitions) {
+            (Some(number), Some(partitions)) => {
+                format!("{}.{extension}", partition_name(prefix, number, partitions))
+            }
+            _ => format!("{prefix}.{extension}"),
+        }
+    }
+}
+
+/// `part-02`; the partition of null keys is behind the others, and is called so.
+pub fn partition_name(prefix: &str, partition: u32, partitions: u32) -> String {
+    let width = partitions.saturating_sub(1).to_string().len();
+    match partition < partitions {
+        true => format!("{prefix}-{partition:0width$}"),
+        false => format!("{prefix}-null"),
+    }
+}
+
+fn write_all(writer: &mut FileWriter<PartFile>, batches: &[RecordBatch]) -> Result<(), Error> {
+    batches.iter().try_for_each(|batch| writer.write(batch))
+}
+
+impl PartFile {
+    /// Returns the path or the address that the output has once it is finished.
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::File(file) => file.path().into(),
+            Self::Object(object) => object.address().into(),
+        }
+    }
+
+    fn finish(self, durable: bool) -> Result<u64, Error> {
+        match self {
+            Self::File(file) => file.finish(durable),
+            Self::Object(object) => object.finish(),
+        }
+    }
+}
+
+impl Write for PartFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Object(object) => object.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.flush(),
+            Self::Object(object) => object.flush(),
+        }
+    }
+}

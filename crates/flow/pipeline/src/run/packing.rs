@@ -1,0 +1,158 @@
+//! Work around the stages: messages and files become batches (*unpack*), and batches become
+//! messages and files (*repack*). Both have a placement, and optionally a device, like stages.
+//! Their counts are also those of stages.
+
+use std::sync::{Arc, Mutex};
+
+use overside_base::lock;
+use overside_placement::{Policy, Verify};
+use overside_tables::pack::{CodecPool, Placement, StageTime};
+
+use crate::Error;
+use crate::definition::Definition;
+use crate::definition::packing::PackingDefinition;
+use crate::definition::placement::StagePlacement;
+use crate::run::report::{StageCounts, StageReport};
+use crate::run::runner::in_stage;
+
+impl PackingDefinition {
+    /// The pool for it: the same threads, and its device beside them.
+    fn pool(&self, name: &str, pool: &Arc<CodecPool>) -> Result<Arc<CodecPool>, Error> {
+        let Some(device) = self.devices() else {
+            return Ok(Arc::clone(pool));
+        };
+        let devices = overside_backends::open_accelerators(&device, pool.threads());
+        let devices = devices.map_err(|error| in_stage(name, Error::Refused(error.to_string())))?;
+        let policy = match &self.placement {
+            StagePlacement::Node(_) => Policy::Device,
+            other => other.policy(),
+        };
+        Ok(Arc::new(pool.beside_devices(Placement {
+            policy,
+            devices,
+            verify: Verify::All,
+        })))
+    }
+}
+
+/// Both, for all streams of a pipeline.
+pub struct Packing {
+    /// Messages and files become batches.
+    pub unpack: PackingStage,
+    /// Batches become messages and files.
+    pub repack: PackingStage,
+}
+
+/// One of both.
+pub struct PackingStage {
+    kind: &'static str,
+    placement: StagePlacement,
+    pool: Arc<CodecPool>,
+    counts: Mutex<StageCounts>,
+}
+
+const UNPACK: &str = "unpack";
+const REPACK: &str = "repack";
+
+impl Packing {
+    /// Opens both stages as the definition describes them, on the threads of a pool. Their devices
+    /// are opened here.
+    ///
+    /// # Errors
+    /// [`Error::Stage`]: there is no such device.
+    pub fn open(definition: &Definition, pool: &Arc<CodecPool>) -> Result<Self, Error> {
+        Ok(Self {
+            unpack: PackingStage::open(UNPACK, &definition.unpack, pool)?,
+            repack: PackingStage::open(REPACK, &definition.repack, pool)?,
+        })
+    }
+
+    /// Creates both stages on the pool's threads, and on its device if it has one.
+    pub fn of_pool(pool: &Arc<CodecPool>) -> Self {
+        let stage = |kind| PackingStage::new(kind, StagePlacement::Host, Arc::clone(pool));
+        Self {
+            unpack: stage(UNPACK),
+            repack: stage(REPACK),
+        }
+    }
+
+    /// Returns the counts of unpacking and repacking up to now.
+    pub(crate) fn reports(&self) -> (StageReport, StageReport) {
+        (self.unpack.report(), self.repack.report())
+    }
+
+    /// The same threads and devices, counted apart.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        let stage = |of: &PackingStage| {
+            PackingStage::new(of.kind, of.placement.clone(), Arc::clone(&of.pool))
+        };
+        Self {
+            unpack: stage(&self.unpack),
+            repack: stage(&self.repack),
+        }
+    }
+}
+
+impl PackingStage {
+    fn open(
+        kind: &'static str,
+        definition: &PackingDefinition,
+        pool: &Arc<CodecPool>,
+    ) -> Result<Self, Error> {
+        let pool = definition.pool(kind, pool)?;
+        Ok(Self::new(kind, definition.placement.clone(), pool))
+    }
+
+    fn new(kind: &'static str, placement: StagePlacement, pool: Arc<CodecPool>) -> Self {
+        Self {
+            kind,
+            placement,
+            pool,
+            counts: Mutex::default(),
+        }
+    }
+
+    /// Returns the pool whose threads and devices compress and decompress.
+    pub fn pool(&self) -> &Arc<CodecPool> {
+        &self.pool
+    }
+
+    /// Does some of its work on this thread: the stage is busy meanwhile.
+    pub fn work<T>(&self, work: impl FnOnce() -> T) -> T {
+        lock(&self.counts).begin();
+        let _busy = Busy(&self.counts);
+        work()
+    }
+
+    /// So many batches, of so many rows, are done and took this.
+    pub fn done(&self, batches: u64, rows: u64, time: StageTime) {
+        let mut counts = lock(&self.counts);
+        counts.batches += batches;
+        counts.rows_in += rows;
+        counts.rows_out += rows;
+        counts.bytes_in += time.bytes_in;
+        counts.bytes_out += time.bytes_out;
+        counts.host.cpu_ns += time.cpu_ns;
+    }
+
+    /// Returns the counts up to now. Bytes of the packed side are those of messages and files.
+    pub fn report(&self) -> StageReport {
+        let counts = lock(&self.counts);
+        let executed = self.pool.reports();
+        let mut report = counts.report((self.kind, self.kind), &self.placement, &executed);
+        // All of it is the host's.
+        report.host.batches = counts.batches;
+        report.host.bytes = counts.bytes_in;
+        report
+    }
+}
+
+/// The stage is busy until this is dropped.
+struct Busy<'a>(&'a Mutex<StageCounts>);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        lock(self.0).end();
+    }
+}

@@ -1,0 +1,488 @@
+//! Report of a pipeline's counts and times.
+
+use std::time::Instant;
+
+use overside_device::{CpuTime, Operation, Provenance, Timing};
+use overside_placement::{Report as ExecutorReport, TargetReport};
+use serde::Serialize;
+
+use crate::definition::placement::StagePlacement;
+use crate::stage::PartitionedBatch;
+
+/// Value of `schema` in a [`PipelineReport`].
+pub const REPORT_SCHEMA: &str = "flow-run/1";
+/// Events that are kept; the rest is counted.
+const EVENTS_MAX: usize = 256;
+
+/// Counts and times of a pipeline, or of one of its streams, up to now. Times are in nanoseconds;
+/// bytes are those of values in memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct PipelineReport {
+    /// `flow-run/1`.
+    pub schema: &'static str,
+    /// The pipeline's name.
+    pub name: String,
+    /// From the first batch until the last one was done, or until now.
+    pub elapsed_ns: u64,
+    /// Batches that came.
+    pub batches: u64,
+    /// Their rows.
+    pub rows_in: u64,
+    /// Their bytes.
+    pub bytes_in: u64,
+    /// Rows that came out.
+    pub rows_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// The most bytes that were held at a time.
+    pub held_bytes_max: u64,
+    /// Bytes that are held now.
+    pub held_bytes: u64,
+    /// Origin of the figures, such as measured or emulated: the weakest of all parts.
+    pub provenance: Provenance,
+    /// Meaning of the times, such as real or paced: the weakest of all parts.
+    pub timing: Timing,
+    /// Decompressing and reading what came in.
+    pub unpack: StageReport,
+    /// The stages, in their order.
+    pub stages: Vec<StageReport>,
+    /// Compressing and writing what went out.
+    pub repack: StageReport,
+    /// Failures and stages that moved, in order; the first 256.
+    pub events: Vec<PipelineEvent>,
+    /// Events beyond those.
+    pub events_left_out: u64,
+}
+
+/// Counts and times of one stage.
+#[derive(Clone, Debug, Serialize)]
+pub struct StageReport {
+    /// Name of the column.
+    pub name: String,
+    /// Kind of the stage, such as `filter`.
+    pub kind: &'static str,
+    /// Placement in the definition.
+    pub placement: String,
+    /// Batches that came.
+    pub batches: u64,
+    /// Their rows.
+    pub rows_in: u64,
+    /// Their bytes.
+    pub bytes_in: u64,
+    /// Rows that came out.
+    pub rows_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// Time during which at least one batch was in work.
+    pub busy_ns: u64,
+    /// Bytes of the uncompressed side in a second of that time.
+    pub throughput_bytes_per_s: f64,
+    /// Batches that wait.
+    pub queue_batches: usize,
+    /// Their bytes.
+    pub queue_bytes: u64,
+    /// The host's part.
+    pub host: HostReport,
+    /// The node's part, if there is a node.
+    pub node: Option<NodeReport>,
+    /// Work that executors did on devices and on their CPU threads; empty if no executor did any.
+    pub devices: Vec<DeviceReport>,
+}
+
+/// Work that the host did for a stage, and the CPU time that the stage cost it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct HostReport {
+    /// Batches whose results are the host's.
+    pub batches: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// CPU time of the host's threads, with what moving batches to the node took.
+    pub cpu_ns: u64,
+    /// Batches that were done for nothing, because the node was first.
+    pub superseded: u64,
+    /// Batches that the node failed at, or had when it was lost.
+    pub repeated: u64,
+}
+
+/// Work that a node did for a stage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct NodeReport {
+    /// Name of the column.
+    pub name: String,
+    /// State of the connection now: `open`, `not opened`, `lost` or `tried again`.
+    pub state: &'static str,
+    /// `true` if the node is a separate machine, not threads of this process.
+    pub is_real: bool,
+    /// Batches whose results are the node's.
+    pub batches: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Time that batches waited for it, here and there, in all.
+    pub queued_ns: u64,
+    /// The longest that one waited.
+    pub queued_ns_max: u64,
+    /// Time that it took for them, in all.
+    pub run_ns: u64,
+    /// CPU time that it took for them: a ledger of its own.
+    pub cpu_ns: u64,
+    /// Number of times that the stage went back to the host.
+    pub moves_back: u64,
+    /// Number of times that the stage went down to the node again.
+    pub moves_down: u64,
+    /// Number of times that the node was lost.
+    pub losses: u64,
+}
+
+/// Work that one device did for a stage.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceReport {
+    /// The operation.
+    pub operation: String,
+    /// The device.
+    pub device: String,
+    /// Jobs whose results are its.
+    pub jobs: u64,
+    /// Bytes read for them.
+    pub source_bytes: u64,
+    /// CPU time, by ledger.
+    pub cpu_time: CpuTimeReport,
+    /// Origin of its times, such as measured or emulated; `None` if it is not known.
+    pub provenance: Option<Provenance>,
+}
+
+/// CPU time by ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CpuTimeReport {
+    /// The host's.
+    pub host_ns: u64,
+    /// The DPU's.
+    pub dpu_ns: u64,
+    /// CPU time that the emulation itself takes, in nanoseconds.
+    pub emulator_ns: u64,
+}
+
+/// Something that happened to a stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PipelineEvent {
+    /// Time of the event after the first batch, in nanoseconds.
+    pub at_ns: u64,
+    /// The stage.
+    pub stage: String,
+    /// Description of the event.
+    pub message: String,
+}
+
+/// Sums of counts and times over streams.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    pub elapsed_ns: u64,
+    pub batches: u64,
+    pub rows_in: u64,
+    pub bytes_in: u64,
+    pub rows_out: u64,
+    pub bytes_out: u64,
+    pub held_bytes_max: u64,
+    pub held_bytes: u64,
+    pub stages: Vec<StageReport>,
+    pub events: Events,
+}
+
+impl Totals {
+    /// Adds those of another stream, which ran beside or after these.
+    pub(crate) fn push(&mut self, other: Self) {
+        self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
+        self.batches += other.batches;
+        self.rows_in += other.rows_in;
+        self.bytes_in += other.bytes_in;
+        self.rows_out += other.rows_out;
+        self.bytes_out += other.bytes_out;
+        self.held_bytes_max = self.held_bytes_max.max(other.held_bytes_max);
+        self.held_bytes += other.held_bytes;
+        match self.stages.is_empty() {
+            true => self.stages = other.stages,
+            false => {
+                (self.stages.iter_mut().zip(other.stages)).for_each(|(one, other)| one.add(other))
+            }
+        }
+        self.events.left_out += other.events.left_out;
+        other
+            .events
+            .kept
+            .into_iter()
+            .for_each(|event| self.events.push(event));
+    }
+
+    /// Makes a report with the pipeline's name and the counts of unpacking and repacking.
+    pub(crate) fn report(
+        self,
+        name: &str,
+        (unpack, repack): (StageReport, StageReport),
+    ) -> PipelineReport {
+        let stages = self.stages.iter().chain([&unpack, &repack]);
+        let of_devices = stages.clone().flat_map(|stage| &stage.devices);
+        let of_devices = of_devices.filter_map(|device| device.provenance).max();
+        let has_stand_in = (stages.filter_map(|stage| stage.node.as_ref()))
+            .any(|node| !node.is_real && node.batches > 0);
+        let weakest = of_devices.unwrap_or(Provenance::Measured);
+        let (provenance, timing) = match (weakest, has_stand_in) {
+            // Threads of this process say nothing about the times of another machine.
+            (weakest, true) => (weakest.max(Provenance::Emulated), Timing::Functional),
+            (Provenance::Measured, false) => (Provenance::Measured, Timing::Real),
+            (weakest, false) => (weakest, Timing::Paced),
+        };
+        PipelineReport {
+            schema: REPORT_SCHEMA,
+            name: name.to_owned(),
+            elapsed_ns: self.elapsed_ns,
+            batches: self.batches,
+            rows_in: self.rows_in,
+            bytes_in: self.bytes_in,
+            rows_out: self.rows_out,
+            bytes_out: self.bytes_out,
+            held_bytes_max: self.held_bytes_max,
+            held_bytes: self.held_bytes,
+            provenance,
+            timing,
+            unpack,
+            stages: self.stages,
+            repack,
+            events: self.events.kept,
+            events_left_out: self.events.left_out,
+        }
+    }
+}
+
+impl PipelineReport {
+    /// All stages, with what is done around them.
+    pub fn all_stages(&self) -> impl Iterator<Item = &StageReport> {
+        let stages = std::iter::once(&self.unpack).chain(&self.stages);
+        stages.chain([&self.repack])
+    }
+}
+
+impl StageReport {
+    /// Bytes of the uncompressed side in a second of the time in which it was busy.
+    pub(crate) fn compute_throughput(&mut self) {
+        let bytes = match self.kind {
+            "decompress" | "unpack" => self.bytes_out,
+            _ => self.bytes_in,
+        };
+        let busy_s = self.busy_ns as f64 / 1e9;
+        self.throughput_bytes_per_s = if busy_s > 0.0 {
+            bytes as f64 / busy_s
+        } else {
+            0.0
+        };
+    }
+
+    fn add(&mut self, other: Self) {
+        self.batches += other.batches;
+        self.rows_in += other.rows_in;
+        self.bytes_in += other.bytes_in;
+        self.rows_out += other.rows_out;
+        self.bytes_out += other.bytes_out;
+        self.busy_ns += other.busy_ns;
+        self.queue_batches += other.queue_batches;
+        self.queue_bytes += other.queue_bytes;
+        self.host.batches += other.host.batches;
+        self.host.bytes += other.host.bytes;
+        self.host.cpu_ns += other.host.cpu_ns;
+        self.host.superseded += other.host.superseded;
+        self.host.repeated += other.host.repeated;
+        if let (Some(node), Some(other)) = (&mut self.node, other.node) {
+            node.add(&other);
+        }
+        for device in other.devices {
+            let same = |one: &&mut DeviceReport| {
+                (&one.operation, &one.device) == (&device.operation, &device.device)
+            };
+            match self.devices.iter_mut().find(same) {
+                Some(known) => known.join(&device),
+                None => self.devices.push(device),
+            }
+        }
+        self.compute_throughput();
+    }
+}
+
+impl NodeReport {
+    fn add(&mut self, other: &Self) {
+        self.state = other.state;
+        self.batches += other.batches;
+        self.bytes += other.bytes;
+        self.queued_ns += other.queued_ns;
+        self.queued_ns_max = self.queued_ns_max.max(other.queued_ns_max);
+        self.run_ns += other.run_ns;
+        self.cpu_ns += other.cpu_ns;
+        self.moves_back += other.moves_back;
+        self.moves_down += other.moves_down;
+        self.losses += other.losses;
+    }
+}
+
+/// Events, bounded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Events {
+    pub kept: Vec<PipelineEvent>,
+    pub left_out: u64,
+}
+
+impl Events {
+    pub(crate) fn push(&mut self, event: PipelineEvent) {
+        match self.kept.len() < EVENTS_MAX {
+            true => self.kept.push(event),
+            false => self.left_out += 1,
+        }
+    }
+}
+
+/// Counters of a stage while it runs.
+#[derive(Debug, Default)]
+pub(crate) struct StageCounts {
+    pub batches: u64,
+    pub rows_in: u64,
+    pub bytes_in: u64,
+    pub rows_out: u64,
+    pub bytes_out: u64,
+    busy_ns: u64,
+    running: usize,
+    busy_since: Option<Instant>,
+    pub host: HostReport,
+    pub node: NodeReport,
+}
+
+impl StageCounts {
+    /// A batch comes.
+    pub(crate) fn came(&mut self, pieces: &[PartitionedBatch], bytes: u64) {
+        self.batches += 1;
+        self.bytes_in += bytes;
+        self.rows_in += rows(pieces);
+    }
+
+    /// A batch leaves.
+    pub(crate) fn left(&mut self, pieces: &[PartitionedBatch], bytes: u64) {
+        self.bytes_out += bytes;
+        self.rows_out += rows(pieces);
+    }
+
+    /// Notes that a thread or the node has begun a batch. The stage is busy from the first of them
+    /// on.
+    pub(crate) fn begin(&mut self) {
+        self.running += 1;
+        if self.running == 1 {
+            self.busy_since = Some(Instant::now());
+        }
+    }
+
+    /// Notes that a thread or the node has finished a batch. The stage is busy until the last of
+    /// them.
+    pub(crate) fn end(&mut self) {
+        self.running = self.running.saturating_sub(1);
+        if self.running == 0 {
+            let since = self.busy_since.take();
+            self.busy_ns += since.map_or(0, |since| since.elapsed().as_nanos() as u64);
+        }
+    }
+
+    pub(crate) fn busy_ns(&self) -> u64 {
+        let now = self
+            .busy_since
+            .map_or(0, |since| since.elapsed().as_nanos() as u64);
+        self.busy_ns + now
+    }
+
+    /// All of it as a stage of this name and kind, whose executors did `executed`.
+    pub(crate) fn report(
+        &self,
+        (name, kind): (&str, &'static str),
+        placement: &StagePlacement,
+        executed: &[(Operation, ExecutorReport)],
+    ) -> StageReport {
+        let devices = devices(executed);
+        let by_executors: u64 = devices.iter().map(|device| device.cpu_time.host_ns).sum();
+        let mut report = StageReport {
+            name: name.to_owned(),
+            kind,
+            placement: placement.to_string(),
+            batches: self.batches,
+            rows_in: self.rows_in,
+            bytes_in: self.bytes_in,
+            rows_out: self.rows_out,
+            bytes_out: self.bytes_out,
+            busy_ns: self.busy_ns(),
+            throughput_bytes_per_s: 0.0,
+            queue_batches: 0,
+            queue_bytes: 0,
+            host: HostReport {
+                cpu_ns: self.host.cpu_ns + by_executors,
+                ..self.host
+            },
+            node: None,
+            devices,
+        };
+        report.compute_throughput();
+        report
+    }
+}
+
+pub(crate) fn rows(pieces: &[PartitionedBatch]) -> u64 {
+    pieces
+        .iter()
+        .map(|piece| piece.batch.num_rows() as u64)
+        .sum()
+}
+
+/// Sums the reports of executors by operation and target. Targets without jobs are left out.
+fn devices(reports: &[(Operation, ExecutorReport)]) -> Vec<DeviceReport> {
+    let mut all: Vec<DeviceReport> = Vec::new();
+    for (operation, report) in reports {
+        for target in report.targets() {
+            let (operation, device) = (operation.to_string(), target.device.clone());
+            let known =
+                (all.iter_mut()).find(|one| (&one.operation, &one.device) == (&operation, &device));
+            match known {
+                Some(known) => known.add(target),
+                None => {
+                    let mut one = DeviceReport {
+                        operation,
+                        device,
+                        jobs: 0,
+                        source_bytes: 0,
+                        cpu_time: CpuTimeReport::default(),
+                        provenance: None,
+                    };
+                    one.add(target);
+                    all.push(one);
+                }
+            }
+        }
+    }
+    all.retain(|device| device.jobs > 0);
+    all
+}
+
+impl DeviceReport {
+    fn join(&mut self, other: &Self) {
+        self.jobs += other.jobs;
+        self.source_bytes += other.source_bytes;
+        self.cpu_time.host_ns += other.cpu_time.host_ns;
+        self.cpu_time.dpu_ns += other.cpu_time.dpu_ns;
+        self.cpu_time.emulator_ns += other.cpu_time.emulator_ns;
+        self.provenance = self.provenance.max(other.provenance);
+    }
+
+    fn add(&mut self, target: &TargetReport) {
+        let CpuTime {
+            host_ns,
+            dpu_ns,
+            emulator_ns,
+        } = target.cpu_time;
+        self.jobs += target.chunks;
+        self.source_bytes += target.source_bytes;
+        self.cpu_time.host_ns += host_ns;
+        self.cpu_time.dpu_ns += dpu_ns;
+        self.cpu_time.emulator_ns += emulator_ns;
+        let provenance = target.applied.as_ref().map(|applied| applied.provenance);
+        self.provenance = self.provenance.max(provenance);
+    }
+}

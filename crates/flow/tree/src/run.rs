@@ -1,0 +1,74 @@
+//! Files of nodes: Parquet, sorted by id and time, in leaves; Arrow IPC streams above them.
+
+use std::fs::{File, OpenOptions};
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use overside_tables::pack::{Codec, CodecPool};
+
+use overside_flow_operators::Error;
+use overside_flow_files::{FileFormat, FileReader, FileWriter, ReadOptions, WriteOptions};
+use overside_flow_operators::{SortColumn, sort};
+
+/// Rows of a batch, and the fewest that are read of Parquet for one id.
+const BATCH_ROWS: usize = 64 << 10;
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Returns the format and compression of a node's files.
+pub(super) fn options(is_leaf: bool) -> WriteOptions {
+    WriteOptions {
+        format: match is_leaf {
+            true => FileFormat::Parquet,
+            false => FileFormat::ArrowStream,
+        },
+        // Files above the leaves are read again soon; leaves stay.
+        codec: match is_leaf {
+            true => Codec::Zstd(1),
+            false => Codec::Lz4,
+        },
+        outer: None,
+    }
+}
+
+/// Writes a file that was not there. It is on the disk when this returns.
+pub(super) fn write(
+    path: &Path,
+    schema: &SchemaRef,
+    batches: &[RecordBatch],
+    options: WriteOptions,
+    pool: &Arc<CodecPool>,
+) -> Result<(), Error> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let output = BufWriter::with_capacity(BUFFER_BYTES, file);
+    let mut writer = FileWriter::new(output, schema, options, pool)?;
+    for batch in batches {
+        for begin in (0..batch.num_rows()).step_by(BATCH_ROWS) {
+            writer.write(&batch.slice(begin, BATCH_ROWS.min(batch.num_rows() - begin)))?;
+        }
+    }
+    let (output, _) = writer.finish()?;
+    let file = output
+        .into_inner()
+        .map_err(std::io::IntoInnerError::into_error)?;
+    Ok(file.sync_all()?)
+}
+
+/// The rows by id, and those of an id by time.
+pub(super) fn sorted(batches: &[RecordBatch], id: &str, time: &str) -> Result<RecordBatch, Error> {
+    sort(
+        batches,
+        &[SortColumn::ascending(id), SortColumn::ascending(time)],
+    )
+}
+
+/// Opens a file of a node.
+pub(super) fn open(
+    path: &Path,
+    options: &ReadOptions,
+    pool: &Arc<CodecPool>,
+) -> Result<FileReader, Error> {
+    FileReader::open(File::open(path)?, options, pool)
+}

@@ -1,0 +1,83 @@
+//! Several trees as one, as when each of several machines has the tracks of some objects.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use super::concurrency::at_once;
+use super::reader::TreeReader;
+use super::run;
+use super::source::{Gathered, TrackQuery, TrackSource};
+use overside_flow_operators::Error;
+use overside_tables::check_schema;
+use overside_tables::pack::CodecPool;
+
+/// Trees that are asked at a time.
+pub const TREES_AT_ONCE: usize = 16;
+
+/// Trees of the same columns, which are read as one.
+pub struct TreeUnion {
+    trees: Vec<Box<dyn TrackSource>>,
+}
+
+impl TreeUnion {
+    /// Opens trees in directories.
+    ///
+    /// # Errors
+    /// [`Error`]: there is none in one of them, or one is damaged; others as [`TreeUnion::of`].
+    pub fn open<P: AsRef<Path>>(directories: &[P], pool: &Arc<CodecPool>) -> Result<Self, Error> {
+        let trees = directories.iter().map(|directory| {
+            let tree = TreeReader::open(directory.as_ref(), pool)?;
+            Ok(Box::new(tree) as Box<dyn TrackSource>)
+        });
+        Self::of(trees.collect::<Result<_, Error>>()?)
+    }
+
+    /// Joins trees of any location. They may be split in different ways.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: they have other columns or another id or time, or there are none.
+    pub fn of(trees: Vec<Box<dyn TrackSource>>) -> Result<Self, Error> {
+        let Some(first) = trees.first() else {
+            return Err(Error::Refused("no tree".into()));
+        };
+        for tree in &trees {
+            let differs = |what: &str| {
+                Error::Refused(format!(
+                    "{}: the tree has {what} than the first one; ask for them one by one",
+                    tree.name()
+                ))
+            };
+            check_schema(first.schema(), tree.schema()).map_err(|_| differs("other columns"))?;
+            if first.roles() != tree.roles() {
+                return Err(differs("another id or time"));
+            }
+        }
+        Ok(Self { trees })
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        self.trees[0].schema()
+    }
+
+    /// The rows of all trees that are wanted, by id and time; none if there are none. Several trees are asked at a
+    /// time; of each one, `threads` read at once.
+    ///
+    /// # Errors
+    /// As [`TreeReader::query`].
+    pub fn query(&mut self, query: &TrackQuery, threads: usize) -> Result<Vec<RecordBatch>, Error> {
+        let gathered = Gathered::new(query.bytes_max);
+        let ask = |tree: &mut Box<dyn TrackSource>| tree.query(query, &gathered, threads);
+        let found = at_once(&mut self.trees, TREES_AT_ONCE, ask)?;
+        let with_rows = found.iter().filter(|rows| !rows.is_empty()).count();
+        let found: Vec<RecordBatch> = found.into_iter().flatten().collect();
+        if with_rows < 2 {
+            return Ok(found);
+        }
+        let (id, time) = self.trees[0].roles();
+        Ok(vec![run::sorted(&found, id, time)?])
+    }
+}

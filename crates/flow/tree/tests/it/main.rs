@@ -1,0 +1,3 @@
+//! Tests of trees through their public interface.
+
+mod tree;
