@@ -28,7 +28,7 @@ pub use partition::{
 pub use rechunk::{RechunkOptions, Rechunker};
 pub use skew::{PartitionSize, SkewReport};
 pub use sort::{SortColumn, sort};
-pub use sql::{literal, Filter, Projection, type_named};
+pub use sql::{Filter, Projection, literal, type_named};
 pub use suggest::{KeyCandidate, KeySuggester, SAMPLE_ROWS};
 
 use arrow_schema::{DataType, FieldRef, Schema};

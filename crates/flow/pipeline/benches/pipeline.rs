@@ -12,9 +12,7 @@ use std::time::Instant;
 use overside_flow::Error;
 use overside_flow::generate::Generated;
 use overside_flow::pack::CodecPool;
-use overside_flow::{
-    Definition, Node, NodeDefinition, PartitionedBatch, Pipeline, StageRunner,
-};
+use overside_flow::{Definition, Node, NodeDefinition, PartitionedBatch, Pipeline, StageRunner};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -26,10 +26,10 @@ use overside_tables::pack::{
 };
 
 use crate::Error;
-use overside_flow_operators::{self, PartitionKey, PartitionOptions, partition_by_filters};
 pub use check::Check;
 use check::Checker;
 pub use device::DeviceWork;
+use overside_flow_operators::{self, PartitionKey, PartitionOptions, partition_by_filters};
 
 /// Algorithm that distributes rows to their partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use overside_device::{Device, Operation};
 use overside_placement::{Policy, Report};
 
 use crate::Error;
-use overside_flow_operators::values_bytes;
 use crate::definition::outputs::Partition;
+use overside_flow_operators::values_bytes;
 
 /// A batch and the partition that it belongs to.
 #[derive(Clone, Debug, PartialEq)]

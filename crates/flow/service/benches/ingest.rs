@@ -24,8 +24,8 @@ use arrow_flight::{
     HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
-use overside_flow::generate::Generated;
 use overside_flow::Definition;
+use overside_flow::generate::Generated;
 use overside_flow_service::{Limits, Server, Settings, Work};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::TcpListenerStream;

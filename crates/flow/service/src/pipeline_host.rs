@@ -197,9 +197,7 @@ impl PipelineHost {
     }
 }
 
-fn open_spill(
-    spill: &overside_flow::Spill,
-) -> Result<(PathBuf, Arc<SpillSpace>), ServiceError> {
+fn open_spill(spill: &overside_flow::Spill) -> Result<(PathBuf, Arc<SpillSpace>), ServiceError> {
     use std::os::unix::fs::DirBuilderExt;
     let directory = spill.directory.clone();
     // What producers send is nobody else's business.

@@ -18,8 +18,8 @@ use super::manifest::{Manifest, NodeSize};
 use super::run;
 use super::source::{Gathered, TrackQuery, TrackSource};
 use super::writer::SCHEMA_FILE;
-use overside_flow_operators::Error;
 use overside_flow_files::ReadOptions;
+use overside_flow_operators::Error;
 use overside_flow_operators::{Filter, literal, partitions_of_rows, value_type, values_bytes};
 
 /// Ids of one query.

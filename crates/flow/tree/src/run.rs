@@ -9,8 +9,8 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use overside_tables::pack::{Codec, CodecPool};
 
-use overside_flow_operators::Error;
 use overside_flow_files::{FileFormat, FileReader, FileWriter, ReadOptions, WriteOptions};
+use overside_flow_operators::Error;
 use overside_flow_operators::{SortColumn, sort};
 
 /// Rows of a batch, and the fewest that are read of Parquet for one id.

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use overside_device::threads::Limits;
 use overside_device::{
-    Applied, Completion, ContextConfig, Job, JobError, Lifecycle, Lost, OpenError, Operation,
-    Outcome, Output, Stages, SubmitError,
+    Applied, Completion, ContextConfig, Deadlines, Job, JobError, Lifecycle, Lost, OpenError,
+    Operation, Outcome, Output, Stages, SubmitError,
 };
 use overside_ops::{Error, MatchKind};
 use slab::Slab;
@@ -37,8 +37,7 @@ pub(crate) struct Pipeline {
     ready: VecDeque<Completion>,
     running: usize,
     quarantined: usize,
-    /// Not later than the earliest deadline of the jobs in flight.
-    earliest: Option<Instant>,
+    deadlines: Deadlines,
     /// Places whose jobs are given to the device once more, without a trailer: it is not clear
     /// whether their destination was too short or their stream.
     again: Vec<u32>,
@@ -102,7 +101,7 @@ impl Pipeline {
             ready: VecDeque::new(),
             running: 0,
             quarantined: 0,
-            earliest: None,
+            deadlines: Deadlines::default(),
             again: Vec::new(),
             lost: None,
             done: Vec::new(),
@@ -267,9 +266,7 @@ impl Pipeline {
         let Some(work) = &mut self.work else {
             unreachable!("what a context works with is there until it is dropped");
         };
-        if let Some(deadline) = job.deadline {
-            self.earliest = Some(self.earliest.map_or(deadline, |at| at.min(deadline)));
-        }
+        self.deadlines.add(job.deadline);
         self.batch.bytes += job.source.len();
         self.running += 1;
         let number = work.slots.insert(Slot {
@@ -311,7 +308,7 @@ impl Pipeline {
     /// jobs that are past their deadlines.
     pub(crate) fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
         self.reap();
-        if self.earliest.is_some_and(|at| Instant::now() >= at) {
+        if self.deadlines.is_due() {
             self.expire();
         }
         let count = max.min(self.ready.len());
@@ -413,7 +410,7 @@ impl Pipeline {
         let Some(work) = &mut self.work else {
             return;
         };
-        let (now, mut earliest) = (Instant::now(), None::<Instant>);
+        let now = self.deadlines.renew();
         for (number, slot) in &mut work.slots {
             let job = &slot.job;
             let Some(deadline) = job.deadline.filter(|_| !slot.is_quarantined) else {
@@ -421,7 +418,7 @@ impl Pipeline {
             };
             // What is to be given once more is not with the device; it is late when it comes back.
             if deadline > now || self.again.contains(&(number as u32)) {
-                earliest = Some(earliest.map_or(deadline, |at| at.min(deadline)));
+                self.deadlines.add(Some(deadline));
                 continue;
             }
             self.ready.push_back(Completion {
@@ -436,7 +433,6 @@ impl Pipeline {
             self.running -= 1;
             self.quarantined += 1;
         }
-        self.earliest = earliest;
     }
 }
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use overside_device::threads::{Event, Limits, Timer};
 use overside_device::{
-    Applied, Closed, Completion, Context, ContextConfig, CpuTime, Job, Lifecycle, Lost, OpenError,
-    SubmitError,
+    Applied, Closed, Completion, Context, ContextConfig, CpuTime, Deadlines, Job, Lifecycle, Lost,
+    OpenError, SubmitError,
 };
 use overside_link::agent::{Offer, Opened, Reply, Request, Setup, Usage, Welcome, typed_error};
 use slab::Slab;
@@ -38,8 +38,7 @@ pub(crate) struct RemoteContext {
     told: bool,
     /// The agent takes no more jobs.
     draining: bool,
-    /// Not later than the earliest deadline of the jobs in flight.
-    earliest: Option<Instant>,
+    deadlines: Deadlines,
     event: Event,
     timer: Timer,
     /// `true` while the event watches the socket for room to write, in addition to bytes to read.
@@ -108,7 +107,7 @@ impl RemoteContext {
             applied: Arc::new(Applied::nothing(&shared.info, &config.operation.variant)),
             told: false,
             draining: false,
-            earliest: None,
+            deadlines: Deadlines::default(),
             event,
             timer: Timer::default(),
             watches_room: false,
@@ -201,7 +200,7 @@ impl Context for RemoteContext {
         };
         let timeouts = self.shared.dialer.timeouts;
         let beat = connection.next_beat(timeouts.ask, timeouts.silence);
-        let until = self.earliest.map_or(beat, |at| at.min(beat));
+        let until = self.deadlines.next().map_or(beat, |at| at.min(beat));
         let room = connection.wants_write();
         let mut watched = self.timer.follow(Some(until), &self.event);
         if watched.is_ok() && room != self.watches_room {

@@ -14,8 +14,8 @@ use super::slot::{FinishedJob, State};
 use super::worker_main::{self, WorkerMain};
 use crate::primitive::Ordering;
 use crate::{
-    Applied, Capability, Closed, Completion, ContextConfig, CpuTime, DeviceId, Job, Lifecycle,
-    Lost, MemoryKind, Refusal, Registration, SubmitError,
+    Applied, Capability, Closed, Completion, ContextConfig, CpuTime, Deadlines, DeviceId, Job,
+    Lifecycle, Lost, MemoryKind, Refusal, Registration, SubmitError,
 };
 
 /// Longest time, in nanoseconds, that a waiting submitter is left asleep so that more than one
@@ -138,8 +138,7 @@ pub struct Threads {
     /// Position up to which the submitter has read the queue from the threads.
     reaped: usize,
     in_flight: usize,
-    /// Not later than the earliest deadline in flight.
-    earliest: Option<Instant>,
+    deadlines: Deadlines,
     timer: Timer,
     /// Threads that were replaced and have not ended.
     retired: Vec<Arc<Shared>>,
@@ -187,7 +186,7 @@ impl Threads {
             staged: 0,
             reaped: 0,
             in_flight: 0,
-            earliest: None,
+            deadlines: Deadlines::default(),
             timer: Timer::default(),
             retired: Vec::new(),
             retired_ns: 0,
@@ -227,9 +226,7 @@ impl Threads {
             }
             let Some(number) = self.free.pop() else { break };
             let Some(job) = jobs.pop_front() else { break };
-            if let Some(deadline) = job.deadline {
-                self.earliest = Some(self.earliest.map_or(deadline, |at| at.min(deadline)));
-            }
+            self.deadlines.add(job.deadline);
             *self.shared.slots[number as usize].lock() = State::Queued { job, submitted };
             self.shared.submitted.stage(self.staged, number);
             self.staged = self.staged.wrapping_add(1);
@@ -255,7 +252,7 @@ impl Threads {
     /// As there.
     pub fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost> {
         let mut count = 0;
-        if self.earliest.is_some_and(|at| Instant::now() >= at) {
+        if self.deadlines.is_due() {
             count = self.expire(out, max);
         }
         while count < max {
@@ -294,7 +291,7 @@ impl Threads {
         if self.shared.finished.has(self.reaped) {
             return Ok(true);
         }
-        if (self.timer.follow(self.earliest, &self.shared.event)).is_err() {
+        if (self.timer.follow(self.deadlines.next(), &self.shared.event)).is_err() {
             // No descriptor is left for a timer, so deadlines are noticed by polling only.
             return Ok(true);
         }
@@ -390,14 +387,14 @@ impl Threads {
 
     /// Returns the jobs whose deadlines have passed, up to `max`, and finds the next deadline.
     fn expire(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
-        let (now, mut count, mut earliest) = (Instant::now(), 0, None::<Instant>);
+        let (now, mut count) = (self.deadlines.renew(), 0);
         for number in 0..self.limits.depth {
             let mut state = self.shared.slots[number].lock();
             let Some(deadline) = state.deadline() else {
                 continue;
             };
             if deadline > now || count == max {
-                earliest = Some(earliest.map_or(deadline, |at| at.min(deadline)));
+                self.deadlines.add(Some(deadline));
                 continue;
             }
             let Some((finished, quarantined)) = state.expire() else {
@@ -411,7 +408,6 @@ impl Threads {
             out.push(self.completion(finished));
             count += 1;
         }
-        self.earliest = earliest;
         count
     }
 

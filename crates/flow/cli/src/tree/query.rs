@@ -8,10 +8,10 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use overside_flow::Error;
+use overside_flow::Packing;
 use overside_flow::files::{FileFormat, FileWriter, OutputFile, WriteOptions};
 use overside_flow::operators::Projection;
 use overside_flow::pack::CodecPool;
-use overside_flow::Packing;
 use overside_flow::tree::{TrackQuery, TrackSource, TreeReader, TreeUnion};
 use overside_flow_service::RemoteNodes;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::SchemaRef;
-use overside_flow_operators::{Filter, Projection};
 use overside_flow_operators::Error;
+use overside_flow_operators::{Filter, Projection};
 use overside_tables::Error as TableError;
 
 fn table() -> RecordBatch {

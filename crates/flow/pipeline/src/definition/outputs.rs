@@ -8,10 +8,10 @@ use overside_config::{ByteSize, Error};
 use overside_tables::pack::{Codec, Outer, PackOptions};
 use serde::{Deserialize, Serialize};
 
-use overside_flow_files::{FileFormat, WriteOptions};
-use overside_flow_operators::MAX_PARTITIONS;
 use crate::definition::tree::TreeDefinition;
 use crate::definition::word::{Word, as_words};
+use overside_flow_files::{FileFormat, WriteOptions};
+use overside_flow_operators::MAX_PARTITIONS;
 
 /// A destination, and which partitions go there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -174,12 +174,7 @@ impl AdaptivePlacement {
     }
 
     /// Looks whether the node would keep up alone. `is_full`: the stream takes no more batches now.
-    pub(crate) fn tick(
-        &mut self,
-        backlog: &Backlog,
-        is_full: bool,
-        now: Instant,
-    ) -> Option<Move> {
+    pub(crate) fn tick(&mut self, backlog: &Backlog, is_full: bool, now: Instant) -> Option<Move> {
         let since = self.shared_since?;
         self.looked += 1;
         self.holding_up += u32::from(is_full && backlog.is_busy());

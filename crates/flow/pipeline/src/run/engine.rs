@@ -144,10 +144,7 @@ impl Engine {
     }
 
     /// Something has changed: threads may have something to do.
-    pub(crate) fn ask_for_turns(
-        self: &Arc<Self>,
-        mut state: MutexGuard<'_, EngineState>,
-    ) {
+    pub(crate) fn ask_for_turns(self: &Arc<Self>, mut state: MutexGuard<'_, EngineState>) {
         let now = Instant::now();
         let free = self.threads.saturating_sub(state.running);
         let wanted = state.ready(free, now);

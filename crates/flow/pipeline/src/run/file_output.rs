@@ -11,12 +11,12 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use crate::Error;
-use overside_flow_files::{FileWriter, OutputFile, WriteOptions};
-use crate::object_store::{ObjectFile, ObjectStore, ObjectStoreSettings};
-use overside_flow_operators::{RechunkOptions, Rechunker};
 use crate::definition::outputs::{Destination, Output, Partition};
+use crate::object_store::{ObjectFile, ObjectStore, ObjectStoreSettings};
 use crate::run::packing::Packing;
 use crate::stage::PartitionedBatch;
+use overside_flow_files::{FileWriter, OutputFile, WriteOptions};
+use overside_flow_operators::{RechunkOptions, Rechunker};
 
 /// Rows that are gathered for a batch of a file unless the definition says otherwise.
 const ROWS: usize = 64 << 10;

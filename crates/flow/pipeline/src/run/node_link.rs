@@ -110,13 +110,7 @@ impl NodeLink {
         true
     }
 
-    pub(crate) fn sent(
-        &mut self,
-        number: u64,
-        bytes: u64,
-        entered: Instant,
-        now: Instant,
-    ) {
+    pub(crate) fn sent(&mut self, number: u64, bytes: u64, entered: Instant, now: Instant) {
         self.is_alone = self.in_flight.is_empty();
         if self.is_alone {
             self.last_answer = now;
@@ -140,11 +134,7 @@ impl NodeLink {
     }
 
     /// Until when everything waits behind this batch, if it is the oldest since then; none where only the node may do it.
-    pub(crate) fn awaited_until(
-        &self,
-        number: u64,
-        oldest_since: Instant,
-    ) -> Option<Instant> {
+    pub(crate) fn awaited_until(&self, number: u64, oldest_since: Instant) -> Option<Instant> {
         let adaptive = self.adaptive.as_ref();
         let adaptive = adaptive.filter(|adaptive| adaptive.is_shared())?;
         let sent = self.in_flight.get(&number)?;
@@ -186,10 +176,7 @@ impl NodeLink {
     }
 
     /// The node is lost: what it had, the session to be closed, and when it is tried again.
-    pub(crate) fn lose(
-        &mut self,
-        now: Instant,
-    ) -> (Vec<u64>, Option<Session>, Duration) {
+    pub(crate) fn lose(&mut self, now: Instant) -> (Vec<u64>, Option<Session>, Duration) {
         let had = std::mem::take(&mut self.in_flight).into_keys().collect();
         self.in_flight_bytes = 0;
         self.is_opening = false;

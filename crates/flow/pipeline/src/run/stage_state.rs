@@ -189,10 +189,7 @@ impl StageState {
     }
 
     /// A thread of the host takes a batch that [`StageState::next_for_host`] named.
-    pub(crate) fn begin_on_host(
-        &mut self,
-        number: u64,
-    ) -> Option<Vec<PartitionedBatch>> {
+    pub(crate) fn begin_on_host(&mut self, number: u64) -> Option<Vec<PartitionedBatch>> {
         if self.host_queue.front() == Some(&number) {
             self.host_queue.pop_front();
         } else if self.node_queue.front() == Some(&number) {
@@ -249,10 +246,7 @@ impl StageState {
     }
 
     /// Hands a batch that waits to the node: the first, or a later one if the host shares the work.
-    pub(crate) fn begin_on_node(
-        &mut self,
-        now: Instant,
-    ) -> Option<(u64, Vec<PartitionedBatch>)> {
+    pub(crate) fn begin_on_node(&mut self, now: Instant) -> Option<(u64, Vec<PartitionedBatch>)> {
         let before = self.link.as_ref()?.bytes_before(&self.backlog());
         let last = self.node_queue.len().checked_sub(1)?;
         let mean = self.node_queue_bytes / self.node_queue.len() as u64;
@@ -289,10 +283,7 @@ impl StageState {
     }
 
     /// Takes the oldest batch, if it is done: its tag, its result, and the bytes of that.
-    pub(crate) fn leave(
-        &mut self,
-        now: Instant,
-    ) -> Option<(u64, Vec<PartitionedBatch>, u64)> {
+    pub(crate) fn leave(&mut self, now: Instant) -> Option<(u64, Vec<PartitionedBatch>, u64)> {
         self.slots.front()?.result.as_ref()?;
         let slot = self.slots.pop_front()?;
         self.base += 1;

@@ -9,12 +9,12 @@ use overside_tables::check_schema;
 use overside_tables::pack::CodecPool;
 
 use crate::Error;
-use overside_flow_operators::values_bytes;
 use crate::run::engine::{Engine, EngineState};
 use crate::run::packing::Packing;
 use crate::run::report::PipelineReport;
 use crate::run::stream_state::{Done, StreamState};
 use crate::stage::PartitionedBatch;
+use overside_flow_operators::values_bytes;
 
 /// A stream of batches of one schema: batches are pushed, and what becomes of them is pulled in the
 /// same order, each once. Several threads may use it. Dropped, it ends with all that it has.

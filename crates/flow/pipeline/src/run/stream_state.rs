@@ -291,11 +291,7 @@ impl StreamState {
     }
 
     /// A node is lost: the host does what it had. What is to be dropped without a lock.
-    pub(crate) fn lost(
-        &mut self,
-        session: SessionId,
-        reason: &str,
-    ) -> Option<Session> {
+    pub(crate) fn lost(&mut self, session: SessionId, reason: &str) -> Option<Session> {
         let stage = self.stages.get_mut(session.stage)?;
         let link = stage.link.as_mut();
         let link = link.filter(|link| link.opening == session.opening)?;

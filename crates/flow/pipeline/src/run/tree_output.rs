@@ -7,10 +7,10 @@ use arrow_schema::SchemaRef;
 use overside_tables::pack::StageTime;
 
 use crate::Error;
-use overside_flow_operators::values_bytes;
 use crate::definition::outputs::{Destination, Output};
 use crate::run::file_output::WrittenFile;
 use crate::run::packing::Packing;
+use overside_flow_operators::values_bytes;
 use overside_flow_tree::{ForwardedRun, TreeReader, TreeWriter};
 
 /// A tree that takes what comes out of a pipeline. No other process writes to it meanwhile.

@@ -6,8 +6,8 @@ use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use overside_flow_operators as operators;
 use crate::stage::{CompiledStage, Resources, StageKind};
+use overside_flow_operators as operators;
 
 /// The condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -18,9 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::values::{BytesColumn, NewValues, value};
 use crate::Error;
-use crate::stage::{
-    CompiledStage, PartitionedBatch, Resources, StageFunction, StageKind,
-};
+use crate::stage::{CompiledStage, PartitionedBatch, Resources, StageFunction, StageKind};
 
 /// The column and the patterns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,11 +7,9 @@ use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use overside_flow_operators::{PartitionKey, PartitionMethod, PartitionOptions, Partitioner};
 use crate::definition::word::Word;
-use crate::stage::{
-    CompiledStage, PartitionedBatch, Resources, StageFunction, StageKind,
-};
+use crate::stage::{CompiledStage, PartitionedBatch, Resources, StageFunction, StageKind};
+use overside_flow_operators::{PartitionKey, PartitionMethod, PartitionOptions, Partitioner};
 
 /// The key and the method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -10,10 +10,8 @@ use overside_config::{ByteSize, Error as ConfigError};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::stage::{CompiledStage, PartitionedBatch, Resources, StageFunction, StageKind};
 use overside_flow_operators::{RechunkOptions, Rechunker};
-use crate::stage::{
-    CompiledStage, PartitionedBatch, Resources, StageFunction, StageKind,
-};
 
 /// Bounds for the size of batches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use overside_flow_operators::Projection;
 use crate::stage::{CompiledStage, Resources, StageKind};
+use overside_flow_operators::Projection;
 
 /// List of columns and expressions, as it is written between SELECT and FROM.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,9 +7,9 @@ use overside_config::Error as ConfigError;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use overside_flow_operators::{SortColumn, sort};
 use crate::definition::word::Word;
 use crate::stage::{CompiledStage, Resources, StageKind};
+use overside_flow_operators::{SortColumn, sort};
 
 /// The columns, the first one first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

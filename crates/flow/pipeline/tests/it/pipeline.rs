@@ -27,10 +27,7 @@ fn definition(stages: &str, nodes: &str) -> Definition {
     Definition::parse("p.toml", &text, Path::new("")).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn no_nodes(
-    name: &str,
-    _: &overside_flow::NodeDefinition,
-) -> Result<Arc<dyn Node>, Error> {
+fn no_nodes(name: &str, _: &overside_flow::NodeDefinition) -> Result<Arc<dyn Node>, Error> {
     panic!("{name} is not in-process")
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_flight::{FlightData, FlightDescriptor};
 use arrow_schema::SchemaRef;
-use overside_flow::pack::{Message, MessageUnpacker, StageTime, UnpackOptions};
 use overside_flow::Packing;
+use overside_flow::pack::{Message, MessageUnpacker, StageTime, UnpackOptions};
 use tonic::{Status, Streaming};
 
 use crate::error::status_of;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_flight::FlightData;
 use arrow_schema::SchemaRef;
-use overside_flow::pack::{Message, MessagePacker, PackOptions, StageTime};
 use overside_flow::Packing;
+use overside_flow::pack::{Message, MessagePacker, PackOptions, StageTime};
 use tokio::sync::mpsc;
 use tonic::Status;
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use arrow_schema::SchemaRef;
 use overside_flow::Error as FlowError;
 use overside_flow::operators::values_bytes;
-use overside_flow::{Packing, TreeOutput};
 use overside_flow::tree::ForwardedRun;
+use overside_flow::{Packing, TreeOutput};
 use tokio::runtime::Handle;
 use tonic::Status;
 

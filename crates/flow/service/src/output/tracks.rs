@@ -18,10 +18,10 @@ use arrow_schema::SchemaRef;
 use overside_base::lock;
 use overside_flow::Error as FlowError;
 use overside_flow::pack::{PackOptions, UnpackOptions};
-use overside_flow::{Destination, Packing};
 use overside_flow::tree::{
     Gathered, TREES_AT_ONCE, TrackQuery, TrackSource, TreeReader, TreeUnion, TreeWriter, at_once,
 };
+use overside_flow::{Destination, Packing};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit};

@@ -16,12 +16,12 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use overside_base::Random;
 use overside_flow_files::{FileReader, ReadOptions};
-use overside_tables::pack::CodecPool;
+use overside_flow_operators::Error;
 use overside_flow_tree::{
     TrackQuery, TrackSource, TreeKey, TreeOptions, TreeReader, TreeUnion, TreeWriter,
 };
-use overside_flow_operators::Error;
 use overside_tables::Error as TableError;
+use overside_tables::pack::CodecPool;
 use proptest::prelude::*;
 use tempfile::tempdir;
 

@@ -59,9 +59,7 @@ impl RemoteContext {
                 capacity: job.destination.len(),
             };
             connection.outbox.job(head, &job.source);
-            if let Some(deadline) = job.deadline {
-                self.earliest = Some(self.earliest.map_or(deadline, |at| at.min(deadline)));
-            }
+            self.deadlines.add(job.deadline);
             entry.insert(Slot::Running { job, submitted });
             self.running += 1;
         }
@@ -94,16 +92,16 @@ impl RemoteContext {
 
     /// Gives up on jobs past their deadline. The agent may go on with it; its result is dropped.
     pub(super) fn expire(&mut self) {
-        if self.earliest.is_none_or(|at| Instant::now() < at) {
+        if !self.deadlines.is_due() {
             return;
         }
-        let (now, mut earliest) = (Instant::now(), None::<Instant>);
+        let now = self.deadlines.renew();
         for (_, slot) in &mut self.slots {
             let Some(deadline) = slot.job().and_then(|job| job.deadline) else {
                 continue;
             };
             if deadline > now {
-                earliest = Some(earliest.map_or(deadline, |at| at.min(deadline)));
+                self.deadlines.add(Some(deadline));
                 continue;
             }
             if let Slot::Running { job, .. } = std::mem::replace(slot, Slot::Withdrawn) {
@@ -111,7 +109,6 @@ impl RemoteContext {
                 self.ready.push_back(late(job, &self.applied));
             }
         }
-        self.earliest = earliest;
     }
 }
 

@@ -160,7 +160,7 @@ impl RemoteContext {
             return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
         }
         let beat = connection.next_beat(timeouts.ask, timeouts.silence);
-        let until = [Some(deadline), Some(beat), self.earliest];
+        let until = [Some(deadline), Some(beat), self.deadlines.next()];
         let until = until.into_iter().flatten().min().unwrap_or(deadline);
         let socket = connection.stream.socket();
         readable_or_writable(socket, true, connection.wants_write(), until)?;
