@@ -1,8 +1,8 @@
 //! The registry of compression libraries.
 
-mod entry;
+pub(crate) mod entry;
 
-pub(crate) use entry::Codec;
+use entry::Codec;
 
 use crate::family::{Chosen, Family, Lengths, Memory, Parameter, Verification};
 use crate::variant::Entry;

@@ -12,7 +12,7 @@ pub use libdeflate::{adler32, crc32};
 pub use part::DeflateJoiner;
 pub(crate) use zlib::{crc32 as zlib_crc32, version as zlib_version};
 
-use crate::codec::Codec;
+use crate::codec::entry::Codec;
 use crate::{Error, Format};
 
 /// The registry of libraries for DEFLATE.

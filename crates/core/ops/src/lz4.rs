@@ -11,7 +11,7 @@ pub mod frame;
 pub(crate) use c::StreamDecoder;
 
 use crate::Format;
-use crate::codec::Codec;
+use crate::codec::entry::Codec;
 
 /// The registry of libraries for LZ4.
 pub(crate) const CODECS: &[&Codec] = &[&c::CODEC, &flex::CODEC];

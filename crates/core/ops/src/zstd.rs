@@ -7,7 +7,7 @@ use zstd::zstd_safe::{
     find_frame_compressed_size, get_error_name, version_string,
 };
 
-use crate::codec::Codec;
+use crate::codec::entry::Codec;
 use crate::variant::{Library, single, written};
 use crate::{Error, Format, Kernel, Output, Step, ZSTD_WINDOW_LOG_MAX};
 

@@ -6,7 +6,7 @@ use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use isal::isal_sys::igzip_lib as igzip;
 
 use super::{LAST_BLOCK, MAX_LEN, WHOLE_AND_PARTS, ends_early, ends_with_source, no_room};
-use crate::codec::Codec;
+use crate::codec::entry::Codec;
 use crate::variant::{Library, at_most, single, written};
 use crate::{Error, Format, Kernel, Output, Step, StreamDecoder as _};
 

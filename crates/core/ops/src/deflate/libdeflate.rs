@@ -16,7 +16,7 @@ use libdeflate_sys::{
 };
 
 use super::{WHOLE, ends_with_source};
-use crate::codec::Codec;
+use crate::codec::entry::Codec;
 use crate::variant::{Library, single, written};
 use crate::{Error, Format, Kernel, Output};
 

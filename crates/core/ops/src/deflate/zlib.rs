@@ -9,7 +9,7 @@ use libz_sys as z;
 
 use super::one_call::{Compressor, Decompressor, Flush, Progress, Stream};
 use super::{MAX_LEN, WHOLE_AND_PARTS, window_bits};
-use crate::codec::Codec;
+use crate::codec::entry::Codec;
 use crate::variant::Library;
 use crate::{Error, Format};
 

@@ -4,7 +4,7 @@ use ::zlib_rs::{DeflateConfig, DeflateFlush, InflateError, InflateFlush, Status}
 
 use super::one_call::{Compressor, Decompressor, Flush, Progress, Stream};
 use super::{WHOLE_AND_PARTS, window_bits};
-use crate::codec::Codec;
+use crate::codec::entry::Codec;
 use crate::variant::Library;
 use crate::{Error, Format};
 

@@ -14,7 +14,7 @@ use lz4_sys::{
 
 use super::frame::{Header, ends_early};
 use super::{FORMATS, block};
-use crate::codec::Codec;
+use crate::codec::entry::Codec;
 use crate::variant::{Library, at_most, single, written};
 use crate::{Error, Format, Kernel, Output, Step};
 

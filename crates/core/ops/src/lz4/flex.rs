@@ -9,7 +9,7 @@ use xxhash_rust::xxh32::{Xxh32, xxh32};
 
 use super::frame::{Header, STORED, ends_early, take_u32};
 use super::{FORMATS, block};
-use crate::codec::Codec;
+use crate::codec::entry::Codec;
 use crate::variant::{Library, at_most, single, written};
 use crate::{Error, Format, Kernel, Output};
 
