@@ -3,6 +3,7 @@
 mod arguments;
 mod explain;
 mod input;
+mod mapped_file;
 mod output;
 mod patterns;
 mod printer;
@@ -16,12 +17,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use overside_base::FileFormat;
+use overside_device::ExternalBytes;
 use overside_log::LevelFilter;
 use overside_match::{Answer, Error, Options, Search, SearchSummary};
 use overside_placement::{Event, EventKind, Policy};
 
 pub(crate) use arguments::Arguments;
 use input::{Inside, Opened, Source};
+use mapped_file::MappedFile;
 use output::OutputMode;
 use printer::{Binary, Printer};
 
@@ -292,7 +295,7 @@ fn name(file: &OsStr) -> &OsStr {
 fn text(
     search: &mut Search,
     opened: Opened,
-    file: &OsStr,
+    named: &OsStr,
     printer: &mut Printer,
 ) -> Result<SearchSummary, Error> {
     match opened.format() {
@@ -304,12 +307,19 @@ fn text(
         }
         FileFormat::Compressed(program) => complain!(
             "overside match: {}: compressed by {program}; searching the compressed bytes",
-            shown(name(file))
+            shown(name(named))
         ),
         _ => {}
     }
     match opened.source {
-        Source::File(mut file) => search.text(&mut file, printer),
+        Source::File(mut file) => match (named != "-").then(|| MappedFile::new(&file)).flatten() {
+            Some(mapped) => {
+                let summary = search.memory(ExternalBytes::new(mapped), printer);
+                MappedFile::check().map_err(Error::Read)?;
+                summary
+            }
+            None => search.text(&mut file, printer),
+        },
         Source::Stream(mut pipe) => search.text(&mut pipe, printer),
         Source::Decompressed(inside) => search.text(&mut Inside(inside), printer),
     }
