@@ -20,7 +20,7 @@ mod pattern;
 
 pub(super) use cast::cast;
 pub use expression::{Filter, Projection, type_named};
-pub(crate) use literal::from_text as literal;
+pub use literal::from_text as literal;
 
 use crate::Error;
 

@@ -29,7 +29,7 @@ use crate::Error;
 pub use check::Check;
 use check::Checker;
 pub use device::DeviceWork;
-use overside_flow_operators::{self, PartitionKey, PartitionOptions, partition_by_filters};
+use overside_flow_operators::{PartitionKey, PartitionOptions, partition, partition_by_filters};
 
 /// Algorithm that distributes rows to their partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -230,7 +230,7 @@ fn partitioned(
         (None, _) => Ok(vec![batches.to_vec()]),
         (Some(key), Algorithm::OnePass) => {
             let options = PartitionOptions::default();
-            Ok(operators::partition(schema, batches, key, options)?.tables)
+            Ok(partition(schema, batches, key, options)?.tables)
         }
         (Some(key), Algorithm::Filters) => partition_by_filters(schema, batches, key),
     }

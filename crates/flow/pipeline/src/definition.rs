@@ -1,12 +1,12 @@
 //! The file that says what a pipeline is. `docs/flow/flow-pipeline.md` describes every key.
 
-mod node;
-mod outputs;
-mod packing;
-mod placement;
-mod stage;
-mod tree;
-mod word;
+pub(crate) mod node;
+pub(crate) mod outputs;
+pub(crate) mod packing;
+pub(crate) mod placement;
+pub(crate) mod stage;
+pub(crate) mod tree;
+pub(crate) mod word;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;

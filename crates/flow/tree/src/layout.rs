@@ -124,7 +124,10 @@ impl TreeOptions {
     }
 
     /// Refuses sizes that cannot be, and columns that cannot have these roles.
-    pub(crate) fn check(&self, schema: &SchemaRef) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn check(&self, schema: &SchemaRef) -> Result<(), Error> {
         self.check_sizes()?;
         let time = schema.field(overside_flow_operators::column(schema, &self.time)?);
         let kind = time.data_type();
@@ -157,6 +160,10 @@ impl TreeOptions {
         Ok(())
     }
 
+    /// Checks what can be checked without a schema.
+    ///
+    /// # Errors
+    /// [`Error::Options`].
     pub fn check_sizes(&self) -> Result<(), Error> {
         let bits = self.bits.checked_mul(self.levels);
         let bits = bits.map(|bits| (bits, bits.saturating_add(self.above)));

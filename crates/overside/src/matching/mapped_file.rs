@@ -109,7 +109,8 @@ extern "C" fn put_zeroes(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_vo
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
         let rest = if is_ours { start + len - page } else { 0 };
         if !is_ours
-            || libc::mmap(page as *mut c_void, rest, libc::PROT_READ, flags, -1, 0) == libc::MAP_FAILED
+            || libc::mmap(page as *mut c_void, rest, libc::PROT_READ, flags, -1, 0)
+                == libc::MAP_FAILED
         {
             libc::signal(signal, libc::SIG_DFL);
             return;

@@ -15,11 +15,7 @@ use crate::Error;
 ///
 /// - Floats become the nearest integer, of two the even one; decimals the one away from zero. Arrow cuts.
 /// - A second of 60 is no time. Arrow reads the last one before it.
-pub(in crate::operators) fn cast(
-    array: &ArrayRef,
-    kind: &DataType,
-    is_safe: bool,
-) -> Result<ArrayRef, Error> {
+pub(crate) fn cast(array: &ArrayRef, kind: &DataType, is_safe: bool) -> Result<ArrayRef, Error> {
     let from = array.data_type();
     let rounded: ArrayRef = match from {
         from if kind.is_integer() && from.is_floating() => {

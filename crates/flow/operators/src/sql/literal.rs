@@ -78,7 +78,7 @@ pub(super) fn typed(text: &TypedString) -> Result<Typed, Error> {
 }
 
 /// One value of a type, written as text.
-pub(crate) fn from_text(text: &str, kind: &DataType) -> Result<ArrayRef, Error> {
+pub fn from_text(text: &str, kind: &DataType) -> Result<ArrayRef, Error> {
     let array: ArrayRef = Arc::new(StringArray::from(vec![text]));
     cast_literal(&array, kind)
 }
