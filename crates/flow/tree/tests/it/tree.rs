@@ -20,8 +20,7 @@ use overside_flow_operators::Error;
 use overside_flow_tree::{
     TrackQuery, TrackSource, TreeKey, TreeOptions, TreeReader, TreeUnion, TreeWriter,
 };
-use overside_tables::Error as TableError;
-use overside_tables::pack::CodecPool;
+use overside_tables::{Error as TableError, pack::CodecPool};
 use proptest::prelude::*;
 use tempfile::tempdir;
 
