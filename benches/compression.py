@@ -36,7 +36,7 @@ SMALL_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Target:
-    """What the first of a list of programs is compared with, and how it should come off."""
+    """Program that the first of a list is compared with, and the expected ratio."""
 
     peer: str
     at_least: float
@@ -82,13 +82,13 @@ def main() -> None:
 
 
 def machine() -> str:
-    """What the figures depend on beside the programs."""
+    """Properties of the machine that influence the figures."""
     load = " ".join(f"{value:.1f}" for value in os.getloadavg())
     return f"machine: {os.cpu_count()} CPUs, {platform.machine()}, load {load}"
 
 
 def find(program: str) -> str:
-    """Where a program is, beside this Python or on the path; empty if nowhere."""
+    """Path of a program, beside this Python or on the path; empty if there is none."""
     return shutil.which(program, path=f"{BESIDE}:{os.environ.get('PATH', '')}") or ""
 
 
@@ -110,7 +110,7 @@ def silesia() -> Iterator[bytes]:
 
 
 def words(count: int) -> bytes:
-    """So many bytes of words, always the same."""
+    """Words of `count` bytes in total, always the same."""
     chance = random.Random(7)  # noqa: S311 - nothing secret
     vocabulary = [f"{chance.getrandbits(24):x}" for _ in range(20_000)]
     text = " ".join(chance.choices(vocabulary, k=count // 6))

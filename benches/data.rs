@@ -1,4 +1,4 @@
-//! What the benches work on.
+//! Input data of the benches.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use overside_device::{Operation, OperationConfig};
 use overside_ops::{Format, prepare};
 use overside_testkit::data::{shared, sources};
 
-/// So many chunks of so many bytes: files of the Silesia corpus, one after the other, where they
-/// are at hand, else this repository's own sources again and again.
+/// Returns `count` chunks of `bytes` bytes: files of the Silesia corpus, concatenated, if they
+/// exist; otherwise this repository's own sources, repeated.
 pub(crate) fn plain(bytes: usize, count: usize) -> Vec<Vec<u8>> {
     let all = silesia().unwrap_or_else(sources);
     // Spread over all of it.
@@ -20,7 +20,7 @@ pub(crate) fn plain(bytes: usize, count: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What an operation reads: compressed where that is the input.
+/// Returns the input of an operation: compressed data for decompression.
 pub(crate) fn compressed(operation: &OperationConfig, plain: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let Operation::Decompress(format) = operation.operation else {
         return plain.to_vec();

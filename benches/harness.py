@@ -1,10 +1,10 @@
-"""What the harness adds to a box of 1,000 trivial tests: milliseconds a test beside the start of
-its worker processes.
+"""Overhead of the harness for a box of 1,000 trivial tests: milliseconds per test, without the
+start of its worker processes.
 
     python benches/harness.py
 
-Runs a box of 1,000 copies of 1 KiB with a microsecond of sampling each, one round, and takes off
-what a bare worker needs for the same tests and what starting workers costs. All three are taken
+Runs a box of 1,000 copies of 1 KiB with a microsecond of sampling each, one round, and subtracts
+the time of a bare worker for the same tests and the time to start workers. All three are measured
 in the same minute, three times, in alternating order.
 """
 

@@ -36,7 +36,7 @@ CASES = {"one request at a time": (1, 1), "8 clients, 960 requests in flight eac
 
 @dataclass(frozen=True)
 class Measured:
-    """What a turn has found."""
+    """Result of a turn."""
 
     rate: float
     p50_us: float

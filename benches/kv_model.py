@@ -1,4 +1,4 @@
-"""What `overside simulate kv --from` says of designs of the store, beside what they do here.
+"""Predictions of `overside simulate kv --from` for designs of the store, beside measurements.
 
     python benches/kv_model.py [--quick] [--overside PROGRAM]
 
@@ -43,7 +43,7 @@ class Bench:
         self.environment = dict(os.environ, OVERSIDE_AGENTS=str(directory / "agents.toml"))
 
     def told(self, *words: str) -> Any:
-        """What a command prints as JSON."""
+        """JSON output of a command."""
         command = [self.overside, *words, "--json"]
         done = subprocess.run(
             command, capture_output=True, text=True, check=True, env=self.environment
@@ -64,7 +64,7 @@ class Bench:
                 process.terminate()
 
     def load(self, pipeline: int) -> list[str]:
-        """What loads a server."""
+        """Options of the load on a server."""
         some = ["--core", str(CLIENTS), "-c", "16", "-P", str(pipeline)]
         return [*some, "--seconds", self.seconds, *RECORDS]
 

@@ -33,7 +33,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Case:
-    """What both measure."""
+    """Test that both programs measure."""
 
     access: str
     order: str
@@ -42,7 +42,7 @@ class Case:
 
     @property
     def same(self) -> bool:
-        """Whether memory or a cache is the limit of both."""
+        """`True` if memory or a cache limits both."""
         return self.order == "sequential" and self.size_bytes > 1 * MIB
 
     @property

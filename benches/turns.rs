@@ -17,7 +17,7 @@ pub(crate) fn arguments() -> (Option<String>, bool) {
     )
 }
 
-/// Which side is to run.
+/// Side of a comparison.
 pub(crate) enum Side {
     First,
     Second,
@@ -39,8 +39,8 @@ pub(crate) fn take_turns(is_bench: bool, mut run: impl FnMut(Side) -> f64) -> Ve
     turned
 }
 
-/// How much faster the second side was: the median over the turns, the range, and the ratio of
-/// each side's fastest; and what a job costs more.
+/// Returns the speed-up of the second side as a text: the median over the turns, the range, and the
+/// ratio of each side's fastest; and the additional cost of a job.
 pub(crate) fn told(turned: &[(f64, f64)]) -> String {
     let mut ratios: Vec<f64> = turned
         .iter()

@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Settings of all tests."""
 
 import os
 import signal
@@ -39,6 +39,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def shares(item: pytest.Item) -> bool:
-    """Whether it uses a fixture of its module, which every worker would make anew."""
+    """`True` if it uses a fixture of its module, which every worker would have to create."""
     fixtures = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009 # it has no public name
     return any(definition.scope == "module" for found in fixtures.values() for definition in found)

@@ -109,7 +109,7 @@ def _commands() -> str:
 
 
 def command_help(*words: str) -> str:
-    """What a verb, or the command, says with `--help`.
+    """Help of a verb or of the command.
 
     Raises `RuntimeError` if there is no such verb.
     """
@@ -152,7 +152,7 @@ def _notebook(cells: list[dict[str, Any]]) -> str:
 
 
 def _output(data: dict[str, Any]) -> str:
-    """What a cell showed, in the richest of the forms that are kept."""
+    """Output of a cell, in the richest of the stored formats."""
     found = {kind: "".join(value) for kind, value in data.items()}
     if "text/html" in found:
         # A blank line would end a block of HTML.

@@ -31,7 +31,7 @@ DRAWN = 60
 
 
 class Columns(NamedTuple):
-    """Which columns a track is made of."""
+    """Columns of a track."""
 
     object: str
     time: str
@@ -104,9 +104,9 @@ def tracks(options: argparse.Namespace, place: Path) -> str:
 
 
 def travellers(table: pyarrow.Table, columns: Columns) -> tuple[int, list[str]]:
-    """How many objects there are, and those that are drawn: they went farthest.
+    """Number of objects, and the objects to draw: those that went farthest.
 
-    Where each stays in a small part of the area, those are drawn that are close to each other.
+    If each stays in a small part of the area, objects that are close to each other are drawn.
     """
     sides = [(name, side) for name in (columns.x, columns.y) for side in ("min", "max")]
     boxes = table.group_by(columns.object).aggregate(sides).to_pylist()
@@ -135,7 +135,7 @@ def travellers(table: pyarrow.Table, columns: Columns) -> tuple[int, list[str]]:
 
 
 def columns_of(table: pyarrow.Table, named: str | None) -> Columns:
-    """Those that were named, or that are known."""
+    """The named columns, or known ones."""
     if named is not None:
         names = named.split(",")
         if len(names) != 4:
@@ -148,7 +148,7 @@ def columns_of(table: pyarrow.Table, named: str | None) -> Columns:
 
 
 def overside(*arguments: object) -> str:
-    """What a command prints; it says itself what is wrong."""
+    """Output of a command, which prints its own errors."""
     done = subprocess.run(
         ["overside", "flow", *map(str, arguments)], stdout=subprocess.PIPE, text=True, check=False
     )

@@ -1,4 +1,4 @@
-//! What a host and an agent say to each other.
+//! Messages between a host and an agent.
 #![no_main]
 #[path = "../../crates/core/link/tests/it/common/agent_checks.rs"]
 mod checks;

@@ -1,4 +1,4 @@
-//! What clients of a flow service say beside their data, tickets, and spilled batches.
+//! Metadata from clients of a flow service, tickets, and spilled batches.
 #![no_main]
 #[path = "../../crates/flow/service/tests/it/checks.rs"]
 mod checks;

@@ -1,4 +1,4 @@
-//! What a host and an agent say to each other about a server of the key-value store.
+//! Messages between a host and an agent about a server of the key-value store.
 
 #![no_main]
 

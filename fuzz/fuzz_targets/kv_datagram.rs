@@ -15,7 +15,7 @@ use overside_kv::protocol::datagram::{
 };
 use twin_servers::{OpenServer, twin_servers};
 
-/// What a new server answers: numbers of packets, and datagrams.
+/// Returns the answers of a new server: numbers of packets, and datagrams.
 fn answers(
     packets: &[&[u8]],
     at_once: usize,

@@ -51,7 +51,7 @@ fn look(frame: &[u8], checked: Checked) {
         FrameKind::Question(question) => {
             let len = SERVER.write_reply(&question, &mut reply);
             let len = len.expect("as long as what came");
-            // Nobody gets more than was sent, but for the padding that short frames have.
+            // No more is delivered than was sent, except for the padding of short frames.
             assert!(len <= frame.len().max(60));
             if let Question::Arp { mac, .. } = question {
                 assert_eq!(reply[..6], mac);

@@ -57,7 +57,7 @@ impl ServerContext for Server {
     }
 }
 
-/// What a new client of a new server reads when it sends these pieces.
+/// Returns the replies of a new server to a client that sends these pieces.
 fn replies(pieces: &[&[u8]], is_authenticated: bool) -> Vec<u8> {
     let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
     let options = StoreOptions {

@@ -1,4 +1,4 @@
-//! What a host and an agent say to each other about a test.
+//! Messages between a host and an agent about a test.
 #![no_main]
 #[path = "../../crates/measure/probe/tests/it/common/wire_checks.rs"]
 mod checks;

@@ -184,8 +184,8 @@ class Matches:
         Otherwise as `begins`.
         """
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        """Which rows of Arrow data are selected: an Arrow array of booleans, one a row, which
-        filters them. Raises `ValueError` of text, and unless `answer` is `records`.
+        """Returns the selection of rows of Arrow data: an Arrow array of booleans, one for each
+        row, which filters them. Raises `ValueError` for text, and unless `answer` is `records`.
         """
     @property
     def applied(self) -> list[dict[str, Any]]:
@@ -224,7 +224,8 @@ def match(
         patterns: A regular expression or several, in the syntax that the engines share. They see
             bytes; `^` and `$` are the ends of a record.
         column: Of a table: the column to search.
-        answer: `records`: which records match; `count`: how many; `any`: whether there is one.
+        answer: `records`: the matching records; `count`: their number; `any`: `True` if there is
+            one.
         ignore_case: Letters match in both cases.
         invert: Selects the records in which no pattern matches.
         engine: Who searches on the CPU: `auto`, `literal`, `hyperscan`, `regex` or `re2`.
@@ -394,7 +395,7 @@ class AgentProbe:
     """An agent that plays one end of a test. It ends there when this is closed or goes."""
 
     def __new__(cls, node: str, address: str, keys: Path | None, kind: str) -> AgentProbe:
-        """Has the agent `node` at that address, with the keys of that directory, play an end of
+        """Makes the agent `node` at that address, with the keys of that directory, play an end of
         that kind of test. Raises `ConnectionError`."""
 
     def ask(self, question: str, timeout_s: float) -> str:

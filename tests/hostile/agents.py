@@ -1,4 +1,4 @@
-"""What hosts do to agents: connections by hand, and what an agent has of the system's."""
+"""Raw connections of hosts to agents, and the resources that an agent uses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SLACK_BYTES = 48 << 20
 
 @dataclass(frozen=True)
 class Resources:
-    """What a process has."""
+    """Resources of a process."""
 
     resident_bytes: int
     threads: int
@@ -178,7 +178,7 @@ def job(slot: int, source: bytes, capacity: int) -> bytes:
 
 
 def received(connection: socket.socket, count: int) -> bytes:
-    """So many bytes; raises `ConnectionError` if there are not so many."""
+    """Receives `count` bytes; raises `ConnectionError` if there are fewer."""
     data = b""
     while len(data) < count:
         piece = connection.recv(count - len(data))

@@ -12,7 +12,7 @@ from command import native
 
 #: Seconds after which a command hangs.
 PATIENCE_S = 120
-#: What an archive is called at its end, by the name of its format.
+#: Ending of an archive's name, by format.
 SUFFIXES = {"gzip": ".gz", "zlib": ".zz", "lz4": ".lz4", "zstd": ".zst"}
 #: Emulated cards that do a verb's chunks of a format; the others run on the CPU.
 _CARDS = {
@@ -78,7 +78,7 @@ def some_bytes(random: Random, longest: int) -> bytes:
 
 
 def made_by(maker: str, content: bytes) -> bytes:
-    """What a program makes of it."""
+    """Archive that a program makes of the content."""
     words = maker.split()
     if words[0] == "overside":
         words[:1] = native()
@@ -86,8 +86,8 @@ def made_by(maker: str, content: bytes) -> bytes:
 
 
 def held_by(form: str, archive: bytes, ignoring: bool = False) -> bytes | None:
-    """What somebody else finds in an archive; `None` if it is not whole to them, or unless
-    `ignoring` if something follows it."""
+    """Content that another program finds in an archive; `None` if it is incomplete or, unless
+    `ignoring`, if bytes follow it."""
     if form == "zlib":
         reader = zlib.decompressobj()
         try:

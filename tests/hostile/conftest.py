@@ -1,4 +1,4 @@
-"""How hostile trials are made, counted and told."""
+"""Making, counting and reporting of hostile trials."""
 
 from __future__ import annotations
 

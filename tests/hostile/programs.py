@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-#: What a good one does.
+#: Work of a well-behaved plug-in.
 GOOD = r"""printf '{"metrics": {"rate": 2}}\n'"""
 
 

@@ -38,14 +38,14 @@ def agent(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Agent]:
 
 
 def conversation(rng: random.Random) -> bytes:
-    """What a host says that means well, all at once."""
+    """All messages of a well-behaved host, in one piece."""
     source = rng.randbytes(rng.choice([1, 100, 5000, 100_000]))
     jobs = b"".join(job(slot, source, len(source)) for slot in range(4))
     return agents.PREAMBLE + opening() + jobs + message("close")
 
 
 def garbage(rng: random.Random) -> bytes:
-    """What a host never says."""
+    """Bytes that a host never sends."""
     kind = rng.randrange(6)
     if kind == 0:
         return rng.randbytes(rng.randrange(1, 5000))

@@ -55,7 +55,7 @@ class Work:
         self.words = self.options(random)
 
     def turn(self, verb: str) -> None:
-        """What is done next: the file's name before and after follow from that."""
+        """Sets the next verb, which determines the file's name before and after."""
         self.verb = verb
         both = self.plain, self.archive
         self.before, self.after = both if verb == "compress" else reversed(both)
@@ -83,7 +83,7 @@ class Work:
         return {name for name in self.names() if name.startswith(".overside-")}
 
     def holds(self, path: Path) -> bool:
-        """Whether all of the content is in that file; one of another length is a failure."""
+        """`True` if that file has all of the content; a file of another length is a failure."""
         if not path.exists():
             return False
         archive = path.read_bytes()

@@ -51,7 +51,7 @@ class Writer(Thread):
                 self.asked = {}
 
     def check(self, client: redis.Redis) -> None:
-        """What was acknowledged is there, unless the request without an answer came after it."""
+        """Checks that acknowledged writes are there, unless an unanswered request replaced them."""
         for key, value in self.acknowledged.items():
             found = client.get(key)
             assert found in (value.encode(), self.asked.get(key, value).encode()), key

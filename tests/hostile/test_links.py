@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Seconds after which an end that has stopped has been noticed, however busy the machine is.
 NOTICED_S = 60
-#: Which side is interrupted, and how.
+#: Side that is interrupted, and the signal.
 ENDS = [("agent", signal.SIGKILL), ("host", signal.SIGKILL), ("agent", signal.SIGSTOP)]
 WORDS = b"all work and no play makes a dull text\n"
 

@@ -16,14 +16,14 @@ from command import native
 if TYPE_CHECKING:
     from conftest import Trials
 
-#: What texts and patterns are made of. Line feeds come from elsewhere.
+#: Letters of texts and patterns. Line feeds are added separately.
 ALPHABET = "aabbc01_ -.A\t"
 ENGINES = ("auto", "auto", "auto", "literal", "hyperscan", "regex", "re2")
 PIECES = ("64", "100", "4KiB", "256KiB")
 
 
 def atom(random: Random, depth: int) -> str:
-    """Something that stands for itself: in the syntax that grep's and ours have in common."""
+    """Literal text, in the syntax that grep and Overside have in common."""
     kind = random.random()
     if kind < 0.5 or depth > 3:
         return random.choice("aabbc01_ A-")

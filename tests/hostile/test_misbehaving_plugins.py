@@ -30,7 +30,7 @@ def rate(value: str, more: str = "") -> str:
     return says(f'{{"metrics": {{"rate": {value}}}{more}}}')
 
 
-#: What they do in `run`.
+#: Misbehavior in `run`, by name.
 MISBEHAVIOUR = {
     "garbage": says("hello"),
     "bytes": r"printf '\377\376\n'",
@@ -97,7 +97,7 @@ MISBEHAVIOUR = {
     "removes-run": f"rm -r {RUN}; {GOOD}",
     "moves-run": f'mv {RUN} "$(realpath ../../..)/elsewhere"; {GOOD}',
 }
-#: What harms nobody, so that its sample may be good.
+#: Harmless misbehavior, whose sample may be good.
 HARMLESS = {
     "removes-work": f'rm -r "$OVERSIDE_WORK"; {GOOD}',
     "work-a-file": f'rm -r "$OVERSIDE_WORK"; echo >"$OVERSIDE_WORK"; {GOOD}',
@@ -117,7 +117,7 @@ DESCRIPTIONS = {
 
 
 def is_left() -> bool:
-    """Whether anything is left of them."""
+    """`True` if one of their processes is left."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:

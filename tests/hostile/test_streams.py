@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from conftest import Trials
 
 CONTENT_MAX = 300_000
-#: How often an archive is damaged, each time in another way.
+#: Number of ways in which an archive is damaged.
 VARIANTS = 20
 
 
@@ -46,7 +46,7 @@ def _cut(random: Random, archive: bytes) -> bytes:
 
 
 def _overwritten(random: Random, archive: bytes) -> bytes:
-    """As a disk or a hole in a file does it."""
+    """Overwrites a part, as a failing disk or a hole in a file does."""
     begin = random.randrange(len(archive))
     length = random.randrange(1, 5000)
     instead = random.choice((bytes(length), random.randbytes(length)))
@@ -95,7 +95,7 @@ def test_damaged_archives_are_right_or_refused(trials: Trials, tmp_path: Path, f
 
 
 def _messages(told: str) -> dict[str, str]:
-    """What is said of each file, in a line."""
+    """Message about each file, in a line."""
     start = "overside decompress: "
     lines = told.splitlines()
     assert all(line.startswith(start) for line in lines), told
@@ -106,7 +106,7 @@ def _messages(told: str) -> dict[str, str]:
 
 
 def _is_kept(file: Path, form: str, damaged: bytes, content: bytes, message: str) -> bool:
-    """Whether a file was kept, which it is to be unless all of it was right."""
+    """`True` if a file was kept, which it must be unless all of it was right."""
     output = file.with_suffix("")
     if not message:
         found = output.read_bytes()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from conftest import Trials
 
 CORPUS = Path(__file__).parents[2] / "fuzz" / "corpus" / "records"
-#: What a search of a table of some kilobytes may take.
+#: Maximum memory of a search in a table of some kilobytes.
 MEMORY_BYTES_MAX = 4 << 30
 
 

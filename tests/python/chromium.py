@@ -30,7 +30,7 @@ _UNTIL_DRAWN = """new Promise(resolve => {
 
 
 def unavailable() -> str | None:
-    """Why there is no browser to test with; `None` if there is one."""
+    """Reason why there is no browser to test with; `None` if there is one."""
     if shutil.which("chromium") is None:
         return "chromium is not installed"
     try:
@@ -147,7 +147,7 @@ class Page:
             self._note(self._receive())
 
     def theme(self, dark: bool, media: str = "") -> None:
-        """What `prefers-color-scheme` answers, and whether the page is being printed."""
+        """Sets the answer to `prefers-color-scheme`, and the medium, such as `print`."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
 

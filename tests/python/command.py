@@ -253,7 +253,7 @@ def children(pid: int) -> list[int]:
 
 
 def is_playing(agent: int) -> bool:
-    """Whether an agent, a process, plays an end of a test that has begun."""
+    """`True` if the process of an agent plays an end of a running test."""
     names = []
     for thread in Path(f"/proc/{agent}/task").iterdir():
         with suppress(OSError):
@@ -262,7 +262,7 @@ def is_playing(agent: int) -> bool:
 
 
 def wait_for(happened: Callable[[], Any]) -> Any:
-    """What `happened` answers once it is true."""
+    """First true result of `happened`."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         answer = happened()

@@ -1,4 +1,4 @@
-"""What several of these tests use."""
+"""Fixtures that several of these tests use."""
 
 import subprocess
 from collections.abc import Iterator

@@ -31,7 +31,7 @@ class Block:
 
     language: str
     text: str
-    #: Why it cannot be run here; empty if it can.
+    #: Reason why it cannot be run here; empty if it can.
     not_run: str
     is_long: bool
 

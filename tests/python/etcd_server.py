@@ -53,7 +53,7 @@ class EtcdServer:
 
     @property
     def url(self) -> str:
-        """What servers and clients are told."""
+        """URL for servers and clients."""
         return f"{'etcds' if self._keys else 'etcd'}://{self.address}"
 
     def start(self) -> None:
@@ -70,7 +70,7 @@ class EtcdServer:
             self._process.wait(PATIENCE_S)
 
     def ask(self, method: str, **question: Any) -> Any:
-        """What it answers."""
+        """Answer of the server."""
         request = urllib.request.Request(
             f"{self._at}/v3/{method}", json.dumps(question).encode(), method="POST"
         )
@@ -78,7 +78,7 @@ class EtcdServer:
             return json.load(answer)
 
     def entries(self) -> dict[str, Any]:
-        """What is registered, by key."""
+        """Registered entries, by key."""
         prefix = "/overside/kv/endpoints"
         found = self.ask("kv/range", key=_text(prefix + "/"), range_end=_text(prefix + "0"))
         return {

@@ -103,5 +103,5 @@ def write_tables(directory: Path) -> dict[str, Path]:
 
 
 def same(one: pa.Table, other: pa.Table) -> bool:
-    """Whether two tables have the same values, NaN the same as NaN."""
+    """`True` if two tables have the same values, with NaN equal to NaN."""
     return repr(one.to_pydict()) == repr(other.to_pydict())

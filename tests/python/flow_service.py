@@ -52,18 +52,18 @@ class Service:
         return fl.connect(self.uri, **options)
 
     def statistics(self) -> Json:
-        """What the action of that name says."""
+        """Result of the action `statistics`."""
         with self.client() as client:
             answer: Json = json.loads(next(client.do_action("statistics")).body.to_pybytes())
             return answer
 
     def kill(self) -> None:
-        """As if the machine had stopped."""
+        """Kills the service, as if the machine had stopped."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(PATIENCE_S)
 
     def end(self) -> int:
-        """As an operator ends it. Its exit code."""
+        """Ends the service like an operator. Returns its exit code."""
         self.process.terminate()
         return self.process.wait(PATIENCE_S)
 
@@ -105,7 +105,7 @@ class Producer:
         self.name = name
         self.writer, self.reader = self.client.do_put(descriptor, SCHEMA)
         self.acknowledged = -1
-        #: Why the stream ended.
+        #: Error that ended the stream.
         self.error: Exception | None = None
         # A writer is for one thread at a time.
         self._writing = threading.Lock()
@@ -167,7 +167,7 @@ def put(service: Service, *batches: pa.RecordBatch, **options: Any) -> None:
 
 
 def take(service: Service, output: str, partition: int | None = None, **options: Any) -> pa.Table:
-    """What waits in an output, and comes until everything has been processed."""
+    """Batches that wait in an output, and those that follow until everything has been processed."""
     ticket: Json = {"output": output, "follow": False}
     if partition is not None:
         ticket["partition"] = partition
@@ -178,8 +178,8 @@ def take(service: Service, output: str, partition: int | None = None, **options:
 def take_numbered(
     service: Service, output: str, count: int = 0
 ) -> dict[tuple[str, int], pa.RecordBatch]:
-    """What waits in an output, by producer and number, each once; at least `count` batches, which
-    may be on their way."""
+    """Batches in an output, by producer and number, each once. Waits for at least `count`
+    batches."""
     found: dict[tuple[str, int], pa.RecordBatch] = {}
     ticket = json.dumps({"output": output, "follow": False}).encode()
 

@@ -27,7 +27,7 @@ class KvServer:
 
     @property
     def port(self) -> int:
-        """Where clients of Redis connect."""
+        """Port for clients of Redis."""
         return self.ports["listen"]
 
 

@@ -109,7 +109,7 @@ def around(middle: float, rounds: int = 6) -> list[float]:
 
 @dataclass
 class Scenario:
-    """What to write; the defaults make a full run."""
+    """Content of a run to write; the defaults make a full run."""
 
     seed: int = 1
     rounds: int = 6

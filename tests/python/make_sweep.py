@@ -32,7 +32,7 @@ class Sweep:
     #: MB/s of each side.
     cpu_rate: float = 600.0
     device_rate: float = 3000.0
-    #: What setting the device up for a stream takes.
+    #: Time to set the device up for a stream.
     setup_s: float = 0.105
     settings: tuple[str, ...] = ("static", "reconfiguration")
     placements: tuple[str, ...] = PLACEMENTS

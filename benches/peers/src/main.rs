@@ -28,7 +28,7 @@ use data::Table;
 
 const BYTES: usize = 500_000_000;
 const TURNS: usize = 11;
-/// How many times as fast as DataFusion it is to be, by ways.
+/// Expected speed-up over DataFusion, by number of partitions.
 const TARGETS: [(usize, f64); 2] = [(4, 1.2), (16, 1.5)];
 
 fn main() {
@@ -45,7 +45,7 @@ fn main() {
     }
 }
 
-/// What a side makes of a table: each piece with its partition.
+/// Function that partitions a table: it passes on each piece with its partition.
 type Side = fn(&Table, usize, &mut dyn FnMut(usize, RecordBatch));
 
 fn compare(table: &Table, ways: usize, target: f64) {
@@ -129,7 +129,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What this thread has used of a CPU, in user and kernel mode.
+/// Returns the CPU time of this thread in user and kernel mode, in seconds.
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

@@ -1,9 +1,9 @@
-//! `overside match --count` beside `rg -c`, in turns, with one thread each:
+//! `overside match --count` compared with `rg -c`, in alternating order and with one thread each:
 //! `cargo bench -p overside --bench matching FILE`.
 //!
-//! FILE is text of 1 GiB or so, such as `overside data make accidents` makes, several times over.
-//! Shown is the shortest time of the whole process, and ripgrep's as a share of it: 1.00 is as
-//! fast, more is faster than ripgrep.
+//! FILE is text of about 1 GiB, for example several copies of the output of `overside data make
+//! accidents`. The table has the shortest time of the whole process, and ripgrep's time divided by
+//! it: 1.00 is equally fast, more is faster than ripgrep.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ fn main() {
     }
 }
 
-/// A program, and the shortest time that it took.
+/// Program with the shortest time that it took.
 struct Timed {
     command: Command,
     time: Duration,

@@ -57,8 +57,8 @@ pub(crate) struct Arguments {
     devices: Vec<String>,
     #[command(flatten)]
     threads: Threads,
-    /// Most memory the agent takes, libraries included; what needs more is refused [default: half of
-    /// the machine's, or two thirds of what a service may have if that is less]
+    /// Memory limit of the agent, including libraries; requests that need more are refused [default: half of
+    /// the machine's memory, or two thirds of the service's limit if that is less]
     #[arg(long, value_name = "SIZE", value_parser = size_within(MEMORY))]
     memory: Option<usize>,
     #[cfg(feature = "kv")]
@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The tests whose remote end the agent plays: those that are built in.
+    /// Returns the built-in tests whose remote end the agent plays.
     fn probes(&self) -> io::Result<Vec<Arc<dyn Probe>>> {
         let built_in: [io::Result<Vec<Arc<dyn Probe>>>; _] = [
             #[cfg(feature = "measure")]
@@ -108,8 +108,7 @@ ca.key in a safe place.")]
     },
 }
 
-/// Allowed values of `--memory`, in bytes: from 64 MiB, below which the agent could serve no host,
-/// to 64 TiB.
+/// Allowed values of `--memory` in bytes. With less than 64 MiB the agent could not serve any host.
 const MEMORY: RangeInclusive<usize> = 64 << 20..=1 << 46;
 const DRAIN_MAX_SECONDS: f64 = 3600.0;
 
@@ -130,14 +129,14 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// An address, with the usual port if it has none.
+/// Parses an address; the default port is added if it has none.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let ip = || text.parse().map(|ip| SocketAddr::new(ip, PORT));
     (text.parse().or_else(|_| ip()))
         .map_err(|_| format!("not an IP address; write it as 192.168.100.2:{PORT}"))
 }
 
-/// Admits nobody by mistake.
+/// Refuses options that admit everyone by mistake.
 fn check(all: &Arguments) -> Result<(), String> {
     match (&all.keys, all.insecure) {
         (Some(_), true) => Err("--keys and --insecure contradict each other".into()),
@@ -204,7 +203,7 @@ fn serve(all: &Arguments) -> ExitCode {
         ),
         false => format!("listening at {address}, offering {}\n", names.join(", ")),
     };
-    // A closed stdout is no reason to end.
+    // The agent keeps running if stdout is closed.
     let _ = overside_command::print(&announcement);
     system::wait_for_shutdown();
     match agent.drain(Instant::now() + all.drain) {
@@ -216,7 +215,7 @@ fn serve(all: &Arguments) -> ExitCode {
     }
 }
 
-/// The devices that this machine really has.
+/// Returns the devices that this machine really has.
 fn usable() -> Vec<String> {
     (BACKENDS.iter())
         .flat_map(|backend| backend.offered())

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Add an agent, or change one, and try the connection
+    /// Add an agent, or change one, and test the connection
     Add {
         /// Name of the agent here, such as dpu0
         name: String,
@@ -48,7 +48,7 @@ enum Action {
         #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
         keys: Option<PathBuf>,
     },
-    /// Install an agent on another machine over ssh, start it, add it here and try the connection
+    /// Install an agent on another machine over ssh, start it, add it here and test the connection
     #[command(after_help = "\
 Copies the command, keys and a systemd unit; root there is needed, or sudo without a password. \
 What is there already is replaced, but for the options in /etc/overside/agent.env.
@@ -71,12 +71,11 @@ Examples:
     },
 }
 
-/// Longest time that a newly installed agent may take until it answers, and the pause between two
-/// attempts.
+/// Longest time that a newly installed agent may take to answer, and the pause between two attempts.
 const STARTING: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Error message, and the exit code.
+/// Error message with the exit code.
 type Failure = (String, u8);
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
@@ -135,7 +134,7 @@ fn change<T>(
     change: impl FnOnce(&mut Inventory) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let failed = |error: Error| (error.to_string(), exit::USAGE);
-    // Others may be adding agents at the same time.
+    // Other processes may add agents at the same time.
     let file = LockedFile::lock(path).map_err(failed)?;
     let mut inventory = Inventory::read(file.path()).map_err(failed)?;
     let changed = change(&mut inventory)?;
@@ -143,7 +142,7 @@ fn change<T>(
     Ok(changed)
 }
 
-/// Adds an agent; its entry as it stands in the inventory.
+/// Adds an agent. Returns its entry in the inventory.
 fn add(path: &Path, name: &str, entry: Entry) -> Result<Entry, Failure> {
     change(path, |inventory| {
         (inventory.add(name, entry)).map_err(|message| (message, exit::USAGE))?;
@@ -165,7 +164,7 @@ fn remove(inventory: &mut Inventory, name: &str) -> Result<String, Failure> {
     Err((message, exit::ABSENT))
 }
 
-/// Asks one agent what it offers.
+/// Connects to an agent and returns its devices, or the reason for a failure as a sentence.
 fn try_connection(name: &str, entry: &Entry) -> Result<Result<Found, String>, Failure> {
     let mut one = Inventory::default();
     (one.add(name, entry.clone())).map_err(|message| (message, exit::USAGE))?;
@@ -211,7 +210,7 @@ fn list(inventory: &Inventory, json: bool) -> String {
     agents.into_iter().map(described).collect()
 }
 
-/// A line about an agent, and whether it answers.
+/// Returns a line about an agent, and `true` if it answers.
 fn described(name: &str, entry: &Entry, found: &Result<Found, String>) -> (String, bool) {
     let keys = match entry.keys {
         Some(_) => "",

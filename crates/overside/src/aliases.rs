@@ -1,5 +1,5 @@
-//! Names under which the command can be called instead, through symbolic links: those of gzip and
-//! its kin. And the command without a verb, as tar calls it.
+//! Other names of the command, through symbolic links (`gunzip` and similar), and the command
+//! without a verb, as tar calls it.
 
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
@@ -9,8 +9,8 @@ use std::path::Path;
 
 use rustix::fs::{FileType, fstat};
 
-/// Other names of the command, each with the verb and options that it means. zstd and lz4 keep
-/// their input; `lz4` itself is missing because its second argument is a file to be written.
+/// Other names of the command, each with its verb and options. zstd and lz4 keep their input; `lz4`
+/// itself is missing because its second argument is an output file.
 const ALIASES: [(&str, &[&str]); 10] = [
     ("gzip", &["compress"]),
     ("gunzip", &["decompress"]),
@@ -24,7 +24,7 @@ const ALIASES: [(&str, &[&str]); 10] = [
     ("lz4cat", &["decompress", "--stdout"]),
 ];
 
-/// The command line with a verb, where the name of the program or the lack of one stands for it.
+/// Returns the command line with a verb, which the name of the program or its absence may imply.
 ///
 /// tar's `-I overside` calls it without any argument to compress, and with `-d` to decompress.
 pub(crate) fn with_verb(program: &OsStr, arguments: Vec<OsString>) -> Vec<OsString> {
@@ -39,7 +39,7 @@ pub(crate) fn with_verb(program: &OsStr, arguments: Vec<OsString>) -> Vec<OsStri
     verb.iter().map(OsString::from).chain(arguments).collect()
 }
 
-/// `-d`, or a level.
+/// Returns `true` for `-d` and for a level.
 fn is_filter_option(argument: &OsStr) -> bool {
     matches!(argument.as_bytes(), [b'-', b'd' | b'0'..=b'9', ..])
 }

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 
 use clap::ValueEnum;
 
-/// `--color`.
+/// Values of `--color`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
     Auto,
@@ -13,8 +13,8 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
-/// Returns `true` if text that is written to `output` is to be colored. By default only a terminal
-/// that has colors gets them, unless the user has set `NO_COLOR` (<https://no-color.org>).
+/// Returns `true` if text written to `output` should be colored. By default it is if `output` is a
+/// terminal with colors and the user has not set `NO_COLOR` (<https://no-color.org>).
 pub(crate) fn are_wanted(choice: ColorChoice, output: &impl IsTerminal) -> bool {
     let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     match choice {

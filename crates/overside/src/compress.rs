@@ -42,8 +42,8 @@ struct FormatArguments {
     format: Option<Container>,
     #[command(flatten)]
     level: Level,
-    /// Bytes compressed independently, 1KiB to 64MiB; less where the format or the device takes
-    /// less; auto: the adaptive placement finds out how many are fastest [default: 1MiB]
+    /// Bytes compressed independently, 1KiB to 64MiB; less if the format or the device requires it;
+    /// auto: tuned while it runs [default: 1MiB]
     #[arg(long, value_name = "SIZE", value_parser = chunk)]
     chunk: Option<ChunkSize>,
     /// Leave name and time of FILE out of the header
@@ -87,7 +87,7 @@ impl From<Arguments> for Request {
     }
 }
 
-/// `--level N`, or one of `-0` to `-9`, `--fast`, `--best`. The last one counts.
+/// Level from `--level N` or one of `-0` to `-9`, `--fast`, `--best`. The last option counts.
 struct Level(Option<u32>);
 
 /// Help of `--level`. `tests::the_default_levels_are_named` compares it with the libraries' levels.
@@ -95,7 +95,7 @@ const LEVEL_HELP: &str = "\
 Compression level in the library's own numbers, also -0 to -9; a higher one takes longer and makes \
 less: 0 to 12 for gzip, 0 to 9 for zlib, 1 to 12 for lz4, 1 to 22 for zstd [default: 1; of zstd, 3]";
 
-/// The flags, by the level that each stands for.
+/// Flags by the level that each stands for.
 const FLAGS: [&str; 10] = [
     "level-0", "fast", "level-2", "level-3", "level-4", "level-5", "level-6", "level-7", "level-8",
     "best",

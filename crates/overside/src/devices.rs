@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
-    /// Connect this Overside to the DPDK or UCX that is installed here: compile what calls it
+    /// Compile the code that connects this Overside with the DPDK or UCX installed here
     #[arg(long, value_name = "LIBRARY", value_parser = ["dpdk", "ucx"])]
     compile: Vec<String>,
     #[command(flatten)]
@@ -62,8 +62,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Compiles the shims of these names. They are for the libraries of this machine, which a package
-/// from another cannot know.
+/// Compiles the shims of these names for the libraries of this machine. A package that was built
+/// elsewhere cannot contain them.
 fn compile(names: &[String]) -> ExitCode {
     let shims = [&overside_backends::DPDK_SHIM, overside_link::ucx::shim()];
     for shim in (shims.iter()).filter(|shim| names.iter().any(|name| name == shim.name())) {
@@ -94,9 +94,9 @@ struct Listing {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Entry {
-    /// It runs jobs.
+    /// Device that runs jobs.
     Device(Described),
-    /// It moves bytes between two sides, and runs no jobs: no capabilities of that kind.
+    /// Link: moves bytes between two sides and runs no jobs, so it has no capabilities for operations.
     Link {
         #[serde(flatten)]
         link: LinkListing,

@@ -1,4 +1,4 @@
-//! Files in, files out, as gzip does it: the part that `compress` and `decompress` share.
+//! Compression and decompression of files like gzip does it: the code that `compress` and `decompress` share.
 
 mod arguments;
 mod destination;
@@ -35,9 +35,9 @@ use overside_command::{complain, messages::shown, system};
 use placement_file::PlacementRules;
 use report::FileReport;
 
-/// Bytes of a compressed file that are worth a thread.
+/// Minimum number of bytes of a compressed file for each thread.
 const PART_BYTES: u64 = 128 << 10;
-/// Exit codes, gzip's.
+/// Exit codes of gzip.
 pub(crate) const ERROR: u8 = 1;
 const WARNING: u8 = 2;
 
@@ -58,14 +58,14 @@ impl fmt::Display for Verb {
 
 /// Reason why a file was not processed, as a message that names the file.
 enum FileError {
-    /// It was skipped.
+    /// The file was skipped.
     Warning(String),
-    /// It was skipped for its name's end. In a directory that is no news.
+    /// The file was skipped because of its suffix. In a directory this is not reported.
     Suffix(String),
     Error(String),
 }
 
-/// The worst result so far: an error weighs more than a warning.
+/// Worst result so far: an error weighs more than a warning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Exit {
     Done,
@@ -138,7 +138,7 @@ impl<'a> Files<'a> {
         })
     }
 
-    /// Processes what was named: a file, or with `--recursive` what is in a directory.
+    /// Processes a named file or, with `--recursive`, the files in a named directory.
     fn named(&mut self, path: &OsStr) -> Exit {
         let recursive = self.request.arguments.output.recursive;
         if !recursive || path == "-" || !Path::new(path).is_dir() {
@@ -162,7 +162,8 @@ impl<'a> Files<'a> {
         })
     }
 
-    /// Processes one file and reports on it. `found`: nobody named it, it is in a directory.
+    /// Processes one file and reports on it. `found` is `true` if the file was found in a directory
+    /// instead of named.
     fn process(&mut self, path: &OsStr, found: bool) -> Exit {
         let verb = self.request.verb;
         let asked = &self.request.arguments.messages;
@@ -200,7 +201,7 @@ impl<'a> Files<'a> {
         exit
     }
 
-    /// Prints what belongs below the list.
+    /// Prints the totals below the list.
     fn end_listing(&self) -> Exit {
         match self.request.mode {
             Mode::List => written(
@@ -211,7 +212,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Writes the output, and removes the input where the output takes its place. `None`: the
+    /// Writes the output, and removes the input if the output replaces it. Returns `None` if the
     /// input was not compressed and was copied.
     fn replace(
         &self,
@@ -284,8 +285,7 @@ impl<'a> Files<'a> {
             (options.name, options.mtime) = input.original();
         }
         if let Some(len) = input.len() {
-            // A short file starts no threads that it has no work for. A compressed file has more
-            // parts than its length suggests.
+            // A short file needs few threads. A compressed file has more parts than its length suggests.
             let part_bytes = match request.verb {
                 Verb::Compress => options.chunk_bytes.max(1) as u64,
                 Verb::Decompress => PART_BYTES,
@@ -297,7 +297,7 @@ impl<'a> Files<'a> {
     }
 }
 
-/// The level at which the CPU compresses, asked or unasked.
+/// Returns the level at which the CPU compresses, requested or default.
 fn level(verb: Verb, options: &Options) -> Option<u32> {
     let container = options.container.unwrap_or(Container::Gzip);
     (verb == Verb::Compress && options.policy.uses_cpu())
@@ -318,11 +318,11 @@ fn written(verb: Verb, result: io::Result<()>) -> Exit {
     }
 }
 
-/// Names the file that an error is about.
+/// Returns the message for an error, with the name of the file that caused it.
 fn failed(error: Error, input: &Input, destination: &Destination) -> FileError {
     match error {
         Error::Write(error) if error.kind() == ErrorKind::BrokenPipe => {
-            // The reader has gone. Output to a pipe has no unfinished file.
+            // The reader has closed the pipe. Output to a pipe leaves no unfinished file.
             system::end_by_broken_pipe()
         }
         Error::Write(error) => {

@@ -1,5 +1,5 @@
-//! The command `overside`. Native verbs start in milliseconds; the others are handed over to the
-//! Python environment that the command is installed in.
+//! The command `overside`. Native verbs start in milliseconds. The others run in the Python
+//! environment that the command is installed in.
 
 mod agent;
 mod agents;
@@ -24,13 +24,13 @@ use overside_command::{complain, exit, messages, print};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 fn main() -> ExitCode {
-    // A panic's own code means that a result failed its verification.
+    // The default exit code of a panic would mean that a result failed its verification.
     std::panic::catch_unwind(run).unwrap_or(ExitCode::from(exit::INTERNAL))
 }
 
 fn run() -> ExitCode {
     if std::env::var_os(END_WITH_PARENT).is_some() {
-        // Where the system cannot, the program ends when it is done.
+        // If the system does not support this, the program ends when it is done.
         let _ = set_parent_process_death_signal(Some(Signal::KILL));
     }
     let mut arguments = std::env::args_os();
@@ -40,7 +40,7 @@ fn run() -> ExitCode {
         .map(|word| word.to_str().unwrap_or_default())
         .collect();
     match words[..] {
-        // What an agent starts; nobody types it.
+        // Agents start this verb; it is not for users.
         #[cfg(feature = "measure")]
         [agent::measure::WORKER_VERB] => agent::measure::serve_tests(),
         _ => {
@@ -65,18 +65,19 @@ fn run() -> ExitCode {
     }
 }
 
-/// Prints an error as an object, with its exit code if that is known here: the answer was to be one.
+/// Prints an error as a JSON object, with its exit code if that is known here, because the command
+/// was called with `--json`.
 fn tell_programs(code: Option<u8>) {
     if let Some(mut error) = messages::last_error() {
         if let Some(code) = code {
             error["exit_code"] = code.into();
         }
-        // A stdout that is closed or full may be what went wrong.
+        // Errors are ignored: stdout may be closed or full.
         let _ = writeln!(std::io::stdout(), "{error}");
     }
 }
 
-/// Says that a verb is not part of this program.
+/// Reports that a verb is not part of this build.
 fn without(verb: &str) -> ExitCode {
     complain!(
         "overside {verb}: not in this overside, which was built without the feature `{verb}`; take the complete one: \
@@ -85,7 +86,7 @@ fn without(verb: &str) -> ExitCode {
     ExitCode::from(exit::ABSENT)
 }
 
-/// Prints the help that was asked for, or what is wrong with the command line; returns the exit code.
+/// Prints the requested help or the error of the command line. Returns the exit code.
 fn refuse(first: Option<&str>, error: &clap::Error, words: &[OsString]) -> u8 {
     let verb = first.filter(|word| verbs::is_known(word));
     match Refusal::of(error, verb, words) {

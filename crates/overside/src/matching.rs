@@ -31,7 +31,7 @@ use printer::{Binary, Printer};
 use crate::walk::{Unreadable, Walk};
 use overside_command::{complain, messages::shown};
 
-/// Exit codes, grep's.
+/// Exit codes of grep.
 const NONE: u8 = 1;
 pub(crate) const ERROR: u8 = 2;
 
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     }
 }
 
-/// The search of all files.
+/// Search of all files.
 struct Run<'a> {
     arguments: &'a Arguments,
     files: Vec<OsString>,
@@ -62,7 +62,7 @@ struct Run<'a> {
     policy: Policy,
     threads: usize,
     with_filename: bool,
-    /// Without names of files, those in the current directory are searched.
+    /// `true` if no files are named: then those in the current directory are searched.
     nothing_named: bool,
     found: bool,
     failed: bool,
@@ -73,7 +73,8 @@ impl<'a> Run<'a> {
         let (patterns, mut files) = arguments.inputs()?;
         let placement = &arguments.placement;
         let mode = arguments.output.mode();
-        // What no pattern selects is what the empty one, which is anywhere, does not select.
+        // Without patterns, all records are selected with `-v` and none without it. The empty
+        // pattern, which matches everywhere, does the same if the selection is inverted.
         let has_patterns = !patterns.is_empty();
         let mut options = Options::new(match has_patterns {
             true => patterns,
@@ -151,7 +152,7 @@ impl<'a> Run<'a> {
         self.code()
     }
 
-    /// Searches what was named: a file, or with `--recursive` what is in a directory.
+    /// Searches a named file or, with `--recursive`, the files in a named directory.
     fn named(&mut self, named: &OsStr) -> ControlFlow<ExitCode> {
         let directory = Path::new(named);
         if !self.arguments.search.recursive || named == "-" || !directory.is_dir() {
@@ -179,13 +180,13 @@ impl<'a> Run<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Searches a file. `Break`: it is the last one.
+    /// Searches a file. Returns `Break` if it is the last one.
     fn one(&mut self, file: &OsStr) -> ControlFlow<ExitCode> {
         match self.file(file) {
             Ok(found) => self.found |= found,
-            // The reader has gone.
+            // The reader has closed the pipe.
             Err(error) if error.is_broken_pipe() => overside_command::system::end_by_broken_pipe(),
-            // Whatever else would be found cannot be written either.
+            // Matches of other files could not be written either.
             Err(Error::Write(error)) => {
                 complain!("overside match: stdout: {error}");
                 return ControlFlow::Break(ExitCode::from(ERROR));
@@ -201,7 +202,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A device that gave a wrong result is told of, although that did not count.
+    /// Warns that a device gave a wrong result, although the result was not used.
     fn warn_of_wrong_results(&self) {
         let Some(report) = self.search.report() else {
             return;
@@ -223,7 +224,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Searches one file and prints what is asked for.
+    /// Searches one file and prints the requested output.
     fn file(&mut self, file: &OsStr) -> Result<bool, Error> {
         let with_head = self.arguments.search.column.is_some();
         let opened = input::open(file, self.threads, with_head).map_err(Error::Read)?;
@@ -237,7 +238,7 @@ impl<'a> Run<'a> {
             return self.end_file(file, 0);
         }
         let summary = self.search_in(opened, file);
-        // What was found before a failure is shown before it is told of.
+        // Matches before an error are printed before the error.
         self.printer.flush().map_err(Error::Write)?;
         self.end_file(file, summary?.selected)
     }
@@ -270,7 +271,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Prints what is known of a file at its end. Whether anything was found.
+    /// Prints the count or name of a file at its end. Returns `true` if a record was selected.
     fn end_file(&mut self, file: &OsStr, selected: u64) -> Result<bool, Error> {
         let found = selected > 0;
         match self.mode {
@@ -284,7 +285,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Name of a file in the output and in messages.
+/// Returns the name of a file in the output and in messages.
 fn name(file: &OsStr) -> &OsStr {
     match file == "-" {
         true => OsStr::new("(standard input)"),
@@ -325,7 +326,7 @@ fn text(
     }
 }
 
-/// Buffered stdout, to which records are printed.
+/// Returns a buffered stdout, to which records are printed.
 fn stdout() -> io::BufWriter<io::StdoutLock<'static>> {
     io::BufWriter::with_capacity(1 << 16, io::stdout().lock())
 }

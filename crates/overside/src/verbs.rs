@@ -1,4 +1,4 @@
-//! All verbs, native and Python's. The latter are declared in `crates/py/verbs`.
+//! All verbs: native ones, and those of Python, which `crates/py/verbs` declares.
 
 mod generated;
 mod groups;
@@ -18,7 +18,7 @@ use overside_command::python;
 
 use crate::{agent, agents, compress, decompress, devices, matching};
 
-/// Verbs that a feature of their name builds in.
+/// Verbs that are built with the feature of the same name.
 const OPTIONAL: [&str; 2] = ["flow", "kv"];
 
 /// Measure, plan and run data-processing offload to a DPU
@@ -84,14 +84,14 @@ pub(crate) fn is_left_out(verb: &str) -> bool {
     OPTIONAL.contains(&verb) && !is_known(verb)
 }
 
-/// The whole command line.
+/// Returns the whole command line.
 fn everything() -> Command {
     let command = CommandLine::command();
     let template = groups::template(&command);
     command.help_template(template)
 }
 
-/// Reads a command line without the program's name.
+/// Parses a command line without the program's name.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Verb, Error> {
     let mut command = everything();
     let words = std::iter::once("overside".into()).chain(arguments.iter().cloned());
@@ -103,7 +103,7 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Verb, Error> {
         .map_err(|error| error.format(&mut command))
 }
 
-/// Names the verb that was meant, also where two letters are exchanged.
+/// Adds the most similar verb to an error, also if two letters are exchanged.
 fn suggest(mut error: Error, first: Option<&OsString>) -> Error {
     let word = first.and_then(|word| word.to_str()).unwrap_or_default();
     let invalid = error.get(ContextKind::InvalidSubcommand);

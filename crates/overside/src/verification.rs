@@ -2,8 +2,8 @@
 
 use overside_placement::Report;
 
-/// Sentence with the number of verified results and the CPU time for it; `None` if the devices had
-/// no results.
+/// Returns a sentence with the number of verified results and the CPU time for it; `None` if the
+/// devices had no results.
 pub(crate) fn text(report: &Report) -> Option<String> {
     let verification = &report.verification;
     let all = verification.chunks + verification.unverified;

@@ -1,19 +1,21 @@
-//! The regular files in a directory and below it.
+//! Iterator over the regular files in a directory and below it.
 
 use std::fs::{self, FileType};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::vec::IntoIter;
 
-/// Gives regular files, those of a directory in the order of their names. Symbolic links are not
-/// followed, so that it ends; what is neither file nor directory is left out. A directory is read
-/// when it is entered: what is made in it later is not seen.
+/// Iterator over regular files, sorted by name within each directory. It does not follow symbolic
+/// links, so it ends. Anything but files and directories is left out. A directory is read when it
+/// is entered: files that are created in it later are not seen.
 pub(crate) struct Walk(Vec<IntoIter<(PathBuf, FileType)>>);
 
-/// A directory that cannot be read, and why.
+/// Directory that cannot be read, and the error.
 pub(crate) struct Unreadable(pub PathBuf, pub io::Error);
 
 impl Walk {
+    /// Starts a walk.
+    ///
     /// # Errors
     /// The directory cannot be read.
     pub(crate) fn new(directory: &Path) -> Result<Self, Unreadable> {

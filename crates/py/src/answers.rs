@@ -1,4 +1,4 @@
-//! The functions: questions with an answer in JSON.
+//! Functions that return JSON.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub(crate) fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// The commit that it was built from, `-dirty` behind it if files differed; empty if nobody knows.
+/// Commit that it was built from, with `-dirty` behind it if files differed; empty if unknown.
 #[pyfunction]
 pub(crate) fn commit() -> &'static str {
     env!("OVERSIDE_COMMIT")
@@ -108,8 +108,8 @@ pub(crate) fn tasks() -> PyResult<String> {
     guarded(|| text(&overside_measure::tasks::tasks()))
 }
 
-/// Describes a machine, this one or an agent's, as JSON in the form in which runs record it. Raises
-/// `ValueError` if the agent cannot be asked.
+/// Describes a machine, this one or an agent's, as JSON in the format of runs. Raises `ValueError`
+/// if the agent cannot be reached.
 #[pyfunction]
 pub(crate) fn node_environment(py: Python<'_>, node: &str) -> PyResult<String> {
     guarded(|| {

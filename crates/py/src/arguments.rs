@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::{errors, refused};
 
-/// The most threads that can be asked for.
+/// Maximum number of threads.
 const THREADS_MAX: usize = 1024;
 
 /// Placement of the work: policy, opened devices, CPU threads, and verification of devices'

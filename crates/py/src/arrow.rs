@@ -24,7 +24,7 @@ const STREAM: &CStr = c"arrow_array_stream";
 /// A column, array by array.
 pub(crate) struct Column {
     kind: DataType,
-    /// Which child of each array it is.
+    /// Index of the child in each array.
     child: Option<usize>,
     source: Source,
 }
@@ -148,7 +148,7 @@ fn kind_of(schema: &FFI_ArrowSchema) -> PyResult<DataType> {
     DataType::try_from(schema).map_err(errors::data)
 }
 
-/// Which child the column of that name is.
+/// Returns the index of the child that is the column of that name.
 fn child(kind: &DataType, name: Option<&str>) -> PyResult<Option<usize>> {
     let DataType::Struct(fields) = kind else {
         return match name {

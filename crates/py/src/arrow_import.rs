@@ -1,8 +1,7 @@
-//! Arrays of text that other libraries made, without believing what they say of themselves: counts
-//! and pointers of the C structures are checked, and offsets, views and keys are copied and
-//! checked, so that nobody who writes to them meanwhile can lead a search out of their memory. The
-//! bytes of the values stay where they are.
-//! <https://arrow.apache.org/docs/format/CDataInterface.html>
+//! Arrays of text from other libraries, which are not trusted. Counts and pointers of the C
+//! structures are checked. Offsets, views and keys are copied and then checked, so that a
+//! concurrent writer cannot lead a search outside of their memory. The bytes of the values are not
+//! copied. <https://arrow.apache.org/docs/format/CDataInterface.html>
 
 // Reads C structures and memory of other libraries.
 #![allow(unsafe_code)]
@@ -165,9 +164,9 @@ impl<'a> Part<'a> {
         match (start, len) {
             (_, 0) => Ok(Buffer::default()),
             (None, _) => Err(damaged("a buffer is null")),
-            // SAFETY: whoever offers Arrow data promises that a buffer is as long as the lengths in
-            // them say, and that it stays until the array is released; `owner` is dropped after the
-            // last buffer. Of bytes that are written to meanwhile every value is valid.
+            // SAFETY: the producer of Arrow data promises that a buffer is as long as its lengths
+            // require, and that it stays until the array is released; `owner` is dropped after the
+            // last buffer. Bytes that are written meanwhile may have any value.
             (Some(start), len) => Ok(unsafe {
                 Buffer::from_custom_allocation(start, len, Arc::clone(self.owner) as _)
             }),

@@ -1,5 +1,5 @@
-//! The Python module `overside._core`: conversions only. What is not a word or a number crosses
-//! as JSON text; `python/overside/_core.pyi` says what is in it.
+//! The Python module `overside._core`: conversions only. Values other than words and numbers are
+//! passed as JSON text; `python/overside/_core.pyi` describes them.
 
 mod advise;
 mod answers;

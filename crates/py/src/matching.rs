@@ -40,7 +40,8 @@ pub(crate) enum Patterns {
 ///     patterns: A regular expression or several, in the syntax that the engines share. They see
 ///         bytes; `^` and `$` are the ends of a record.
 ///     column: Of a table: the column to search.
-///     answer: `records`: which records match; `count`: how many; `any`: whether there is one.
+///     answer: `records`: the matching records; `count`: their number; `any`: `True` if there is
+///         one.
 ///     ignore_case: Letters match in both cases.
 ///     invert: Selects the records in which no pattern matches.
 ///     engine: Who searches on the CPU: `auto`, `literal`, `hyperscan`, `regex` or `re2`.
@@ -342,8 +343,8 @@ impl Matches {
         view(py, self.ends.as_ref())
     }
 
-    /// Which rows of Arrow data are selected: an Arrow array of booleans, one a row, which
-    /// filters them. Raises `ValueError` of text, and unless `answer` is `records`.
+    /// Returns the selection of rows of Arrow data: an Arrow array of booleans, one for each row, which
+    /// filters them. Raises `ValueError` for text, and unless `answer` is `records`.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_array__<'py>(
         &self,

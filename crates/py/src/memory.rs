@@ -71,7 +71,7 @@ fn is_immutable(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 pub(crate) struct Immutable(BorrowedBuffer);
 
 impl Immutable {
-    /// `Err` gives back what somebody may write to.
+    /// Wraps a buffer; `Err` returns one that may be written to.
     pub(crate) fn new(lent: BorrowedBuffer) -> Result<Self, BorrowedBuffer> {
         if lent.is_immutable {
             Ok(Self(lent))
@@ -88,14 +88,14 @@ impl AsRef<[u8]> for Immutable {
             0 => &[],
             // SAFETY: an exporter keeps its memory valid, in place and initialised until the buffer
             // is released, which is when `self` is dropped; it is contiguous, as was checked, and
-            // nobody can write to it, as `is_immutable` says.
+            // cannot be written to, as `is_immutable` says.
             len => unsafe { std::slice::from_raw_parts(self.0.buffer.buf_ptr().cast(), len) },
         }
     }
 }
 
-/// Copies memory out that others may write to meanwhile. Each byte is read once, so whoever writes
-/// changes what comes out and nothing else.
+/// Copies memory that may be written to meanwhile. Each byte is read once, so a concurrent writer
+/// changes only the copied bytes.
 pub(crate) struct Reader<'a> {
     lent: &'a BorrowedBuffer,
     at: usize,

@@ -18,7 +18,7 @@ pub(crate) struct AgentProbe(ProcessBound<Mutex<Option<RemoteProbe>>>);
 
 #[pymethods]
 impl AgentProbe {
-    /// Has the agent `node` at that address, with the keys of that directory, play an end of that
+    /// Makes the agent `node` at that address, with the keys of that directory, play an end of that
     /// kind of test.
     #[new]
     fn new(
@@ -36,8 +36,8 @@ impl AgentProbe {
         })
     }
 
-    /// Asks and waits for the answer, so many seconds at most; both are JSON. Other Python threads
-    /// run meanwhile.
+    /// Sends a request and waits at most `timeout_s` seconds for the answer; both are JSON. Other
+    /// Python threads run meanwhile.
     fn ask(&self, py: Python<'_>, question: &str, timeout_s: f64) -> PyResult<String> {
         guarded(|| {
             let timeout = Duration::try_from_secs_f64(timeout_s).map_err(refused)?;

@@ -78,8 +78,8 @@ const fn dimension(dimension: Dimension) -> &'static str {
     }
 }
 
-/// Everything that is wrong with a profile's file; of one that may be shared, also whether its
-/// values are of a real device. Does not raise for a bad file.
+/// Returns all errors of a profile's file; of one that may be shared, also values that are not of a
+/// real device. Does not raise for a bad file.
 #[pyfunction]
 pub(crate) fn profile_check(path: &str) -> PyResult<String> {
     guarded(|| {

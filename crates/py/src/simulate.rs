@@ -1,4 +1,4 @@
-//! Scenarios, asked from Python.
+//! Scenarios for Python.
 
 use overside_config::Error;
 use overside_model::scenario::{self, Kind, Report, ScenarioArgs};

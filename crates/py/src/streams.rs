@@ -77,7 +77,7 @@ type Shared<S> = ProcessBound<SharedStream<State<S>>>;
 enum State<S> {
     Open(Box<S>),
     Finished(Box<Summary>),
-    /// It failed, and cannot be continued.
+    /// The stream failed and cannot be continued.
     Failed,
 }
 
@@ -129,7 +129,7 @@ impl<S: Stream> SharedStream<State<S>> {
         })
     }
 
-    /// Has the stream bring out whatever it can of what it was given.
+    /// Returns the output for the input so far, as far as possible.
     fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.output(py, S::flush)
     }

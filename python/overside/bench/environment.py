@@ -48,7 +48,7 @@ def _text(path: Path | str) -> str:
 
 
 def capture() -> Json:
-    """Everything but the load, which `load` gives before and after."""
+    """Description of the machine without the load, which `load` returns before and after."""
     machine: Json = json.loads(_core.node_environment(LOCAL))
     machine.pop("load_before")
     machine["software"] |= _read(_SOFTWARE)

@@ -42,8 +42,8 @@ class RunGuard:
 
     @contextmanager
     def watching(self) -> Iterator[list[str]]:
-        """While this is entered, others may run. At its end the list has the names of the files
-        they changed, which are restored."""
+        """Context in which other programs may run. At its end the list has the names of the files
+        that they changed, which are restored."""
         changed: list[str] = []
         self._remember()
         try:

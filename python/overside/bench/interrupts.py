@@ -12,10 +12,10 @@ from typing import Any
 
 
 class Interrupts:
-    """While this is entered, the first SIGINT or SIGTERM is noted and `fd` becomes readable.
+    """Context in which the first SIGINT or SIGTERM is recorded and makes `fd` readable.
 
-    From then on both have their default effect again, so that a second one ends the process
-    whatever it hangs in. Only for the main thread.
+    After that both signals have their default effect again, so a second one ends the process in
+    any state. Only for the main thread.
     """
 
     _SIGNALS = (signal.SIGINT, signal.SIGTERM)

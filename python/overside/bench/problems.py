@@ -1,4 +1,4 @@
-"""Everything that is wrong with a box."""
+"""Finds all errors of a box."""
 
 from __future__ import annotations
 

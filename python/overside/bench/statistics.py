@@ -173,7 +173,7 @@ class RunView:
         return info
 
     def json(self) -> Json:
-        """Everything, for programs."""
+        """All statistics, for programs."""
         return {
             "schema": "run-view/1",
             "manifest": self.manifest,

@@ -61,7 +61,7 @@ class Placement:
         }
 
     def wait(self) -> None:
-        """Until all nodes are there. Raises `UserError` if Ray does not start them."""
+        """Waits until all nodes are there. Raises `UserError` if Ray does not start them."""
         end = time.monotonic() + _START_S
         while missing := [name for name, node in self._nodes.items() if not node.place]:
             if time.monotonic() > end:

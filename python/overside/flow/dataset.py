@@ -159,7 +159,7 @@ class TableDataset(pads.UnionDataset):  # type: ignore[misc]
         filter: pads.Expression | None = None,
         **options: Any,
     ) -> pa.Table:
-        """So many rows, any."""
+        """Any `num_rows` rows."""
         del options
         return self._scanner(columns, self._and(filter), num_rows).head(num_rows)
 

@@ -158,7 +158,7 @@ class Engine:
         self._scanned: dict[str, pads.Dataset] = {}
         self._database = duckdb.connect()
         self._parquet: list[Path] = []
-        #: Which Parquet files these were, and the bytes of their footers together.
+        #: Identities of the Parquet files, and the bytes of their footers together.
         self._footers: tuple[list[tuple[int, int, int]], int] = ([], 0)
         sources: dict[str, pa.Schema] = {}
         for name, path in tables.items():

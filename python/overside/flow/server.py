@@ -213,7 +213,7 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
         return statement
 
     def _rows(self, query: Query, schema: pa.Schema) -> Iterator[pa.RecordBatch | None]:
-        """Nothing at first, and then the rows."""
+        """Yields `None` first, and then the rows."""
         # A client that goes leaves the rows where they are.
         outcome = "abandoned"
         try:

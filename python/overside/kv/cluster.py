@@ -212,7 +212,7 @@ class Cluster:
         )
 
     def execute(self, key: Key, *words: Word) -> Reply:
-        """Has the server that has `key` execute any command. It is never sent twice.
+        """Executes any command on the server that has `key`. It is never sent twice.
 
         Args:
             key: The key that chooses the server. All keys of the command must belong there, as

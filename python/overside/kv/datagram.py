@@ -34,11 +34,11 @@ class Outcome(Enum):
     REFUSED = 11
     #: Executed, but the answer does not fit into a datagram.
     TOO_LONG = 253
-    #: Not executed: too many clients write.
+    #: The request was not executed: too many clients write.
     BUSY = 254
     #: Executed before; the answer is not known any more.
     REPEATED = 255
-    #: No answer in time; whether it was executed is not known.
+    #: No answer in time; the request may or may not have been executed.
     NO_ANSWER = -1
 
 
@@ -142,7 +142,7 @@ class DatagramClient:
         return int(reply.operands[0] or 0)
 
     def execute(self, requests: Sequence[Request]) -> list[Reply]:
-        """Has requests executed, in no certain order. Replies are in the order of the requests."""
+        """Executes requests, in any order. Replies are in the order of the requests."""
         outcomes = self._client.execute([request.record for request in requests])
         return [Reply(Outcome(number), tuple(operands)) for number, operands in outcomes]
 

@@ -15,7 +15,7 @@ class DirectoryError(ClusterError):
 
 
 class UnsupportedError(ClusterError):
-    """Not possible in a cluster of registered caches."""
+    """The request is not possible in a cluster of registered caches."""
 
 
 class RefusedError(ClusterError):

@@ -36,7 +36,7 @@ def is_wanted() -> bool:
 
 
 def require() -> None:
-    """Has every program of a plug-in confined from now on.
+    """Confines every program of a plug-in from now on.
 
     Raises `UserError` if that does not work here.
     """

@@ -394,7 +394,7 @@ class _Watch:
         return None
 
     def _patience_s(self) -> float:
-        """Until the next limit can be broken."""
+        """Time until the next limit can be broken."""
         now_ns = time.monotonic_ns()
         deadlines = [self.started_ns + self.limits.timeout_s * 1e9]
         if self.ended_ns is not None:

@@ -142,7 +142,7 @@ def _sha256(text: str) -> str:
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
-    """Nothing but the page's own style and scripts; SVG that charts save stays in the page."""
+    """Policy that allows only the page's own style and scripts. Saved SVG stays in the page."""
 
     def digest(text: str) -> str:
         sha = hashlib.sha256(text.encode()).digest()

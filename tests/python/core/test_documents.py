@@ -1,4 +1,4 @@
-"""What README and the pages for newcomers tell readers to type can be typed."""
+"""Commands in README and in the pages for newcomers work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How busy the machine was beside a run: what is counted, and what is not."""
+"""Load of the machine by other programs during a run."""
 
 from __future__ import annotations
 

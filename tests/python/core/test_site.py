@@ -15,7 +15,7 @@ pytest.importorskip("mkdocs", reason="docs/requirements.txt is not installed")
 
 ROOT = Path(__file__).resolve().parents[3]
 
-#: What a browser fetches by itself: everything but the targets of links.
+#: References that a browser fetches by itself: all except the targets of links.
 _FETCHED = re.compile(
     r"<(?:script|img|iframe|source|video|audio)\b[^>]*?\bsrc=[\"']?(?:https?:)?//[^\s>]*"
     r"|<link\b(?=[^>]*rel=[\"']?(?:stylesheet|preload|preconnect|icon))[^>]*?href=[\"']?(?:https?:)?//[^\s>]*"

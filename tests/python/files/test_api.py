@@ -169,7 +169,7 @@ def test_other_threads_run_meanwhile() -> None:
 
 
 class Alarm(Exception):  # noqa: N818
-    """What the handler below raises."""
+    """Exception of the handler below."""
 
 
 @pytest.fixture

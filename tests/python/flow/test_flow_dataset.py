@@ -54,7 +54,7 @@ def table() -> pa.Table:
 
 
 class Scans:
-    """What a dataset asked its server for."""
+    """Requests of a dataset to its server."""
 
     def __init__(self, dataset: TableDataset) -> None:
         table = dataset._table

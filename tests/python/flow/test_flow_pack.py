@@ -1,4 +1,4 @@
-"""What `overside flow partition` writes is read by pyarrow and polars, and the other way round."""
+"""Output of `overside flow partition` is read by pyarrow and polars, and the other way round."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def table(*, for_polars: bool = False) -> pa.Table:
 
 
 def write(source: pa.Table, path: Path, codec: str, layout: str) -> None:
-    """As pyarrow writes it, in several batches."""
+    """Writes a file with pyarrow, in several batches."""
     compression = None if codec == "none" else codec.partition(":")[0]
     options = pa.ipc.IpcWriteOptions(compression=compression)
     make = pa.ipc.new_file if layout == "arrow" else pa.ipc.new_stream
@@ -65,7 +65,7 @@ def write(source: pa.Table, path: Path, codec: str, layout: str) -> None:
 
 
 def read(path: Path, layout: str) -> pa.Table:
-    """As pyarrow reads it, every value looked at."""
+    """Reads a file with pyarrow and validates every value."""
     with pa.OSFile(str(path)) as file:
         opened = pa.ipc.open_file(file) if layout == "arrow" else pa.ipc.open_stream(file)
         found = opened.read_all()

@@ -76,7 +76,7 @@ def batches(directory: Path, count: int) -> Path:
 
 
 def files(directory: Path) -> dict[str, bytes]:
-    """What a run wrote."""
+    """Files that a run wrote."""
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
@@ -97,7 +97,7 @@ def flow_run(*words: str | Path, stdin: int | None = None) -> Iterator[subproces
 
 
 def report(*words: str | Path) -> Json:
-    """What a run says when it has ended."""
+    """Report of a run that has ended."""
     with flow_run(*words) as process:
         out, err = process.communicate(timeout=PATIENCE_S * 3)
     assert process.returncode == 0, err.decode()

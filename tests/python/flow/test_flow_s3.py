@@ -20,7 +20,7 @@ import pytest
 from command import PATIENCE_S, native
 from flow_service import Producer, batch, definition, flow_service, ids
 
-#: Where this Python's packages have their commands.
+#: Command `moto_server` of this Python's packages.
 MOTO = Path(sys.executable).with_name("moto_server")
 
 #: A space, and what is not ASCII, have to be escaped in what is signed.

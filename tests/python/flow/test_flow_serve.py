@@ -344,7 +344,7 @@ def test_time_and_memory_are_bounded(limited: TableServer, statement: str) -> No
 
 
 def _ask_until_answered(server: TableServer) -> list[dict[str, int]]:
-    """What a server answers that may say \"try again later\" at first."""
+    """Answer of a server that may reply \"try again later\" at first."""
     for _ in range(3):
         with contextlib.suppress(Error):
             return server.ask("SELECT count(*) n FROM v").to_pylist()

@@ -48,7 +48,7 @@ partitions = "2,3,null"
 
 
 def spill(directory: Path, size: str = "64 MiB") -> str:
-    """So little memory that a backlog goes to disk."""
+    """Options with so little memory that a backlog goes to disk."""
     return f'memory = "1 MiB"\n[spill]\ndirectory = "{directory}"\nbytes = "{size}"\n'
 
 
@@ -133,7 +133,7 @@ def test_any_client_finds_out_what_there_is(tmp_path: Path) -> None:
 
 
 def refused(service: Service, path: str, data: pa.RecordBatch, metadata: bytes = b"") -> str:
-    """What a producer is told that does something wrong."""
+    """Error message for a producer's invalid batch."""
 
     def send() -> None:
         with service.client() as client:

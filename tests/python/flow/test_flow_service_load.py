@@ -31,7 +31,7 @@ PLACEMENT
 [outputs.all]
 to = "out-NAME"
 """
-#: What Debian's package manager logged on this machine, or where there is none, lines like it.
+#: Log of Debian's package manager on this machine; without it, similar lines are generated.
 REAL_LOG = Path("/var/log/dpkg.log")
 
 
@@ -97,7 +97,7 @@ def bench_command(service: Service, table: Path, *words: str) -> subprocess.Comp
 
 
 def bench(service: Service, table: Path, *words: str) -> list[Json]:
-    """What it says of each wave."""
+    """Report on each wave."""
     told = bench_command(service, table, *words)
     assert told.returncode == 0, told.stderr
     waves: list[Json] = json.loads(told.stdout)["waves"]

@@ -1,4 +1,4 @@
-"""Where what comes out of `overside flow serve` goes, nodes that run its stages, and bursts."""
+"""Outputs of `overside flow serve`, nodes that run its stages, and bursts."""
 
 from __future__ import annotations
 
@@ -170,18 +170,18 @@ def test_a_node_that_dies_loses_nothing(tmp_path: Path) -> None:
 
 
 def has_node_batches(service: Service) -> bool:
-    """Whether the node of the first stage has done something."""
+    """`True` if the node of the first stage has processed batches."""
     stages = service.statistics()["stages"]
     return bool(stages and stages[0]["node"]["batches"] > 0)
 
 
 def has_batches(service: Service, count: int) -> bool:
-    """Whether so many have come to the output."""
+    """`True` if `count` batches have reached the output."""
     return bool(service.statistics()["outputs"][0]["batches"] == count)
 
 
 def has_length(taken: list[int], count: int) -> bool:
-    """Whether so many were taken."""
+    """`True` if `count` batches were taken."""
     return len(taken) == count
 
 

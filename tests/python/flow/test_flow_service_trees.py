@@ -37,7 +37,7 @@ def of_times(times: range) -> list[str]:
 def tracks(
     *directories: Path | str, object_id: str | None = None, times: range | None = None
 ) -> pa.Table:
-    """What trees have, of one object or of all."""
+    """Rows of trees, of one object or of all."""
     words = [*(["--id", object_id] if object_id else []), *(of_times(times) if times else [])]
     told = ask(*directories, words=words)
     assert told.returncode == 0, told.stderr
@@ -100,7 +100,7 @@ def test_trees_of_several_services_are_one_table(tmp_path: Path) -> None:
 
 
 def refusal(*words: str) -> str:
-    """Why a query cannot be answered."""
+    """Error message of a query that cannot be answered."""
     command = [*native(), "flow", "tree", "query", *words]
     told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert told.returncode == 2, told
@@ -257,7 +257,7 @@ NOT_YET = "rows that were acknowledged are not in the tree yet"
 
 @contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """Nobody can write to a tree meanwhile, as if its disk took long."""
+    """Locks a tree meanwhile, as if its disk were slow."""
     directory.mkdir(exist_ok=True)
     with (directory / ".tree.json.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

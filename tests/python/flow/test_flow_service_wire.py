@@ -1,4 +1,4 @@
-"""What messages are compressed with between services and their clients."""
+"""Compression of messages between services and their clients."""
 
 from __future__ import annotations
 

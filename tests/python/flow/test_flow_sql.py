@@ -16,7 +16,7 @@ from command import partitioned
 
 ROWS = 600
 
-#: What both systems mean the same by; where they differ is said in docs/flow/flow.md.
+#: Conditions with the same meaning in both systems; docs/flow/flow.md lists differences.
 CONDITIONS = """
 n > 0
 n >= -3 AND n <= 3

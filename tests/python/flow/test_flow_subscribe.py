@@ -23,12 +23,12 @@ PARTITIONS = '[[stages]]\npartition = { key = "id", by = "bits:1" }\n' + ALL
 
 
 def spill(directory: Path) -> str:
-    """So little memory that a backlog goes to disk."""
+    """Options with so little memory that a backlog goes to disk."""
     return f'memory = "1 MiB"\n[spill]\ndirectory = "{directory}"\nbytes = "64 MiB"\n'
 
 
 class Subscriber:
-    """As any client of Arrow Flight does it."""
+    """Subscriber that only uses Arrow Flight."""
 
     def __init__(self, service: Service, **wanted: Any) -> None:
         self.client = service.client()
@@ -53,7 +53,7 @@ class Subscriber:
 
 
 def taken(service: Service) -> int:
-    """How many batches of the output are not needed any more."""
+    """Number of batches of the output that are not needed any more."""
     output = service.statistics()["outputs"][0]
     return int(output["batches"] - output["backlog_batches"])
 

@@ -54,7 +54,7 @@ _YCSB = {
 
 
 def told(command: Sequence[str | Path]) -> str:
-    """What a program says, which must succeed."""
+    """Output of a program, which must succeed."""
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,
@@ -166,7 +166,7 @@ def test_memcslap_loads_it(server: KvServer) -> None:
 @pytest.mark.parametrize("kind", ["hash", "string"])
 @pytest.mark.parametrize("workload", ["a", "b", "c", "d", "f"])
 def test_go_ycsb_reads_what_it_wrote(server: KvServer, workload: str, kind: str) -> None:
-    """Its binding to Redis has no scans, which workload e is made of; it has none to memcached."""
+    """The binding to Redis has no scans, which workload e needs; memcached has no binding."""
     given = {
         "redis.addr": f"127.0.0.1:{server.port}",
         "redis.datatype": kind,

@@ -46,7 +46,7 @@ def url(etcd: EtcdServer, request: pytest.FixtureRequest) -> str:
 
 
 def kv(*words: str, code: int = 0) -> str:
-    """What a verb says."""
+    """Output of a verb."""
     done = subprocess.run(
         [*native(), "kv", *words],
         capture_output=True,
@@ -284,7 +284,7 @@ def test_clusters_are_made_once(url: str) -> None:
 
 @contextmanager
 def answering(answer: bytes, then: bytes = b"") -> Iterator[str]:
-    """What is no etcd: it answers always the same, and goes on with `then` for ever."""
+    """Server that is not etcd: it always sends the same answer, followed by `then` forever."""
 
     def serve(client: socket.socket) -> None:
         with client:

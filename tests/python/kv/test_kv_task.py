@@ -28,7 +28,7 @@ def asked(**given: object) -> dict[str, Any]:
 
 
 def is_starved(sample: dict[str, Any]) -> bool:
-    """Whether other programs left no time for an answer, or for one of either side."""
+    """`True` if other programs left too little CPU time for an answer, or for either side."""
     if "machine is too busy" in str((sample.get("error") or {}).get("message")):
         return True
     metrics = sample.get("metrics") or {}

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.xdist_group("timed"), pytest.mark.begun_first]
 
 
 def with_profiles_of(directory: Path, *words: str) -> str:
-    """What the command prints there, with the profiles that are there."""
+    """Output of the command with the profiles in a directory."""
     done = subprocess.run(
         [sys.executable, "-m", "overside", *words],
         cwd=directory,

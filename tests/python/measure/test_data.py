@@ -1,4 +1,4 @@
-"""What data sets promise: the same bytes everywhere, noticed damage, bounded input."""
+"""Guarantees of data sets: the same bytes everywhere, detected damage, bounded input."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def packed(files: dict[str, bytes]) -> bytes:
 
 @dataclass
 class Site:
-    """What a server has and how it misbehaves."""
+    """Content of a server, and its misbehavior."""
 
     body: bytes
     #: The `ETag` header; none if empty.
@@ -42,7 +42,7 @@ class Site:
     cuts: list[int] = field(default_factory=list)
     #: Statuses that requests are refused with, one for each; then none is.
     refusals: list[int] = field(default_factory=list)
-    #: Where to redirect to.
+    #: Target of a redirect.
     location: str = ""
     length: bool = True
     #: Answer ranges with another range than asked for, once.
@@ -135,7 +135,7 @@ def get(site: Site) -> None:
 
 
 def left_over(own: Path) -> list[str]:
-    """What lies in the cache beside data sets and locks."""
+    """Files in the cache other than data sets and locks."""
     return [
         path.name for path in own.glob(".*") if not path.name.startswith(".lock-") and path.is_dir()
     ]

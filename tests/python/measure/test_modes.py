@@ -10,7 +10,7 @@ from command import overside, parsed, tiny_box
 from overside.bench import modes
 from overside.bench.modes import Card, Hardware, Switch
 
-#: As the tools print it (their manuals' examples, addresses changed).
+#: Output of the tools (examples of their manuals with changed addresses).
 ESWITCH = (
     '{"dev":{"pci/0000:03:00.0":{"mode":"switchdev","inline-mode":"none","encap-mode":"basic"}}}'
 )

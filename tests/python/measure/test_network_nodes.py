@@ -157,7 +157,7 @@ def test_a_destination_that_stops_is_noticed_and_named(
 
 
 def is_answering(agent: int) -> bool:
-    """Whether an agent has served traffic for a while: a thread of its that answers has used time
+    """`True` if an agent has served traffic for a while: a thread that answers has used time
     of a core."""
     for thread in Path(f"/proc/{agent}/task").iterdir():
         try:

@@ -72,7 +72,7 @@ def measure(plugin: PluginTask, run_dir: Path, timeout_s: float = 20.0) -> dict:
 
 
 def is_running(command: str) -> bool:
-    """Whether a process with this very command line is there."""
+    """`True` if there is a process with this command line."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:

@@ -1,4 +1,4 @@
-"""What programs read: every answer has a schema, errors too, and a run says what happens."""
+"""Output for programs: every answer has a schema, errors too, and a run reports its progress."""
 
 from __future__ import annotations
 

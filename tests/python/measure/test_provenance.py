@@ -1,4 +1,4 @@
-"""What tasks that run programs say their samples are worth: nothing emulated takes part in them."""
+"""Provenance of the samples of tasks that run programs: no emulated device takes part in them."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ from command import agents, planned, ran, short_box
 from overside.bench import perftest
 from overside.tasks import rdma
 
-#: What version 6.06 printed on rdma_rxe, in `tools/with-debian-kernel`.
+#: Output of version 6.06 on rdma_rxe, in `tools/with-debian-kernel`.
 _PRINTED = Path(__file__).parent / "perftest"
 LATENCY = (_PRINTED / "write_lat_rc.txt").read_text()
 BANDWIDTH = (_PRINTED / "write_bw_rc.txt").read_text()
-#: What the box `rdma` is the product of, beside the pairing.
+#: Parameters whose product is the box `rdma`, without the pairing.
 _MATRIX = ("operation", "transport", "metric")
 _HAS_DEVICE = Path("/sys/class/infiniband").exists()
 needs_device = pytest.mark.skipif(not _HAS_DEVICE, reason="no RDMA device: make test-rdma has one")

@@ -1,4 +1,4 @@
-"""What the report advises, and on what grounds."""
+"""Advice of the report, and its reasons."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ def test_figures_with_invalid_timing_are_not_shown(text: str) -> None:
 
 
 def heads(tmp_path: Path, scenario: Scenario) -> list[str]:
-    """What stands above the columns of the table of all tests."""
+    """Column headings of the table of all tests."""
     view = load_run(make(tmp_path / "run", scenario))
     columns = test_table.table(view, list(view_model.rows(view)))["columns"]
     return [name for name, _ in columns]

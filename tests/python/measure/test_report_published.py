@@ -1,4 +1,4 @@
-"""What the report sets beside a run's figures."""
+"""Published figures beside a run's in the report."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def moved(figures: dict[str, float], **given: Any) -> TestSummary:
 
 
 def figures_of(*tests: TestSummary) -> dict[str, published.Figure]:
-    """What the collection has beside them, by the fact's name and the machine."""
+    """Figures of the collection to compare with tests, by the fact's name and the machine."""
     found = published.comparisons(view(*tests), published.core())
     return {f"{one.fact} {one.device}": one for entry in found for one in entry.figures}
 

@@ -1,4 +1,4 @@
-"""What the report says of placements: shares, verdicts, and in every format."""
+"""Placements in the report: shares and verdicts, in every format."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def kv(pipeline: int, **given: object) -> TestSummary:
 
 
 def series(tests: list[TestSummary]) -> list[tuple[str, str]]:
-    """What stands in the legend: names with a colour, and with a dash, in their order."""
+    """Names in the legend, with a color or a dash, in order."""
     (chart,) = traffic.charts(tests, "measured")
     values = chart.spec["data"]["values"]
     return list(dict.fromkeys((point["who"], point["how"]) for point in values))

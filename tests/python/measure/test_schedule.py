@@ -1,4 +1,4 @@
-"""Which rounds are run: all planned ones, then those that intervals need, then no more."""
+"""Choice of rounds: all planned ones, then those that intervals need, then no more."""
 
 from __future__ import annotations
 

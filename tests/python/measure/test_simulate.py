@@ -125,7 +125,7 @@ def test_hostile_files_are_refused(text: bytes, tmp_path: Path) -> None:
 
 
 def profile(directory: Path, **changed: object) -> Path:
-    """What `overside kv profile --json` prints, as far as it is read."""
+    """Output of `overside kv profile --json`, as far as it is read."""
     stages = dict.fromkeys(("receive", "parse", "process", "persist", "respond", "other"), 20.0)
     file = directory / "profile.json"
     said = {

@@ -89,7 +89,7 @@ fn attend(listener: &TcpListener, closed: &EventFd, shared: &Arc<Shared>) {
 }
 
 fn admit(socket: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
-    // Whoever does not get in finds the connection closed: who it is, is not known yet.
+    // A refused connection is closed without a message: the peer is not authenticated yet.
     let permit = match ConnectionPermit::take(shared, &socket, peer) {
         Ok(permit) => permit,
         Err(reason) => return shared.refusals.log(peer, &reason),

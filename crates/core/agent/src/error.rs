@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 /// resources.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// There is no device to offer.
+    /// No device can be offered.
     #[error("there is no device to offer")]
     Nothing,
     /// A device that cannot be had.

@@ -1,13 +1,13 @@
 //! Offers this machine's devices to a host. It runs on a DPU's own cores.
 //!
-//! [`Agent::start`] listens. Each connection gets a thread, and each context on it one of the
-//! device's own: it submits the jobs of the host here, and answers their completions. The wire is
+//! [`Agent::start`] listens. Each connection has a thread, and each context on it a context of the
+//! device: the agent submits the host's jobs to it and returns their results. The wire format is
 //! [`overside_link::agent`]; the host's end is a device of `overside-backend-remote`.
 //!
-//! A host can also have an agent play one end of a test, for as long as that takes: the host's
-//! questions go to a thread of the test's own ([`Settings::probes`]).
+//! A host can also have an agent play one end of a test: the host's requests go to a separate
+//! thread ([`Settings::probes`]).
 //!
-//! A host that goes takes its contexts and their memory with it. All that a host can ask for is
+//! When a host disconnects, its contexts and their memory are freed. All resources of a host are
 //! bounded: connections, jobs in flight, memory, the time to authenticate.
 
 mod acceptor;
@@ -69,8 +69,8 @@ pub struct Limits {
     /// The most authenticated connections of hosts. Each context takes one. Hosts at one address
     /// have at most three quarters of them.
     pub connections: usize,
-    /// The most connections that have not. Where there are as many, one of them has to go for the
-    /// next that comes.
+    /// Maximum number of connections that have not authenticated. Beyond it, one of them is closed
+    /// for each new one.
     pub unauthenticated: usize,
     /// The most of those from one address.
     pub unauthenticated_of_one: usize,
@@ -147,8 +147,8 @@ impl Agent {
         self.shared.connections()
     }
 
-    /// Takes no new connections and no new jobs, and lets hosts have the answers to those that are
-    /// here, but not beyond `deadline`. Whether all had them.
+    /// Accepts no new connections and no new jobs, and lets hosts fetch the results of running
+    /// jobs, but not beyond `deadline`. Returns `true` if all hosts have fetched theirs.
     pub fn drain(mut self, deadline: Instant) -> bool {
         tracing::info!(connections = self.connections(), "asked to end");
         self.acceptor.close();

@@ -1,5 +1,5 @@
-//! A test of which one end is played here: a host's questions to the end's thread, its answers
-//! back.
+//! Session of a test of which the agent plays one end: forwards the host's requests to the end's
+//! thread, and its answers back.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,12 +19,12 @@ use crate::server::ProbePermit;
 /// One end of a test, on a thread of its own. Dropping it tells the end that the host has gone, and
 /// waits for it.
 pub(crate) struct ProbeSession {
-    /// Questions, one at a time; `None`: there will be no more.
+    /// Sender of requests, one at a time; `None` once there will be no more.
     questions: Option<SyncSender<Vec<u8>>>,
     answers: Receiver<Answer>,
-    /// A question has not been answered.
+    /// `true` while a request has not been answered.
     asked: bool,
-    /// Since when the host has something to go on with.
+    /// Time since when the host can continue the test.
     waiting: Option<Instant>,
     cancelled: CancellationToken,
     /// Readable when there is an answer.
@@ -64,12 +64,12 @@ impl ProbeSession {
         })
     }
 
-    /// A question has not been answered.
+    /// Returns `true` while a request has not been answered.
     pub(crate) fn is_busy(&self) -> bool {
         self.asked
     }
 
-    /// Since when the host has had something to go on with, and does not.
+    /// Returns the time since when the host can continue the test and has not.
     pub(crate) fn waiting(&self) -> Option<Instant> {
         self.waiting
     }
@@ -79,7 +79,7 @@ impl ProbeSession {
         self.woken.as_fd()
     }
 
-    /// Hands a question on.
+    /// Forwards a request.
     pub(crate) fn ask(&mut self, question: Vec<u8>) -> Result<(), Violation> {
         if self.asked {
             let text = "a question comes before the last one was answered";
@@ -94,8 +94,8 @@ impl ProbeSession {
         Ok(())
     }
 
-    /// Hands an answer on, if there is one; whether there was. An error is the reason why there
-    /// will be no more.
+    /// Forwards the probe's answer if there is one. Returns `true` if there was. An error is the
+    /// reason why there will be no more.
     pub(crate) fn answer(&mut self, outbox: &mut Outbox) -> Result<bool, String> {
         match self.answers.try_recv() {
             Ok(answer) => {
@@ -148,8 +148,8 @@ fn play(
             )),
         };
         let last = answer.is_err();
-        // The session asks for one after the other, so there is room; and if it has gone, `recv`
-        // says so next.
+        // The session sends one request at a time, so there is room. If it has ended, the next
+        // `recv` reports it.
         let _ = answers.try_send(answer);
         woken.signal();
         if last {

@@ -11,7 +11,7 @@ use overside_base::lock;
 const LOGGED_MAX: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Logs refusals at a bounded rate: anybody can cause them.
+/// Logs refusals at a bounded rate: any peer can cause them.
 #[derive(Default)]
 pub(crate) struct Refusals(Mutex<Counts>);
 
@@ -32,7 +32,8 @@ impl Refusals {
 }
 
 impl Counts {
-    /// Counts one. If it is to be logged: how many were left out since the last one.
+    /// Counts a refusal. If it is to be logged, returns the number of refusals that were not logged
+    /// since the last one.
     fn count(&mut self, now: Instant) -> Option<u64> {
         if self.since.is_none_or(|since| now - since >= PERIOD) {
             (self.since, self.logged) = (Some(now), 0);

@@ -104,7 +104,7 @@ struct Session<'a> {
     /// Time of the last byte received (`heard`) and of the last byte sent (`spoke`).
     heard: Instant,
     spoke: Instant,
-    /// Since when jobs wait for memory or answers for the host, or when that was noted last.
+    /// Time since when jobs wait for memory or results wait for the host, or of the last log event about it.
     held_up: Option<Instant>,
 }
 
@@ -363,7 +363,7 @@ impl<'a> Session<'a> {
             self.send()?;
             return Ok(());
         };
-        // A test goes on between two questions as well.
+        // A test is also running between two requests.
         let busy = self.is_busy()
             || self.probing.is_some()
             || self.incoming.is_some()

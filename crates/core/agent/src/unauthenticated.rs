@@ -66,8 +66,8 @@ impl UnauthenticatedConnection {
 pub(crate) struct UnauthenticatedConnections(Mutex<VecDeque<Arc<UnauthenticatedConnection>>>);
 
 impl UnauthenticatedConnections {
-    /// Adds one. Where there are as many already as there may be, from that origin or at
-    /// all, one of them is ended: whether one was.
+    /// Adds a connection. If the maximum is reached, for its origin or in total, closes another
+    /// one. Returns `true` if it closed one.
     pub(crate) fn add(
         &self,
         connection: Arc<UnauthenticatedConnection>,

@@ -10,14 +10,14 @@ use overside_device::backend::{Backend, Described, OpenError, Options};
 
 use crate::closest;
 
-/// Longest time that an agent has to report its devices when all agents are asked.
+/// Longest time that an agent has to report its devices when all agents are listed.
 const LISTING: Duration = Duration::from_millis(900);
 
 /// The devices of agents: an agent's name, a slash and its name of the device.
 pub struct AgentBackend;
 
-/// The agent and its device that the name of an agent's device asks for, as in `dpu0/cpu`; `None`
-/// for devices of this machine.
+/// Returns the agent and its device in the name of an agent's device, as in `dpu0/cpu`; `None` for
+/// devices of this machine.
 pub fn agents_device(name: &str) -> Option<(&str, &str)> {
     name.split_once('/')
 }
@@ -81,7 +81,7 @@ impl Backend for AgentBackend {
     }
 }
 
-/// Asks the agent that the inventory calls `node` to play one end of a test.
+/// Makes the agent `node` of the inventory play one end of a test.
 ///
 /// # Errors
 /// [`ProbeError`].
@@ -114,8 +114,8 @@ fn unknown(node: &str, inventory: &Inventory) -> String {
     format!("no agent is called {node:?}{hint}; `overside agents add {node} HOST:PORT` adds it")
 }
 
-/// Asks all agents of an inventory at once, for less than a second. Returns the description of
-/// each, or why it cannot be reached.
+/// Requests the devices of all agents of an inventory in parallel, for less than a second. Returns
+/// the description of each, or the reason why it cannot be reached.
 pub fn ask(inventory: &Inventory) -> Vec<(&str, &Entry, Result<Found, String>)> {
     let deadline = Instant::now() + LISTING;
     let asked: Vec<_> = (inventory.iter())
@@ -136,7 +136,7 @@ pub fn ask(inventory: &Inventory) -> Vec<(&str, &Entry, Result<Found, String>)> 
     asked.into_iter().map(heard).collect()
 }
 
-/// Asks an agent on a thread of its own, because a name may take long to be looked up.
+/// Requests an agent's devices on a thread of its own, because name resolution may take long.
 fn answer(node: &str, entry: &Entry) -> mpsc::Receiver<Result<Found, RemoteError>> {
     let (say, answer) = mpsc::channel();
     let (node, entry) = (node.to_owned(), entry.clone());
@@ -148,7 +148,7 @@ fn answer(node: &str, entry: &Entry) -> mpsc::Receiver<Result<Found, RemoteError
     let _ = std::thread::Builder::new()
         .name("agents".into())
         .spawn(move || {
-            // Nobody waits any more if it took too long.
+            // If it took too long, the receiver is gone.
             let _ = say.send(overside_backend_remote::ask(&node, &entry, timeouts));
         });
     answer

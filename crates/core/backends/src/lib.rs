@@ -30,13 +30,13 @@ fn owner(name: &str) -> Option<&'static dyn Backend> {
     BACKENDS.iter().copied().find(|backend| backend.owns(name))
 }
 
-/// The devices that are there without starting or asking anything.
+/// Returns the devices that are known without starting a driver or connecting to an agent.
 pub fn list() -> Vec<Described> {
     let free = BACKENDS.iter().filter(|backend| backend.cost().is_none());
     free.flat_map(|backend| backend.list()).collect()
 }
 
-/// The devices of all backends. Starts DPDK and asks all agents: about a second.
+/// Returns the devices of all backends. Starts DPDK and connects to all agents, which takes about a second.
 pub fn list_all() -> Vec<Described> {
     BACKENDS.iter().flat_map(|backend| backend.list()).collect()
 }

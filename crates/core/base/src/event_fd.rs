@@ -9,7 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 pub struct EventFd(OwnedFd);
 
 impl EventFd {
-    /// Not readable yet.
+    /// Makes a descriptor that is not readable yet.
     ///
     /// # Errors
     /// The system's error if it has no more descriptors.

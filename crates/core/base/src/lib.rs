@@ -41,14 +41,24 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
+/// Returns `N` random bytes of the system, which cannot be guessed.
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn random_bytes<const N: usize>() -> std::io::Result<[u8; N]> {
+    // The system never returns a part of up to 256 bytes (getrandom(2)).
+    const { assert!(N <= 256) };
+    let mut bytes = [0; N];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes)
+}
+
 /// Returns 40 random hexadecimal digits, for a name that no other process has.
 ///
 /// # Errors
 /// The system has no random numbers.
 pub fn random_hex() -> std::io::Result<String> {
-    let mut bytes = [0; 20];
-    // So few bytes are never given in part (getrandom(2)).
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    let bytes = random_bytes::<20>()?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -144,7 +144,7 @@ impl Drop for Reservation {
 /// Error of a budget that has too little left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// The bytes that were asked for.
+    /// Number of requested bytes.
     pub needed: u64,
     /// Bytes that are left in the budget.
     pub left: u64,

@@ -1,4 +1,5 @@
-//! Asking the processor for memory that is needed soon. A hint: nothing is read or written, and any address may be given.
+//! Prefetching of memory into the processor's caches. It is a hint: nothing is read or written, and
+//! any address may be given.
 
 // Instructions that the standard library does not offer.
 #![allow(unsafe_code)]

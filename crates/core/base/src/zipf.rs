@@ -1,4 +1,4 @@
-//! Keys of which some are asked for more often than others.
+//! Zipf distribution of keys, of which some are requested more often than others.
 
 use crate::Random;
 

@@ -36,8 +36,8 @@ pub fn shown(name: impl AsRef<OsStr>) -> String {
     escaped(&name.as_ref().to_string_lossy(), |_| false)
 }
 
-/// The text with what steers a terminal or reorders a line written as Python writes it. What can
-/// stand in a JSON string as it is becomes what JSON has for it, so that objects stay what they are.
+/// Escapes characters that control a terminal or reorder a line, in Python's notation. Characters
+/// that are allowed in JSON strings get JSON's notation, so objects stay valid.
 fn escaped(text: &str, stays: impl Fn(char) -> bool) -> String {
     let mut clean = String::with_capacity(text.len());
     for letter in text.chars() {

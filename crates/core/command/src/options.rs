@@ -33,14 +33,14 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Number of threads: as many as there are cores unless the user asks for another.
+    /// Number of threads: the option's, or the number of cores.
     pub fn count(&self) -> usize {
         let cores = || available_parallelism().map_or(1, NonZeroUsize::get);
         self.threads.map_or_else(cores, NonZeroUsize::get)
     }
 }
 
-/// Where jobs run.
+/// Placement of jobs.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Placement")]
 pub struct Placement {
@@ -51,7 +51,7 @@ pub struct Placement {
     /// [default: adaptive with --device, otherwise cpu]
     #[arg(long, value_name = "WHERE")]
     placement: Option<Policy>,
-    /// Which results of the device the CPU verifies before they count: all, sampled (1 of 16) or
+    /// Results of the device that the CPU verifies before they are used: all, sampled (1 of 16) or
     /// none [default: all; of match, sampled]
     #[arg(long, value_name = "WHICH")]
     verify: Option<Verify>,
@@ -70,15 +70,15 @@ impl Placement {
         self.device.as_deref().filter(|name| *name != "cpu")
     }
 
-    /// Which of the device's results are verified, if that was said.
+    /// Returns which of the device's results are verified; `None` without the option.
     pub fn verify(&self) -> Option<Verify> {
         self.verify
     }
 
-    /// The placement: `cpu` without a device, `adaptive` with one, unless the user asks for another.
+    /// Returns the placement: the option's, or `cpu` without a device and `adaptive` with one.
     ///
     /// # Errors
-    /// A placement that needs a device where there is none.
+    /// A placement that needs a device, without a device.
     pub fn policy(&self) -> Result<Policy, String> {
         Policy::settled(self.placement, self.device().is_some()).ok_or_else(|| {
             let asked = self.placement.unwrap_or(Policy::Device);

@@ -1,4 +1,4 @@
-//! Answers to command lines that run nothing: help that was asked for, and what is wrong.
+//! Answers to command lines that run nothing: requested help, and errors.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use serde::Serialize;
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
-    /// Help that was asked for, or the version.
+    /// Requested help, or the version.
     Help(String),
     /// Help for a command line that ends too early.
     Incomplete(String),

@@ -20,8 +20,8 @@ const TERMINATING: [c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc
 /// The path of the unfinished file, if there is one; owned by an [`TempFileGuard`].
 static TEMP_FILE: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 
-/// From now on the unfinished file is removed when a signal ends the process. A signal that was
-/// ignored when the process began stays ignored, as `nohup` wants it.
+/// Removes the unfinished file from now on when a signal ends the process. A signal that was
+/// ignored at the start stays ignored, as `nohup` requires.
 pub fn install_signal_cleanup() {
     fail_writes_beyond_limits();
     // SAFETY: `action` is a valid sigaction, made of zeroes as C programs make it; the handler
@@ -44,7 +44,7 @@ pub fn install_signal_cleanup() {
     }
 }
 
-/// From now on a file that grows beyond the limit of the process is an error of `write`, and no signal.
+/// Makes a file that grows beyond the limit of the process an error of `write` instead of a signal.
 pub fn fail_writes_beyond_limits() {
     // SAFETY: no handler is installed.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -76,16 +76,16 @@ extern "C" fn remove_and_terminate(signal: c_int) {
     }
 }
 
-/// The signals that ask a service to end.
+/// Signals that end a service.
 const SHUTDOWN: [c_int; 2] = [libc::SIGTERM, libc::SIGINT];
 
-/// From now on a signal that asks the process to end waits for [`wait_for_shutdown`]. To be called
-/// before any thread is started: threads have what the one that starts them has.
+/// Makes signals that end the process wait for [`wait_for_shutdown`]. Call it before any thread is
+/// started: threads inherit the setting.
 pub fn block_shutdown_signals() {
     mask(libc::SIG_BLOCK, &set_of(&SHUTDOWN));
 }
 
-/// Waits until the process is asked to end. A second time ends it at once.
+/// Waits for a signal that ends the process. A second signal ends it at once.
 pub fn wait_for_shutdown() {
     let mut signal = 0;
     let shutdown = set_of(&SHUTDOWN);
@@ -94,8 +94,8 @@ pub fn wait_for_shutdown() {
     mask(libc::SIG_UNBLOCK, &shutdown);
 }
 
-/// While it exists, what ends the process from outside waits. Signals are handled on the first
-/// thread only, and there it is to be made and dropped.
+/// Guard during whose lifetime signals that end the process wait. Signals are handled on the first
+/// thread only; make and drop it there.
 pub struct SignalsHeld(libc::sigset_t);
 
 /// Makes signals wait while a file gets a name or loses one and [`TempFileGuard`] does not know it
@@ -131,9 +131,8 @@ fn set_of(signals: &[c_int]) -> libc::sigset_t {
     }
 }
 
-/// From now on large pieces of memory go back to the system as soon as they are free, for a process
-/// that lives for long: by default the C library keeps more and more of them. To be called before any
-/// thread is started.
+/// Returns large pieces of memory to the system as soon as they are free, for a process that lives long: by
+/// default the C library keeps more and more of them. Call it before any thread is started.
 pub fn return_freed_memory() {
     const LARGE: c_int = 512 << 10;
     // SAFETY: no other thread allocates yet.
@@ -145,9 +144,9 @@ pub fn return_freed_memory() {
     }
 }
 
-/// From now on freed memory is used again rather than given back to the system, for a process whose
-/// buffers come and go: by default it depends on where they lie, and new pages each time can cost
-/// more than the work in them. Call it before any thread is started.
+/// Reuses freed memory instead of returning it to the system, for a process whose buffers come and
+/// go. By default that depends on their location, and new pages each time can cost more than the
+/// work in them. Call it before any thread is started.
 pub fn keep_freed_memory() {
     /// The most that the C library takes.
     const BLOCK: c_int = 32 << 20;
@@ -188,10 +187,10 @@ pub fn end_by_broken_pipe() -> ! {
 pub struct TempFileGuard(*mut c_char);
 
 impl TempFileGuard {
-    /// To be called while signals are held, as soon as the file is made.
+    /// Registers the file for removal. Call it while signals are held, as soon as the file is created.
     ///
     /// # Errors
-    /// A path with a zero byte is none.
+    /// The path contains a zero byte.
     pub fn new(path: &Path) -> io::Result<Self> {
         let path = CString::new(path.as_os_str().as_bytes())?.into_raw();
         let before = TEMP_FILE.swap(path, Ordering::AcqRel);
@@ -203,8 +202,8 @@ impl TempFileGuard {
 impl Drop for TempFileGuard {
     fn drop(&mut self) {
         TEMP_FILE.store(null_mut(), Ordering::Release);
-        // SAFETY: made by `CString::into_raw` in `new`, and nobody has it any more: a handler that
-        // loaded it before the store ran on this thread and is over, or ended the process.
+        // SAFETY: made by `CString::into_raw` in `new`, and no pointer to it is left: a handler
+        // that loaded it before the store ran on this thread and is over, or ended the process.
         drop(unsafe { CString::from_raw(self.0) });
     }
 }

@@ -259,7 +259,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
-        // Serde asks for the value of the key that it was given.
+        // Serde requests the value of the key that it was given.
         let (key, node) = &self.entries[self.next];
         self.next += 1;
         let value = seed.deserialize(In(node));

@@ -23,7 +23,7 @@ pub fn number(value: f64, digits: i32) -> String {
     grouped(&format!("{rounded:.*}", places.max(0) as usize))
 }
 
-/// To `places` behind the point, or before it if negative.
+/// Rounds to `places` decimals, or before the decimal point if `places` is negative.
 fn round(value: f64, places: i32) -> f64 {
     if places >= 0 {
         let text = format!("{value:.*}", places.min(330) as usize);

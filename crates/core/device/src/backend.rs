@@ -97,7 +97,7 @@ impl Default for Options {
 /// A device that there is, usable here or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Described {
-    /// The name to ask for.
+    /// Name of the device on the command line and in boxes.
     pub name: String,
     /// Reason why the device cannot be used here; `None` if it can.
     pub unavailable: Option<String>,
@@ -175,9 +175,9 @@ impl From<DeviceInfo> for About {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Nothing is wrong, and no action is needed.
+    /// No problem, and no action is needed.
     Ok,
-    /// Nothing is wrong, but it is good to know.
+    /// No problem, but useful to know.
     Note,
     /// A requested capability is not available.
     Lack,
@@ -221,7 +221,7 @@ pub enum OpenError {
     /// No device is called that.
     #[error("no device is called {name:?}{}; there are: {}", hint(.suggestion), .known.join(", "))]
     Unknown {
-        /// Name that the caller asked for.
+        /// Requested name.
         name: String,
         /// A name that is like it.
         suggestion: Option<String>,
@@ -231,7 +231,7 @@ pub enum OpenError {
     /// The name of a card. A card and its emulation must never be confused.
     #[error("{name:?} is a card, not a device; did you mean {suggestion:?}, its emulation?")]
     BareCard {
-        /// Name that the caller asked for.
+        /// Requested name.
         name: String,
         /// The emulation of it.
         suggestion: String,
@@ -239,7 +239,7 @@ pub enum OpenError {
     /// The device exists, but cannot be used here.
     #[error("{name} is not available: {reason}")]
     Unavailable {
-        /// Name that the caller asked for.
+        /// Requested name.
         name: String,
         /// Cause of the failure, for the user.
         reason: String,

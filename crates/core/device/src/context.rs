@@ -122,9 +122,9 @@ pub trait Context: Send {
     /// then `poll`. A wake-up without a completion is possible.
     fn event_fd(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Asks for the descriptor to become readable at the next completion (or when the device is
-    /// lost). `true`: completions are pending already, poll instead of waiting. A device may hold
-    /// the event back to gather a few completions, but not when it would otherwise fall idle.
+    /// Makes the descriptor readable at the next completion (or when the device is lost). Returns `true` if
+    /// completions are already pending: then poll instead of waiting. A device may delay the event to
+    /// gather a few completions, but not when it would otherwise be idle.
     ///
     /// # Errors
     /// [`Lost`]; also for a device that can only be polled.

@@ -5,7 +5,7 @@ use overside_ops::Operation;
 /// Memory that a device cannot give or reach.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
-    /// There is none left.
+    /// A resource is exhausted.
     #[error("no memory for {len} bytes")]
     Exhausted {
         /// Number of bytes requested.
@@ -45,7 +45,7 @@ pub enum OpenError {
     Unsupported {
         /// The device.
         device: String,
-        /// Operation that the caller asked for.
+        /// Requested operation.
         operation: Operation,
     },
     /// More than the device's limit.
@@ -57,7 +57,7 @@ pub enum OpenError {
         what: &'static str,
         /// The most it takes.
         limit: u64,
-        /// Value that the caller asked for.
+        /// Requested value.
         asked: u64,
     },
     /// The operation cannot be prepared like this.

@@ -97,7 +97,7 @@ pub struct Stages {
     /// `true` if the emulation was slower than the emulated engine: the completion is later than
     /// the profile's time.
     pub late: bool,
-    /// If it is late: the time between the profile's completion time and the real one, without the
+    /// Lateness: the time between the profile's completion time and the real one, without the
     /// lateness of earlier completions in that time. So the sum over completions is the time during
     /// which something was overdue.
     pub overdue_ns: u64,

@@ -85,9 +85,8 @@ impl Drop for Memory {
     }
 }
 
-/// Memory of the caller's, to be read by a device: a `Vec`, a mapped file, an Arrow buffer. What
-/// it gives as bytes must stay where it is while the owner lives, which holds for everything that
-/// does not change under a shared reference.
+/// Memory of the caller's, to be read by a device: a `Vec`, a mapped file, an Arrow buffer. Its bytes must
+/// not move while the owner lives, which holds for everything that does not change under a shared reference.
 #[derive(Clone)]
 pub struct ExternalBytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
 

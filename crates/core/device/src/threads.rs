@@ -111,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// Waits until all threads have ended, but not beyond `deadline`. Whether they have.
+    /// Waits until all threads have ended, but not beyond `deadline`. Returns `true` if they have.
     fn wait_for_end(&self, deadline: Instant) -> bool {
         let alive = lock(&self.alive);
         let left = deadline.saturating_duration_since(Instant::now());

@@ -117,7 +117,7 @@ impl VirtualContext {
             is_first,
             cpu_time,
         });
-        // A result that comes too late is none. Nobody writes to its destination any more.
+        // A late result is dropped. Nothing writes to its destination any more.
         let (due, result) = match job.deadline {
             Some(deadline) if deadline < done => {
                 (deadline.max(arrival), Err(JobError::DeadlineExceeded))

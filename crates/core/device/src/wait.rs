@@ -38,7 +38,7 @@ pub fn wait(context: &mut dyn Context, timeout: Duration) -> io::Result<bool> {
     let Some(descriptor) = context.event_fd() else {
         return Ok(true);
     };
-    // Longer than the system can say is longer than anybody waits.
+    // The system's maximum is longer than any caller waits.
     let timeout = timeout.min(Duration::from_secs(u32::MAX.into()));
     let timeout = timeout.try_into().map_err(io::Error::other)?;
     Ok(readable(descriptor, &timeout)?)

@@ -11,7 +11,7 @@ const REQUEST_MAX_BYTES: usize = 8 << 10;
 /// Longest time from accepting a connection to the end of its response, in milliseconds.
 const TIMEOUT_MS: u64 = 5_000;
 
-/// A connection that asks for something.
+/// Connection with one request and its response.
 pub struct Exchange {
     socket: OwnedFd,
     request: Vec<u8>,

@@ -84,7 +84,7 @@ impl FaultContext {
         self.counts.jobs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives the first of `jobs` to the device inside. Whether it was taken.
+    /// Submits the first of `jobs` to the inner device. Returns `true` if it was taken.
     fn pass_on(
         &mut self,
         inner: &mut dyn Context,
@@ -155,7 +155,7 @@ impl FaultContext {
             && !matches!(completion.result, Ok(Outcome::Done(_)))
             && let Some(bytes) = destination_bytes(&mut completion)
         {
-            // The contract leaves the contents open; nobody is to rely on them.
+            // The contract leaves the contents unspecified; callers must not rely on them.
             bytes.fill(0xEE);
         }
         let second =

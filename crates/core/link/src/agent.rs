@@ -1,7 +1,7 @@
 //! Wire format between a host and an agent, without sockets and threads.
 //!
 //! An agent runs beside devices on another machine, or on a DPU's own cores, and offers them to a
-//! host. One connection carries one context at a time, or a probe, below:
+//! host. One connection carries one context at a time, or a probe (see below):
 //!
 //! ```text
 //!   host                                agent
@@ -17,24 +17,24 @@
 //! ```
 //!
 //! After the preamble everything is a frame: eight bytes with its length and kind, then that many
-//! bytes. Exchanges once a context are a [`Message`] ([`Request`], [`Reply`]); exchanges once a job
+//! bytes. Exchanges once per context are a [`Message`] ([`Request`], [`Reply`]); exchanges once per job
 //! are fixed fields and the job's bytes ([`JobHead`], [`AnswerHead`]).
 //!
 //! A host can also have an agent play one end of a test, a [`Probe`]. The messages are the kind's
-//! own: a question, its answer, the next question, each a [`Message`].
+//! own: a request, its answer, the next request, each a [`Message`].
 //!
 //! ```text
 //!   probe: its kind                ->
 //!                                  <-   probing
-//!   question                       ->
+//!   request                        ->
 //!                                  <-   answer
 //!   close                          ->
 //!                                  <-   closed
 //! ```
 //!
-//! Nothing in here does I/O: [`Reader`] takes bytes as they come and gives items, [`Outbox`] takes
-//! items and gives bytes, and a driver on either side moves bytes between them and a socket. All
-//! numbers are little-endian, and every length is bounded before anything is made of it.
+//! Nothing in here does I/O: [`Reader`] takes bytes as they arrive and returns items, [`Outbox`] takes
+//! items and returns bytes, and a driver on either side moves bytes between them and a socket. All
+//! numbers are little-endian, and every length is checked before it is used.
 
 use crate::codec::CodecError;
 #[cfg(doc)]
@@ -69,7 +69,7 @@ pub const MAX_BUFFER_BYTES: usize = 128 << 20;
 /// The longest frame without a job in bytes: the patterns of a context, or all that an agent's
 /// devices can do.
 pub const MAX_CONTROL_BYTES: usize = 8 << 20;
-/// The longest question of a probe's in bytes, and the longest answer.
+/// Maximum length in bytes of a probe's request, and of its answer.
 pub const MAX_PROBE_BYTES: usize = 1 << 20;
 /// The most jobs in flight on one connection.
 pub const MAX_DEPTH: usize = 4096;
@@ -120,7 +120,7 @@ pub enum Violation {
         /// The most.
         max: u64,
     },
-    /// A message that cannot be read, or asks for more than there is.
+    /// A message cannot be read, or requests more than there is.
     #[error(transparent)]
     Message(#[from] CodecError),
     /// A message that answers nothing, or comes at the wrong time.

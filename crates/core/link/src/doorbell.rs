@@ -27,17 +27,17 @@ impl Default for Armed {
 }
 
 impl Armed {
-    /// Creates the wish in its initial state: no side asks to be woken.
+    /// Creates the flag in its initial state: no side requests a wake-up.
     #[must_use]
     pub fn new() -> Self {
         Self(Padded(AtomicU32::new(0)))
     }
 
-    /// Asks to be woken, unless `ready`, which is checked after the other side can see the wish.
-    /// `true`: do not sleep.
+    /// Requests a wake-up, unless `ready`, which is checked after the other side can see the
+    /// request. Returns `true` if the caller must not sleep.
     ///
-    /// The other side publishes, fences and looks for the wish; this side makes the wish, fences
-    /// and looks for published data. One of them sees the other.
+    /// The other side publishes, fences and checks the request; this side stores the request,
+    /// fences and checks for published data. At least one of them sees the other's store.
     pub fn arm(&self, ready: impl FnOnce() -> bool) -> bool {
         self.0.0.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -54,8 +54,8 @@ impl Armed {
         self.0.0.store(0, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the caller must wake the other side, after what the caller published. If
-    /// several callers ask, only one of them gets `true`.
+    /// Returns `true` if the caller must wake the other side, after it has published. If several
+    /// callers check, only one of them gets `true`.
     #[must_use]
     pub fn must_notify(&self) -> bool {
         fence(Ordering::SeqCst);

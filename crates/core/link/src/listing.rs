@@ -15,7 +15,7 @@ const CONNECTING: Duration = Duration::from_secs(10);
 /// A link, usable here or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LinkListing {
-    /// The name that tests ask for.
+    /// Name of the transport in tests.
     pub name: &'static str,
     /// Reason why the link cannot be used here; `None` if it can.
     pub unavailable: Option<String>,
@@ -81,7 +81,7 @@ fn listed<E: Endpoint>(
     };
     let about = carried_by(false).map(|(end, _peer, carried_by_polling)| {
         let info = end.info();
-        // UCX takes other transports where somebody wants to sleep.
+        // UCX takes other transports if a side wants to sleep.
         let events = carried_by(true).ok();
         let events = events.filter(|(end, ..)| end.capabilities().event);
         About {

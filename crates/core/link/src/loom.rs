@@ -54,7 +54,7 @@ impl Sleeper {
         }
     }
 
-    /// Wakes the other side if it asks for it, as a queue pair does after it has published.
+    /// Wakes the other side if it requested that, as a queue pair does after it has published.
     fn wake(&self) {
         if self.armed.must_notify() {
             self.notifier.notify();

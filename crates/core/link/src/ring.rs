@@ -21,7 +21,7 @@ pub(crate) struct Cursors {
     tail: Padded<AtomicU64>,
     /// Number of units ever read. Stored by the consumer only.
     head: Padded<AtomicU64>,
-    /// Not zero: the producer writes no more.
+    /// Flag that is not zero once the producer writes no more.
     closed: Padded<AtomicU32>,
 }
 
@@ -140,7 +140,7 @@ impl Producer {
 
     /// Announces that nothing will be published any more.
     pub(crate) fn close(&self) {
-        // Release: whoever sees this and looks at the tail afterwards sees all of it.
+        // Release: a reader that sees this and then reads the tail sees all of it.
         self.cursors.closed.0.store(1, Ordering::Release);
     }
 }
@@ -221,8 +221,8 @@ impl Consumer {
         true
     }
 
-    /// The producer writes no more. What it wrote before is seen by an [`Consumer::available`] that
-    /// comes after this.
+    /// Returns `true` if the producer writes no more. Its earlier writes are seen by a later
+    /// [`Consumer::available`].
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.cursors.closed.0.load(Ordering::Acquire) != 0

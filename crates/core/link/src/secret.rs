@@ -1,6 +1,6 @@
 //! Secret that only the expected peer of a link knows.
 
-use rustix::rand::{GetRandomFlags, getrandom};
+use overside_base::random_bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::hex;
@@ -70,16 +70,6 @@ impl From<Secret> for String {
     fn from(secret: Secret) -> Self {
         secret.to_hex()
     }
-}
-
-/// Random bytes, for names that cannot be guessed.
-pub(crate) fn random_bytes<const N: usize>() -> std::io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    let mut filled = 0;
-    while filled < N {
-        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
-    }
-    Ok(bytes)
 }
 
 impl std::fmt::Debug for Secret {

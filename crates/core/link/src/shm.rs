@@ -282,7 +282,7 @@ impl Endpoint for ShmEndpoint {
 
     fn import(&self, token: &Token) -> Result<RemoteMemory, ImportError> {
         let connection = &self.session.connection;
-        // Offers are sent before tokens are handed out, so whoever has a token finds its offer in
+        // Offers are sent before tokens are handed out, so the holder of a token finds its offer in
         // the socket at the latest.
         connection.listen();
         connection.alive()?;

@@ -30,7 +30,7 @@ impl<T> Drop for Slots<T> {
     fn drop(&mut self) {
         // Both ends are gone, and have published and released what they had.
         for position in self.cursors.unread() {
-            // SAFETY: written and not taken, and nobody else is left.
+            // SAFETY: written and not taken, and no other thread is left.
             self.at(position)
                 .with_mut(|slot| unsafe { (*slot).assume_init_drop() });
         }

@@ -338,7 +338,7 @@ impl Incoming {
         self.cursors.release()
     }
 
-    /// The sender sends no more. What it sent before is there to be received.
+    /// Returns `true` if the sender sends no more. Its earlier messages can still be received.
     pub(crate) fn is_closed(&self) -> bool {
         self.cursors.is_closed()
     }

@@ -1,15 +1,15 @@
 //! Queue pairs over RDMA, or between machines without it, through UCX.
 //!
-//! UCX chooses the transport: a network card's where there is one, else shared memory or TCP, which
-//! can be tried anywhere. It is opened when it is asked for, from a shared library of its own, and
-//! nothing else of Overside needs it.
+//! UCX chooses the transport: a network card's if there is one, otherwise shared memory or TCP, so
+//! it can be tried on any machine. Its shim is a separate shared library that is loaded when a link
+//! is opened; nothing else of Overside needs it.
 //!
-//! A write is complete once a flush that began after it has ended: then its bytes lie in the peer's
-//! memory. Transports without hardware may need the peer's program for that; a service thread of
-//! its endpoint sees to it.
+//! A write is complete once a flush that began after it has ended: then its bytes are in the peer's
+//! memory. Transports without hardware may need the peer's program for that; its endpoint has a
+//! service thread for this.
 //!
-//! UCX trusts its peers, and its shared-memory transports let them reach into this process by
-//! address: the peer must be one's own program. Only the handshake is checked.
+//! UCX trusts its peers, and its shared-memory transports let them access this process by address:
+//! the peer must be one's own program. Only the handshake is checked.
 
 mod arrived;
 mod buffer;

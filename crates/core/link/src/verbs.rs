@@ -170,11 +170,11 @@ pub trait Endpoint: Send + Sync {
     /// [`ExportError`].
     fn export(&self, len: usize, access: Access) -> Result<Exported, ExportError>;
 
-    /// The peer's memory that a token of the peer's stands for. How the token came here is the
-    /// caller's business: as a message of this link, or otherwise.
+    /// Imports the peer's memory for a token of the peer. The caller transfers the token, as a message of
+    /// this link or otherwise.
     ///
     /// # Errors
-    /// [`ImportError`]: a token that the peer did not give, or that asks for too much.
+    /// [`ImportError`]: the peer did not issue the token, or the memory is too large.
     fn import(&self, token: &Token) -> Result<RemoteMemory, ImportError>;
 
     /// Queue pair `index`, from 0 on; each is handed out once.
@@ -227,8 +227,8 @@ pub trait QueuePair: Send {
     /// `poll` and `receive`. A wake-up for nothing is possible.
     fn event_fd(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Asks for the descriptor to become readable at the next completion or message, or when the
-    /// link is lost. `true`: something is pending already, look for it instead of waiting.
+    /// Makes the descriptor readable at the next completion or message, or when the link is lost. Returns
+    /// `true` if something is already pending: then poll instead of waiting.
     ///
     /// # Errors
     /// [`LinkError`]; also for an end that only polls, with [`LinkErrorKind::NoEvents`].

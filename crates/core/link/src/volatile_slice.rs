@@ -20,24 +20,23 @@ pub struct OutOfBounds {
     pub of: u64,
 }
 
-/// A range of memory that other code, perhaps in another process, may write at any time. It does
-/// not own it.
+/// Range of memory that other code, perhaps in another process, may write at any time. It does not own
+/// the memory.
 ///
 /// # Why this is sound
 /// No reference to the bytes is ever made, so nothing relies on their staying the same. Bytes are
 /// moved by the C library's `memcpy`, called through a pointer that the compiler cannot look
-/// behind: to it, each copy is a foreign call that fills a private buffer with some bytes or
-/// other. It can neither assume that two copies agree nor read a byte a second time. What the
-/// machine does with plain loads and stores that race is to move old or new bytes; nothing
-/// else. Words are accessed as atomics.
+/// behind: to it, each copy is a foreign call that fills a private buffer with arbitrary bytes.
+/// It can neither assume that two copies agree nor read a byte a second time. On the machine, plain
+/// loads and stores that race only move old or new bytes. Words are accessed as atomics.
 #[derive(Clone, Copy, Debug)]
 pub struct VolatileSlice {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: it is an address range; whoever makes one vouches for its memory being there, and all
-// access is as described above.
+// SAFETY: it is an address range; its creator guarantees that the memory exists, and all access is
+// as described above.
 unsafe impl Send for VolatileSlice {}
 // SAFETY: as above.
 unsafe impl Sync for VolatileSlice {}
@@ -109,8 +108,8 @@ impl VolatileSlice {
         Ok(())
     }
 
-    /// Copies in all that another window has, which is as long. Where both are the same memory the
-    /// result is not defined.
+    /// Copies all bytes of another slice of the same length. If both are the same memory, the result is
+    /// undefined.
     ///
     /// # Errors
     /// [`OutOfBounds`] if it is longer; then nothing is copied.

@@ -1,9 +1,9 @@
 //! Log settings: the filter, the format and the destination of log events.
 //!
 //! Crates emit [`tracing`] events; the command and the Python module call [`Log::start`] once.
-//! What the command line leaves open is read from the environment: `OVERSIDE_LOG` (a [`Filter`]),
-//! `OVERSIDE_LOG_FORMAT` (a [`Format`]) and `OVERSIDE_LOG_FILE`. `docs/core/logging.md` describes both,
-//! and what is logged at which level.
+//! Settings that are missing on the command line are read from the environment: `OVERSIDE_LOG` (a
+//! [`Filter`]), `OVERSIDE_LOG_FORMAT` (a [`Format`]) and `OVERSIDE_LOG_FILE`.
+//! `docs/core/logging.md` describes both, and the events of each level.
 
 mod filter;
 
@@ -59,13 +59,13 @@ impl FromStr for Format {
 /// Error of [`Log::start`]: an invalid filter or format, or a file that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// Not a filter.
+    /// The text is not a filter.
     #[error(
         "{0:?} is no log level: use off, error, warn, info, debug or trace, also per part as in \
          info,link=debug"
     )]
     Filter(String),
-    /// Not a format.
+    /// The text is not a format.
     #[error("{0:?} is no log format: use text or json")]
     Format(String),
     /// Invalid value of an environment variable.

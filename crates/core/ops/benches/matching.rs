@@ -1,8 +1,9 @@
-//! Counts records by each engine, in turns: `cargo bench -p overside-ops --bench matching FILE`.
+//! Counts records with each engine, in alternating order:
+//! `cargo bench -p overside-ops --bench matching FILE`.
 //!
-//! FILE is text, such as `overside data make accidents` makes. Each line of the output is a set of
-//! patterns: each engine's rate and, last, what `auto` by the patterns and a trial on the first
-//! 256 KiB take, each with its time as a share of the shortest of the other engines'.
+//! FILE is text, for example from `overside data make accidents`. Each line of the output is one set of
+//! patterns. It has each engine's rate and the two choices of `auto`: by the patterns alone, and after a
+//! trial on the first 256 KiB. Each choice has its time relative to the fastest of the other engines.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ const OPERATION: Operation = Operation::Match(MatchKind::Count);
 const ROUNDS: usize = 9;
 /// Number of bytes that a kernel gets in one call.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Engines that are libraries of their own.
+/// Engines that are one library each.
 const LIBRARIES: [&str; 3] = ["hyperscan", "regex", "re2"];
 const SETS: [&[&str]; 9] = [
     &["At (.+)Exit (.+)"],
@@ -84,7 +85,7 @@ fn main() {
     }
 }
 
-/// The text in whole lines.
+/// Splits the text into chunks of whole lines.
 fn chunks(text: &[u8]) -> Vec<&[u8]> {
     let mut chunks = Vec::new();
     let mut rest = text;
@@ -129,7 +130,7 @@ impl Engine {
     }
 }
 
-/// Each engine that takes the patterns.
+/// Returns the engines that accept the patterns.
 fn engines(patterns: &[String]) -> Vec<Engine> {
     let mut engines = Vec::new();
     for variant in variants(OPERATION) {

@@ -1,9 +1,9 @@
 //! Authenticated encryption (AES-GCM, NIST SP 800-38D), for measuring what it costs.
 //!
 //! 1. A sealed buffer is a nonce of 12 bytes, the ciphertext, and a tag of 16 bytes.
-//! 2. The nonce is derived from the job's source ([`nonce`]), so that a job has the same result whoever
-//!    runs it: results can be compared, and a stream can be split among devices.
-//! 3. The key is [`TEST_KEY`]. Everybody knows it: nothing that is sealed here is secret.
+//! 2. The nonce is derived from the job's source ([`nonce`]), so a job has the same result on every
+//!    device. Results can then be compared, and a stream can be split among devices.
+//! 3. The key is [`TEST_KEY`], which is public: sealed buffers are not secret.
 //! 4. A source whose tag does not match is [`Error::Corrupt`], and its destination is cleared.
 
 mod aes_gcm;
@@ -15,18 +15,19 @@ use crate::family::{Family, Lengths, Memory, Parameter, Verification, WrongAnswe
 use crate::variant::{Entry, Library, single, written};
 use crate::{Cipher, Error, Kernel, Operation, Output};
 
-/// The registry of libraries that encrypt, the one that `auto` takes first.
+/// Registry of the libraries that encrypt. `auto` takes the first one.
 const LIBRARIES: &[&CipherLibrary] = &[&ring::LIBRARY, &aes_gcm::LIBRARY];
 
 type Nonce = [u8; 12];
 type Tag = [u8; 16];
-/// Bytes of a sealed buffer that its plaintext does not have.
+/// Number of bytes that a sealed buffer is longer than its plaintext.
 const OVERHEAD_BYTES: usize = size_of::<Nonce>() + size_of::<Tag>();
-/// Bytes at the beginning of a source that its nonce depends on: what XXH3 takes in one go.
+/// Number of bytes at the beginning of a source that its nonce depends on: XXH3 hashes up to 240
+/// bytes in one step.
 const NONCE_SOURCE_BYTES: usize = 240;
 
-/// Key of all jobs, as far as a cipher takes one: of test case 15 in McGrew and Viega, *The
-/// Galois/Counter Mode of Operation*, whose first half is that of test case 3.
+/// Key of all jobs; a cipher with a shorter key takes its first bytes. It is the key of test case 15 in
+/// McGrew and Viega, *The Galois/Counter Mode of Operation*; its first half is the key of test case 3.
 const TEST_KEY: [u8; 32] = [
     0xfe, 0xff, 0xe9, 0x92, 0x86, 0x65, 0x73, 0x1c, 0x6d, 0x6a, 0x8f, 0x94, 0x67, 0x30, 0x83, 0x08,
     0xfe, 0xff, 0xe9, 0x92, 0x86, 0x65, 0x73, 0x1c, 0x6d, 0x6a, 0x8f, 0x94, 0x67, 0x30, 0x83, 0x08,
@@ -80,11 +81,10 @@ type ExpandKey = fn(Cipher, &[u8]) -> Result<Box<dyn Aead>, Error>;
 
 /// A cipher with a key.
 trait Aead: Send {
-    /// Encrypts `bytes` where they are. Returns the tag.
+    /// Encrypts `bytes` in place. Returns the tag.
     fn seal(&self, nonce: Nonce, associated: &[u8], bytes: &mut [u8]) -> Result<Tag, Error>;
 
-    /// Decrypts `bytes` where they are. Returns `false` if the tag does not match: the bytes are then
-    /// unspecified.
+    /// Decrypts `bytes` in place. Returns `false` if the tag does not match: the bytes are then unspecified.
     fn open(&self, nonce: Nonce, associated: &[u8], bytes: &mut [u8], tag: Tag) -> bool;
 }
 
@@ -106,9 +106,9 @@ fn entries(operation: Operation, kernel: fn(Box<dyn Aead>) -> Box<dyn Kernel>) -
     LIBRARIES.iter().map(entry).collect()
 }
 
-/// Returns the nonce for a source: 96 bits of the XXH3 of its length and its first 240 bytes. That costs
-/// nanoseconds, so that what is measured is the cipher. Sources that begin alike and are of one length
-/// share a nonce, which real keys forbid.
+/// Returns the nonce for a source: 96 bits of the XXH3 of its length and its first 240 bytes. That
+/// takes nanoseconds, so the cipher dominates the measured time. Sources of one length with the
+/// same beginning share a nonce, which is unsafe with real keys.
 fn nonce(source: &[u8]) -> Nonce {
     let first = &source[..source.len().min(NONCE_SOURCE_BYTES)];
     let digest = xxh3_128_with_seed(first, source.len() as u64).to_le_bytes();
@@ -146,7 +146,7 @@ impl Kernel for Opener {
         let bytes = room.ok_or(Error::OutputTooSmall { capacity })?;
         bytes.copy_from_slice(sealed);
         if !self.0.open(*nonce, &[], bytes, *tag) {
-            // No byte of what may have been changed leaves this function decrypted.
+            // Bytes that fail authentication must not leave this function decrypted.
             bytes.fill(0);
             let reason =
                 "the tag does not match: the bytes were changed, or the key is another one";
@@ -184,7 +184,7 @@ fn published(cipher: Cipher) -> impl Iterator<Item = Vector> {
     })
 }
 
-/// Returns the bytes of hexadecimal digits; `-` stands for none.
+/// Decodes hexadecimal digits; `-` is an empty string of bytes.
 fn bytes(digits: &str) -> Option<Vec<u8>> {
     let pairs = digits.trim_start_matches('-').as_bytes().chunks(2);
     pairs
@@ -192,8 +192,8 @@ fn bytes(digits: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Checks that every library of the operation's cipher gives the published results in both directions,
-/// and that none takes a changed tag.
+/// Checks that every library of the operation's cipher gives the published results in both
+/// directions and refuses a changed tag.
 fn check(operation: Operation) -> Result<(), WrongAnswer> {
     let (Operation::Encrypt(cipher) | Operation::Decrypt(cipher)) = operation else {
         return Ok(());

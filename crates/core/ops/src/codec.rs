@@ -13,7 +13,7 @@ const FORMAT: Parameter = Parameter {
     doc: "the format of the compressed side",
     default: "deflate",
 };
-/// The libraries that come with a system.
+/// Libraries that most systems have installed.
 const USUAL: &[&str] = &["zlib", "lz4"];
 const ENGINE: &str = "compression";
 
@@ -31,8 +31,8 @@ pub(crate) static COMPRESS: Family = Family {
     data: "corpus",
     references: USUAL,
     engine: Some(ENGINE),
-    // Stored DEFLATE blocks add 5 bytes each 64 KiB or less, LZ4 1 byte in 255, frames a header; some
-    // libraries take a slower path unless they are given more than they need.
+    // Stored DEFLATE blocks add 5 bytes for each 64 KiB, LZ4 adds 1 byte in 255, and frames add a
+    // header. Some libraries take a slower path if the destination is only as long as the result.
     result_bytes_max: |_, _, bytes| bytes + bytes / 64 + 1024,
     entries: |operation| ranked(operation, |codec| codec.compress_rank, Codec::compressor),
     memory: |_, chosen, source_bytes| {
@@ -71,7 +71,7 @@ pub(crate) static DECOMPRESS: Family = Family {
     ..COMPRESS
 };
 
-/// Returns what `bytes` says about the codec that was chosen, and 0 if none was.
+/// Applies `bytes` to the chosen codec and level. Returns 0 if no codec was chosen.
 fn of(chosen: Option<Chosen>, bytes: impl Fn(&Codec, u32) -> u64) -> u64 {
     let codec = |one: &Chosen| {
         all()
@@ -86,7 +86,7 @@ fn all() -> Vec<&'static Codec> {
     [deflate::CODECS, lz4::CODECS, zstd::CODECS].concat()
 }
 
-/// Returns the libraries for the operation's format, the one with the lowest rank first.
+/// Returns the libraries for the operation's format by ascending rank.
 fn ranked(
     operation: Operation,
     rank: fn(&Codec) -> u8,

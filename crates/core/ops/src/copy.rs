@@ -1,4 +1,4 @@
-//! Copying bytes, the floor under every other operation.
+//! Copying bytes: no other operation can be faster.
 #![allow(unsafe_code)]
 
 use crate::family::{Family, Lengths, Memory, Verification};

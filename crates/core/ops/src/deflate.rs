@@ -15,7 +15,7 @@ pub(crate) use zlib::{crc32 as zlib_crc32, version as zlib_version};
 use crate::codec::entry::Codec;
 use crate::{Error, Format};
 
-/// The registry of libraries for DEFLATE.
+/// Registry of the libraries for DEFLATE.
 pub(crate) const CODECS: &[&Codec] = &[
     &isal::CODEC,
     &libdeflate::CODEC,
@@ -23,9 +23,9 @@ pub(crate) const CODECS: &[&Codec] = &[
     &zlib_rs::CODEC,
 ];
 
-/// The three framings, for libraries that make whole streams only.
+/// The three framings, for libraries that only make whole streams.
 const WHOLE: &[Format] = &[Format::Deflate, Format::Zlib, Format::Gzip];
-/// The three framings, and pieces of streams.
+/// The three framings, and parts of streams.
 const WHOLE_AND_PARTS: &[Format] = &[
     Format::Deflate,
     Format::Zlib,
@@ -33,7 +33,7 @@ const WHOLE_AND_PARTS: &[Format] = &[
     Format::DeflatePart,
 ];
 
-/// Returns what zlib calls window bits: 15 for 32 KiB, negative for raw streams, 16 more for gzip.
+/// Returns zlib's `windowBits`: 15 for a window of 32 KiB, negative for raw streams, plus 16 for gzip.
 fn window_bits(format: Format) -> i32 {
     match format {
         Format::Gzip => 15 + 16,
@@ -42,13 +42,14 @@ fn window_bits(format: Format) -> i32 {
     }
 }
 
-/// An empty stored block that is the last one (RFC 1951, section 3.2.4). It makes a stream of parts.
+/// Empty stored block that is marked as the last one (RFC 1951, section 3.2.4). Appended to parts,
+/// it makes them a stream.
 const LAST_BLOCK: [u8; 5] = [1, 0, 0, 0xff, 0xff];
 
-/// The most bytes that zlib and ISA-L count, for want of more than 32 bits.
+/// Longest buffer in bytes that zlib and ISA-L accept: they count in 32 bits.
 const MAX_LEN: usize = u32::MAX as usize;
 
-/// The error for a result that does not fit, or that is longer than the library can count.
+/// Returns the error for a result that does not fit or is longer than the library can count.
 fn no_room(capacity: usize) -> Error {
     match capacity {
         0..=MAX_LEN => Error::OutputTooSmall { capacity },
@@ -56,7 +57,7 @@ fn no_room(capacity: usize) -> Error {
     }
 }
 
-/// A stream must end where the source ends.
+/// Refuses bytes of the source behind the end of the stream.
 fn ends_with_source(left: usize) -> Result<(), Error> {
     match left {
         0 => Ok(()),

@@ -3,25 +3,25 @@
 /// Reason why an operation could not be prepared or a buffer could not be processed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No operation of that name.
+    /// No operation has that name.
     #[error("no operation is called {0:?}")]
     UnknownOperation(String),
-    /// No library of that name does this operation here.
+    /// No usable library of that name performs this operation.
     #[error("{operation} has no variant {name:?}; there are: {known}")]
     UnknownVariant {
-        /// The operation asked for.
+        /// Requested operation.
         operation: String,
-        /// The name that was asked for.
+        /// Requested library.
         name: String,
-        /// The names there are, separated by commas.
+        /// Names of the available libraries, separated by commas.
         known: String,
     },
     /// A level that the library does not have.
     #[error("{variant} has levels {min} to {max}, not {level}")]
     Level {
-        /// The library.
+        /// Name of the library.
         variant: &'static str,
-        /// Level that the caller asked for.
+        /// Requested level.
         level: u32,
         /// Lowest level of the library.
         min: u32,
@@ -31,13 +31,13 @@ pub enum Error {
     /// A level for a library that has none.
     #[error("{variant} has no levels")]
     NoLevels {
-        /// The library.
+        /// Name of the library.
         variant: &'static str,
     },
     /// A pattern that does not compile.
     #[error("pattern {pattern:?} does not compile: {reason}")]
     Pattern {
-        /// The pattern.
+        /// Text of the pattern.
         pattern: String,
         /// Error message of the engine.
         reason: String,
@@ -51,7 +51,7 @@ pub enum Error {
         /// Length of the destination in bytes.
         capacity: usize,
     },
-    /// The source is not what the format says it should be.
+    /// The source is not valid in its format.
     #[error("the input is corrupt: {0}")]
     Corrupt(String),
     /// More segments, or more bytes, than the library takes at once.
@@ -60,7 +60,7 @@ pub enum Error {
     /// The library failed for a reason of its own.
     #[error("{library} failed: {reason}")]
     Library {
-        /// The library.
+        /// Name of the library.
         library: &'static str,
         /// Error message of the library.
         reason: String,

@@ -51,8 +51,7 @@ pub(crate) static HASH: Family = Family {
     known_answers: known_answers::check,
 };
 
-/// The registry of libraries that hash, of those with the same algorithm the one that `auto`
-/// takes first.
+/// Registry of the libraries that hash. Of those with the same algorithm, `auto` takes the first.
 const LIBRARIES: &[&HashLibrary] = &[
     &xxhash::SIMD,
     &xxhash::SCALAR,
@@ -66,7 +65,7 @@ const LIBRARIES: &[&HashLibrary] = &[
     &fnv::LIBRARY,
 ];
 
-/// The version of what is our own.
+/// Version of the implementations in this crate.
 fn own_version() -> String {
     env!("CARGO_PKG_VERSION").into()
 }

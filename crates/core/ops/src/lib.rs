@@ -1,9 +1,9 @@
 //! Pure functions on bytes: codecs, pattern matching, hashes, copy, encryption. No threads, no devices.
 //!
-//! An [`Operation`] says what is done; its [`Family`] answers all other questions about it. Each library that can do it is a named [`Variant`];
-//! [`variants`] lists them and [`prepare`] picks one by name or by `auto`. What is expensive and
-//! can be shared (a compiled pattern set) is in [`Prepared`]; what belongs to one thread (a
-//! codec's tables, a matcher's scratch) is in the [`Kernel`] it hands out.
+//! An [`Operation`] is what a job does to a buffer; its [`Family`] describes it. Each library that
+//! performs it is a named [`Variant`]: [`variants`] lists them, and [`prepare`] picks one by name or by
+//! `auto`. [`Prepared`] holds what threads can share, such as a compiled pattern set. Its [`Kernel`]
+//! belongs to one thread and holds the rest, such as a codec's tables or a matcher's scratch memory.
 //!
 //! ```
 //! use overside_ops::{Config, Format, Operation, prepare};

@@ -1,7 +1,7 @@
-//! LZ4, as single blocks and as frames, through the C library and through portable Rust.
+//! LZ4 as single blocks and as frames, by the C library and by portable Rust.
 //!
-//! Frames have independent blocks, the content's size and its checksum, as those of the
-//! command-line tool have by default but for the size.
+//! Frames have independent blocks, the size of the content and its checksum. The command-line tool
+//! writes the same by default, without the size.
 
 mod block;
 mod c;
@@ -13,7 +13,7 @@ pub(crate) use c::StreamDecoder;
 use crate::Format;
 use crate::codec::entry::Codec;
 
-/// The registry of libraries for LZ4.
+/// Registry of the libraries for LZ4.
 pub(crate) const CODECS: &[&Codec] = &[&c::CODEC, &flex::CODEC];
 
 const FORMATS: &[Format] = &[Format::Lz4Block, Format::Lz4];

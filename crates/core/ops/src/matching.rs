@@ -1,9 +1,9 @@
-//! Pattern matching by record, through engines that have to agree.
+//! Pattern matching by record, with engines that give equal results.
 //!
-//! [`crate::MatchKind`] says what is answered. Each pattern is parsed once, into [`pattern`]'s
-//! own form, in which no part of it can match a record's end, and is written out again in the few
-//! constructs that mean the same everywhere. An engine can then scan a whole buffer: what it
-//! finds lies within one record.
+//! [`crate::MatchKind`] lists the kinds of results. Each pattern is parsed once into the form of
+//! [`pattern`], in which no part can match the end of a record. It is then written again with the
+//! few constructs that mean the same to every engine. So an engine can scan a whole buffer: each of
+//! its matches lies within one record.
 
 mod engine;
 mod grouped;
@@ -70,7 +70,7 @@ pub(crate) static MATCH: Family = Family {
     known_answers: |_| Ok(()),
 };
 
-/// The registry of matching libraries, the one that `auto` takes first.
+/// Registry of the matching libraries. `auto` takes the first one.
 const ENGINES: &[&EngineLibrary] = &[
     &literal::ENGINE,
     #[cfg(not(without_hyperscan))]
@@ -114,12 +114,12 @@ fn program_bytes(patterns: &[String]) -> u64 {
     (1 << 20) + (letters as u64).saturating_mul(BYTES_A_LETTER).min(most)
 }
 
-/// The names of those that `auto` may take for such patterns, the one that suits them best first, and
-/// why it would.
+/// Returns the names of the libraries that `auto` may take for these patterns and the reason for
+/// each, the most suitable one first.
 pub(crate) fn auto(patterns: &[String]) -> Vec<(&'static str, &'static str)> {
     let compiled = match Patterns::parse(patterns) {
         Ok(Patterns::Some(compiled)) => Some(compiled),
-        // It makes no difference.
+        // Both are equally suitable.
         _ => None,
     };
     let suits = |one: &&EngineLibrary| {
@@ -133,15 +133,14 @@ pub(crate) fn auto(patterns: &[String]) -> Vec<(&'static str, &'static str)> {
 }
 
 /// Returns a function that makes engines with `library`. If the answer does not depend on the data,
-/// no library is needed, and `variant` is changed to say so.
+/// no library is needed, and `variant` is changed accordingly.
 fn engine(
     library: &EngineLibrary,
     variant: &mut Variant,
     patterns: &[String],
 ) -> Result<EngineMaker, Error> {
     let patterns = match Patterns::parse(patterns)? {
-        // No need for an engine where the answer does not depend on the data. What was asked for
-        // would be credited with a speed that is not its own.
+        // Matching without an engine must not be reported as the speed of the requested library.
         Patterns::Never => {
             variant.is_no_library("no engine needed: no record can match");
             return Ok(Box::new(|| Ok(Box::new(Nothing))));

@@ -1,15 +1,14 @@
-//! Upper bounds of the memory that libraries take for their state, so that a caller knows them in
-//! advance.
+//! Upper bounds of the memory for the state of libraries, for callers with a limit of memory.
 
 use crate::family::Memory;
 use crate::{Config, registry};
 
-/// Memory in bytes that a thread takes in addition to its kernel.
+/// Memory in bytes of a thread in addition to its kernel.
 const THREAD_BYTES: u64 = 256 << 10;
 
-/// Returns the memory in bytes that an operation takes that is prepared for sources of up to
-/// `source_bytes` bytes, with `kernels` kernels, each on a thread of its own. For an operation that
-/// cannot be prepared, it is the memory of the threads.
+/// Returns the memory in bytes of an operation that is prepared for sources of up to `source_bytes`
+/// bytes, with `kernels` kernels, each on a thread of its own. For an operation that cannot be
+/// prepared, it is the memory of the threads.
 pub fn memory_bytes(config: &Config, source_bytes: u64, kernels: usize) -> u64 {
     let memory = config.operation.family().memory;
     let Memory { shared, kernel } = memory(config, registry::chosen(config), source_bytes);

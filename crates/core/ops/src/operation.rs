@@ -1,7 +1,7 @@
 //! Operations on bytes, their directions and formats, and their names.
 
-/// Makes an enum that tells the operations of a family apart, out of a table: the name that follows
-/// the verb, as in `hash-xxh3`, and the title for people.
+/// Makes an enum of the operations of a family from a table: the name that follows the verb, as in
+/// `hash-xxh3`, and the title for display.
 macro_rules! members {
     ($(#[$about:meta])* $Member:ident { $($doc:literal $variant:ident $name:literal $title:literal;)* }) => {
         $(#[$about])*
@@ -11,7 +11,7 @@ macro_rules! members {
         }
 
         impl $Member {
-            /// All of them, in a stable order.
+            /// All members in a stable order.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
             /// Returns the name, as it follows the verb in the name of an operation.
@@ -49,9 +49,9 @@ members! {
 members! {
     /// Kind of answer that a matcher gives. The first three count *records*: runs of bytes ended by
     /// `\n` or by the end of the buffer (a final `\n` does not start another record). A record
-    /// matches if any pattern matches inside it. Patterns see bytes, not characters, and never see
-    /// the `\n`; `^` and `$` are the record's ends. So the answer is the same for every engine,
-    /// whatever its rules for overlapping matches are.
+    /// matches if any pattern matches inside it. Patterns match bytes, not characters, and never
+    /// the `\n`; `^` and `$` are the ends of a record. So every engine gives the same answer,
+    /// although engines treat overlapping matches differently.
     MatchKind {
         "Offset in bytes of the first matching record." Search "search" "Find the first matching record";
         "Number of matching records." Count "count" "Count matching records";
@@ -66,8 +66,8 @@ members! {
 }
 
 members! {
-    /// A checksum or a hash. Hashes that are numbers are written big-endian; of those of 128 bits
-    /// the reference's first word is the low half. Seeds are 0.
+    /// Checksum or hash function with seed 0. Digests that are numbers are written big-endian; of
+    /// those with 128 bits, the reference's first word is the low half.
     HashAlgorithm {
         "XXH3, 64 bits." Xxh3 "xxh3" "XXH3";
         "CRC-32 of ISO 3309 as gzip uses it." Crc32 "crc32" "CRC-32";
@@ -93,7 +93,7 @@ members! {
 }
 
 impl HashAlgorithm {
-    /// Length of the digest in bytes.
+    /// Returns the length of the digest in bytes.
     pub const fn digest_len(self) -> usize {
         match self {
             Self::Crc32 | Self::Xxh32 | Self::City32 | Self::Spooky32 | Self::Fnv32 => 4,
@@ -116,7 +116,7 @@ members! {
 }
 
 impl Cipher {
-    /// Length of the key in bytes.
+    /// Returns the length of the key in bytes.
     pub const fn key_len(self) -> usize {
         match self {
             Self::Aes128Gcm => 16,
@@ -128,24 +128,24 @@ impl Cipher {
 /// Operation on a buffer. Serialized as its name: `compress-deflate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
-    /// Make it smaller.
+    /// Compresses the buffer.
     Compress(Format),
-    /// Restore what [`Operation::Compress`] made.
+    /// Restores the source of [`Operation::Compress`].
     Decompress(Format),
-    /// Find the configured patterns in it.
+    /// Finds the configured patterns in the buffer.
     Match(MatchKind),
-    /// Hash it.
+    /// Hashes the buffer.
     Hash(HashAlgorithm),
-    /// Copy it.
+    /// Copies the buffer.
     Copy,
-    /// Encrypt it with a test key, for measuring.
+    /// Encrypts the buffer with a test key, for measuring.
     Encrypt(Cipher),
-    /// Restore what [`Operation::Encrypt`] made; a job whose tag does not match fails.
+    /// Restores the source of [`Operation::Encrypt`]; a job whose tag does not match fails.
     Decrypt(Cipher),
 }
 
 impl Operation {
-    /// Returns what tells it from the other operations of its family.
+    /// Returns the name and title that distinguish it from the other operations of its family.
     const fn member(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Compress(format) | Self::Decompress(format) => {
@@ -164,12 +164,12 @@ impl Operation {
         self.member().map(|(name, _)| name)
     }
 
-    /// Returns the same for display: `DEFLATE`.
+    /// Returns its title: `DEFLATE`. `None` if the operation is the only one of its family.
     pub fn member_title(self) -> Option<&'static str> {
         self.member().map(|(_, title)| title)
     }
 
-    /// Returns `true` if it is only a step of others, which boxes do not name.
+    /// Returns `true` if it is only a step of others, so that boxes cannot name it.
     pub(crate) const fn is_step(self) -> bool {
         matches!(
             self,
@@ -177,8 +177,8 @@ impl Operation {
         )
     }
 
-    /// Returns the operation that makes this one's sources out of its results, and the other way
-    /// round; `None` if the source cannot be had from the result.
+    /// Returns the operation that restores this one's sources from its results; `None` if they
+    /// cannot be restored.
     pub const fn inverse(self) -> Option<Self> {
         match self {
             Self::Compress(format) => Some(Self::Decompress(format)),

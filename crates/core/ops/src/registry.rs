@@ -1,4 +1,4 @@
-//! The registry of operations, the libraries of each, and the choice of one by its name or by `auto`.
+//! Registry of operations and their libraries, and the choice of a library by name or by `auto`.
 //!
 //! Each family of operations has an entry in its own module: `codec.rs`, `matching.rs`, `hash.rs`,
 //! `copy.rs`, `cipher.rs`.
@@ -14,7 +14,7 @@ use crate::{
     deflate, hash, lz4, matching, zstd,
 };
 
-/// The registry of operations, in the order in which they are listed.
+/// Registry of operations, in the order in which they are listed.
 pub static FAMILIES: [&Family; 7] = [
     &codec::COMPRESS,
     &codec::DECOMPRESS,
@@ -39,19 +39,19 @@ impl Operation {
         }
     }
 
-    /// All operations there are, in a stable order.
+    /// Returns all operations in a stable order.
     pub fn all() -> Vec<Self> {
         let all = FAMILIES.iter().map(|family| (family.operations)());
         all.flatten().collect()
     }
 
-    /// Relation of the lengths of a job's source and result.
+    /// Returns the relation of the lengths of a job's source and result.
     pub fn lengths(self) -> Lengths {
         self.family().lengths
     }
 
-    /// Returns the uncompressed side, which throughput is counted on: the source, but for what
-    /// restores the result of another operation.
+    /// Returns the uncompressed side, on which throughput is counted: the source, except for
+    /// operations that restore the result of another.
     pub fn uncompressed_side(self) -> Direction {
         match self.lengths() {
             Lengths::Expands | Lengths::Strips(_) => Direction::Destination,
@@ -64,28 +64,27 @@ impl Operation {
         matches!(self.lengths(), Lengths::Shrinks | Lengths::Expands)
     }
 
-    /// Returns the operation that makes the sources of this one, whose results are data as they were;
-    /// `None` if any data are a source.
+    /// Returns the operation whose results are this one's sources; `None` if any data can be the source.
     pub fn made_by(self) -> Option<Self> {
         let inverse = self.inverse();
         inverse.filter(|_| self.uncompressed_side() == Direction::Destination)
     }
 
-    /// Returns the operation that verifies results of this one by restoring their sources; `None` if
+    /// Returns the operation that verifies this one's results by restoring the sources; `None` if
     /// they are verified in another way.
     pub fn undone_by(self) -> Option<Self> {
         let is_undone = self.family().verification == Verification::Inverse;
         self.inverse().filter(|_| is_undone)
     }
 
-    /// Returns an upper bound of the length of a result in bytes, given the patterns and the length of
+    /// Returns an upper bound of a result's length in bytes, given the patterns and the length of
     /// the uncompressed side.
     pub fn result_bytes_max(self, patterns: &[String], uncompressed_bytes: u64) -> u64 {
         (self.family().result_bytes_max)(self, patterns, uncompressed_bytes)
     }
 
-    /// Returns the lengths of source and result in bytes of a job with so many bytes on the
-    /// uncompressed side, where `ratio` is the compressed part of them.
+    /// Returns the lengths in bytes of source and result of a job with `bytes` bytes on the
+    /// uncompressed side. `ratio` is the compressed length divided by the uncompressed one.
     pub fn job_bytes(self, bytes: u64, ratio: f64) -> (u64, u64) {
         let compressed = ((bytes as f64 * ratio).round() as u64).max(1);
         match self.lengths() {
@@ -97,8 +96,8 @@ impl Operation {
         }
     }
 
-    /// Returns the most bytes on the uncompressed side of a job whose source and result are no longer
-    /// than that, where `ratio` is the compressed part of them.
+    /// Returns the largest number of bytes on the uncompressed side of a job whose source and result have at
+    /// most these lengths. `ratio` is the compressed length divided by the uncompressed one.
     pub fn uncompressed_bytes_max(self, source_max: u64, result_max: u64, ratio: f64) -> u64 {
         let restored = |compressed: u64| (compressed as f64 / ratio) as u64;
         match self.lengths() {
@@ -111,7 +110,7 @@ impl Operation {
     }
 }
 
-/// `compress-deflate`, `match-count`, `hash-xxh3`, `copy`: also what profiles and boxes use.
+/// Writes the name that profiles and boxes use: `compress-deflate`, `match-count`, `hash-xxh3`, `copy`.
 impl std::fmt::Display for Operation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.family().verb)?;
@@ -146,30 +145,29 @@ impl<'de> Deserialize<'de> for Operation {
     }
 }
 
-/// Checks that every library gives the results that were published for `operation`. Passes if none
-/// are known.
+/// Checks that every library gives the published results for `operation`. Passes if there are none.
 ///
 /// # Errors
-/// [`WrongAnswer`] for the first that does not.
+/// [`WrongAnswer`] for the first library that does not.
 pub fn check_known_answers(operation: Operation) -> Result<(), WrongAnswer> {
     (operation.family().known_answers)(operation)
 }
 
-/// Returns the libraries of `operation`. The first one is the one that `auto` prefers.
+/// Returns the libraries of `operation`. `auto` prefers the first one.
 fn entries(operation: Operation) -> Vec<Entry> {
     (operation.family().entries)(operation)
 }
 
-/// The variants of `operation`, the one that `auto` takes first. Of matchers it takes the first
-/// that suits the patterns and takes them.
+/// Returns the variants of `operation`. `auto` takes the first one; of matchers, the first one that
+/// suits the patterns and accepts them.
 pub fn variants(operation: Operation) -> Vec<Variant> {
     (entries(operation).into_iter())
         .map(|entry| entry.variant)
         .collect()
 }
 
-/// The variants of `operation` that come up here, the one that `auto` takes first, and how many
-/// segments each takes. A SIMD library does not on a processor without the instructions.
+/// Returns the variants of `operation` that work on this processor, each with its maximum number of segments.
+/// `auto` takes the first one. A SIMD library does not work on a processor without the instructions.
 pub fn usable_variants(operation: Operation) -> Vec<(Variant, usize)> {
     let segments = |variant: &Variant| {
         let mut config = Config {
@@ -186,7 +184,7 @@ pub fn usable_variants(operation: Operation) -> Vec<(Variant, usize)> {
         .collect()
 }
 
-/// Makes an operation ready. A level is looked at only for compression, patterns only for
+/// Prepares an operation. The level is ignored except for compression, patterns are ignored except for
 /// matching.
 ///
 /// # Errors
@@ -200,8 +198,8 @@ pub fn prepare(config: &Config) -> Result<Arc<Prepared>, Error> {
     prepared.map(Arc::new)
 }
 
-/// The first matcher that takes the patterns, of those that suit them. If none does, what the
-/// first says.
+/// Returns the first matcher that accepts the patterns, of those that suit them. If none does,
+/// returns the error of the first one.
 fn any_matcher(config: &Config) -> Result<Prepared, Error> {
     let mut refusal = None;
     for (name, because) in matching::auto(&config.patterns) {
@@ -222,7 +220,7 @@ fn any_matcher(config: &Config) -> Result<Prepared, Error> {
     Err(refusal.map_or(Error::NoPattern, |(_, error)| error))
 }
 
-/// Makes an operation ready by the variant of that name.
+/// Prepares an operation with the variant of that name.
 fn named(config: &Config, name: &str) -> Result<Prepared, Error> {
     let requested = requested_level(config);
     let Entry {
@@ -246,14 +244,14 @@ pub(crate) fn chosen(config: &Config) -> Option<Chosen> {
     })
 }
 
-/// Returns the level that counts: one that is given where there are none is ignored.
+/// Returns the requested level; `None` for an operation without levels.
 fn requested_level(config: &Config) -> Option<u32> {
     let has_levels = config.operation.family().has_levels;
     config.level.filter(|_| has_levels)
 }
 
-/// The entry of that name. `auto` is the first one that has the level, so that DEFLATE's level 1
-/// is ISA-L's and its level 9 libdeflate's.
+/// Returns the entry of that name. `auto` is the first one that has the level: for DEFLATE, level 1
+/// is ISA-L's and level 9 libdeflate's.
 fn choose(operation: Operation, name: &str, level: Option<u32>) -> Result<Entry, Error> {
     let mut all = entries(operation);
     let has_level = |entry: &Entry| match (&entry.variant.levels, level) {
@@ -262,7 +260,7 @@ fn choose(operation: Operation, name: &str, level: Option<u32>) -> Result<Entry,
         (None, Some(_)) => false,
     };
     let chosen = match name {
-        // No library has it: the one that comes closest says so.
+        // No library has the level: the library with the nearest one returns the error.
         "auto" => (all.iter().position(has_level))
             .or_else(|| (0..all.len()).max_by_key(|&index| highest_level(&all[index].variant))),
         name => all.iter().position(|entry| entry.variant.name == name),
@@ -290,7 +288,7 @@ fn highest_level(variant: &Variant) -> Option<u32> {
     variant.levels.as_ref().map(|(range, _)| *range.end())
 }
 
-/// The level to compress at; 0 without levels.
+/// Returns the level to compress at; 0 for a library without levels.
 fn level(variant: &Variant, requested: Option<u32>) -> Result<u32, Error> {
     match (&variant.levels, requested) {
         (None, None) => Ok(0),
@@ -308,7 +306,7 @@ fn level(variant: &Variant, requested: Option<u32>) -> Result<u32, Error> {
     }
 }
 
-/// A decoder for streams of [`Format::Deflate`] (by ISA-L), [`Format::Lz4`] or [`Format::Zstd`]
+/// Returns a decoder for streams of [`Format::Deflate`] (by ISA-L), [`Format::Lz4`] or [`Format::Zstd`]
 /// (by the C libraries).
 ///
 /// # Errors

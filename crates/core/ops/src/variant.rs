@@ -1,43 +1,41 @@
 //! Libraries as named variants of an operation.
 //!
-//! An entry holds the library's name, title, version and levels beside the functions that make its
-//! kernels, so that none can be listed without what computes. The registries are lists of entries.
+//! An entry holds the library's name, title, version and levels together with the functions that
+//! make its kernels, so every listed library can be run. The registries are lists of entries.
 
 use std::ops::RangeInclusive;
 
 use crate::Error;
 
-/// One library that does one operation.
+/// Library that performs one operation.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// The name that boxes and the command line use: `isal`, `libdeflate`, `zlib`, `hyperscan`...
+    /// Name in boxes and on the command line: `isal`, `libdeflate`, `zlib`, `hyperscan`...
     pub name: &'static str,
     /// Display name, for tables and charts.
     pub label: &'static str,
-    /// The library's own name. Of a [`Prepared`] whose patterns match every record or none, that
-    /// no engine is needed: the library does not run.
+    /// The library's own name. If the patterns of a [`Prepared`] match every record or none, a text
+    /// that no engine is needed: the library does not run.
     pub library: &'static str,
-    /// The version that is linked, as the library reports it or as it was built; empty if no
-    /// library runs.
+    /// Version that is linked, as the library reports it or as it was built; empty if no library runs.
     pub version: String,
-    /// Written for SIMD units; false for portable scalar code.
+    /// `true` if it uses SIMD instructions, `false` for portable scalar code.
     pub simd: bool,
-    /// The compression levels it has and the one it uses unasked; `None` without levels.
+    /// Compression levels, and the default one; `None` without levels.
     pub levels: Option<(RangeInclusive<u32>, u32)>,
-    /// Reason why `auto` chose this matcher; `None` where there was no choice.
+    /// Reason for which `auto` chose this matcher; `None` if there was no choice.
     pub because: Option<String>,
 }
 
 impl Variant {
-    /// Returns a text that names what computes: the library and its version, or that no library is
-    /// needed.
+    /// Returns the library and its version, or a text that no library is needed.
     pub fn title(&self) -> String {
         format!("{} {}", self.library, self.version)
             .trim_end()
             .into()
     }
 
-    /// Says what computes instead of the library.
+    /// Replaces the library by a text that no library runs.
     pub(crate) fn is_no_library(&mut self, instead: &'static str) {
         self.library = instead;
         self.version.clear();
@@ -56,19 +54,19 @@ pub struct Output {
     pub value: Option<u64>,
 }
 
-/// An operation made ready, shared by the threads that run it.
+/// Prepared operation, shared by the threads that run it.
 pub struct Prepared {
     pub(crate) variant: Variant,
     pub(crate) maker: Maker,
 }
 
 impl Prepared {
-    /// The library that was chosen; never "auto". It says so if no library is needed.
+    /// Returns the chosen library, never "auto". Its title says if no library is needed.
     pub fn variant(&self) -> &Variant {
         &self.variant
     }
 
-    /// A worker for one thread.
+    /// Makes a kernel for one thread.
     ///
     /// # Errors
     /// [`Error::Library`] if the library cannot allocate its state.
@@ -77,23 +75,23 @@ impl Prepared {
     }
 }
 
-/// One thread's worker.
+/// State of one thread that runs an operation.
 pub trait Kernel: Send {
     /// Processes the concatenation of the `source` segments into the beginning of `destination`.
-    /// Each source stands for itself: one call makes or takes one complete stream.
+    /// Calls are independent: each one makes or takes one complete stream.
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`], [`Error::Corrupt`], [`Error::TooLarge`] if the library takes
     /// fewer segments, [`Error::Library`]. The kernel can be used again after any of them.
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error>;
 
-    /// The most source segments that one call takes.
+    /// Returns the maximum number of source segments of one call.
     fn max_segments(&self) -> usize {
         1
     }
 }
 
-/// A library, as it is named in the entry of a registry.
+/// Library in the entry of a registry.
 pub(crate) struct Library {
     /// [`Variant::name`].
     pub name: &'static str,
@@ -108,7 +106,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// The variant without levels.
+    /// Returns the variant without levels.
     pub(crate) fn variant(&self) -> Variant {
         Variant {
             name: self.name,
@@ -122,20 +120,20 @@ impl Library {
     }
 }
 
-/// A variant, and what prepares it: the only way to become either.
+/// Variant with the function that prepares it.
 pub(crate) struct Entry {
     pub variant: Variant,
     pub prepare: Prepare,
 }
 
-/// Makes an operation ready at a level (0 for what has none) with patterns. May change the
-/// variant, where something else than its library computes.
+/// Function that prepares an operation at a level (0 for an operation without levels) with
+/// patterns. Changes the variant if something other than its library computes.
 pub(crate) type Prepare = Box<dyn Fn(&mut Variant, u32, &[String]) -> Result<Maker, Error>>;
 
 /// Function that makes a kernel.
 pub(crate) type Maker = Box<dyn Fn() -> Result<Box<dyn Kernel>, Error> + Send + Sync>;
 
-/// The source of a library that takes one segment.
+/// Returns the source of a library that takes one segment.
 pub(crate) fn single<'a>(source: &[&'a [u8]]) -> Result<&'a [u8], Error> {
     match source {
         [] => Ok(&[]),
@@ -147,7 +145,7 @@ pub(crate) fn single<'a>(source: &[&'a [u8]]) -> Result<&'a [u8], Error> {
     }
 }
 
-/// The most segments that hashing and copying take.
+/// Maximum number of segments that hashing and copying take.
 pub(crate) const MAX_SEGMENTS: usize = 16;
 
 /// Refuses more segments than [`MAX_SEGMENTS`].
@@ -170,7 +168,7 @@ pub(crate) fn at_most(source: &[u8], max: usize) -> Result<(), Error> {
     }
 }
 
-/// A result of `written` bytes without a value.
+/// Returns a result of `written` bytes without a value.
 pub(crate) fn written(written: usize) -> Output {
     Output {
         written,

@@ -1,5 +1,5 @@
-//! Zstandard through its reference library. Frames carry their content's size and checksum, as
-//! those of the command-line tool do.
+//! Zstandard by its reference library. Frames have the content's size and checksum, like those of
+//! the command-line tool.
 
 use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode as Code;
 use zstd::zstd_safe::{
@@ -12,14 +12,14 @@ use crate::variant::{Library, single, written};
 use crate::{Error, Format, Kernel, Output, Step, ZSTD_WINDOW_LOG_MAX};
 
 const LIBRARY: &str = "zstd";
-/// Zstandard's own choice (ZSTD_CLEVEL_DEFAULT).
+/// Default level of Zstandard (ZSTD_CLEVEL_DEFAULT).
 const DEFAULT_LEVEL: u32 = 3;
-/// The highest level (ZSTD_maxCLevel).
+/// Highest level (ZSTD_maxCLevel).
 const MAX_LEVEL: u32 = 22;
 /// First bytes of a Zstandard frame (RFC 8878, section 3.1.1). Skippable frames begin differently.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The registry of libraries for Zstandard.
+/// Registry of the libraries for Zstandard.
 pub(crate) const CODECS: &[&Codec] = &[&CODEC];
 
 const CODEC: Codec = Codec {
@@ -43,9 +43,8 @@ const CODEC: Codec = Codec {
     },
 };
 
-/// Returns the memory in bytes that the library takes for its tables at a level. It makes them no
-/// larger than the source needs: two tables with twice as many entries as there are bytes, up to
-/// the next power of two.
+/// Returns the memory in bytes of the library's tables at a level. They are no larger than the source needs:
+/// two tables with twice as many entries as the source has bytes, rounded up to a power of two.
 fn table_bytes(level: u32, source_bytes: u64) -> u64 {
     let most: u64 = match level {
         ..=8 => 8 << 20,
@@ -93,7 +92,7 @@ impl Kernel for Decompressor {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
         let source = single(source)?;
         let capacity = destination.len();
-        // The library would take several frames, and skippable ones, as one stream.
+        // The library would accept several frames, and skippable ones, as one stream.
         if !source.starts_with(&MAGIC) {
             return Err(Error::Corrupt(
                 "it does not begin like a Zstandard frame".into(),
@@ -104,8 +103,8 @@ impl Kernel for Decompressor {
             let excess = source.len() - frame_len;
             return Err(Error::Corrupt(format!("{excess} bytes follow the frame")));
         }
-        // Decoding in one call uses the destination as the window, so a frame that asks for a
-        // giant window costs nothing.
+        // Decoding in one call uses the destination as the window, so a frame with a huge window
+        // costs no memory.
         self.0
             .decompress(destination, source)
             .map(written)
@@ -121,7 +120,7 @@ impl Kernel for Decompressor {
     }
 }
 
-/// Decodes one frame after the other in pieces.
+/// Decoder of one frame after the other, in pieces.
 pub(crate) struct StreamDecoder(DCtx<'static>);
 
 impl StreamDecoder {
@@ -159,7 +158,7 @@ impl crate::StreamDecoder for StreamDecoder {
     }
 }
 
-/// Zstandard returns errors as negated codes.
+/// Returns `true` if `code` is this error: Zstandard returns errors as negated codes.
 fn is(code: usize, error: Code) -> bool {
     0usize.wrapping_sub(code) == error as usize
 }

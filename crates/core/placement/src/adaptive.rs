@@ -57,7 +57,7 @@ pub(crate) struct TargetState {
     pub(crate) outstanding_bytes: u64,
     /// Jobs that it can have in flight.
     pub(crate) depth: usize,
-    /// Since when nothing came back, if it has anything.
+    /// Time since when no result came back, if the target has chunks.
     pub(crate) silent_since: Option<Instant>,
     /// `true` if it has been silent for longer than is to be expected.
     pub(crate) is_silent: bool,
@@ -186,8 +186,8 @@ impl AdaptiveScheduler {
         }
     }
 
-    /// A chunk is to be placed. What varies from chunk to chunk counts as one size; other sizes
-    /// altogether are another matter.
+    /// Prepares for a chunk to be placed. Chunk sizes that vary slightly count as one size; a very
+    /// different size starts a new measurement.
     pub(crate) fn expect(&mut self, bytes: usize) {
         let bytes = bytes as f64;
         let weight = if self.mean_bytes > 0.0 {

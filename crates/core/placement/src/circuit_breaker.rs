@@ -19,7 +19,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1 << 30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Circuit {
     Closed,
-    /// Until then.
+    /// The circuit is open until this time.
     Open(Instant),
     HalfOpen,
     /// Open for good.
@@ -94,7 +94,7 @@ impl CircuitBreaker {
         self.failures = 0;
     }
 
-    /// A job was done. Whether the circuit was half open: the device works again.
+    /// Records a successful job. Returns `true` if the circuit was half open: the device works again.
     pub fn record_success(&mut self, depth: usize) -> bool {
         self.failures = 0;
         self.done += 1;
@@ -108,7 +108,7 @@ impl CircuitBreaker {
         recovered
     }
 
-    /// A job failed. Whether the circuit is to be opened.
+    /// Records a failed job. Returns `true` if the circuit must be opened.
     pub fn record_failure(&mut self) -> bool {
         self.failures += 1;
         match self.circuit {

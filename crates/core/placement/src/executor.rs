@@ -147,8 +147,8 @@ impl Executor {
             .unwrap_or(self.setup.source_bytes)
     }
 
-    /// The caller's memory as a source, without a copy: registered with the first device that needs
-    /// it and can. What cannot be registered is copied when a device needs it, and counted.
+    /// Wraps the caller's memory as a source without a copy: it is registered with the first device that
+    /// needs and supports it. Otherwise it is copied when a device needs it, and the copy is counted.
     pub fn register(&self, foreign: ExternalBytes) -> Slice {
         registered(self.registrar().as_deref(), foreign)
     }
@@ -248,7 +248,7 @@ impl Executor {
     fn wait_until_readable(&mut self, input: BorrowedFd<'_>) -> Result<bool, Error> {
         while !is_readable(input)? {
             if self.in_flight.len() == 0 {
-                // Whoever reads waits for it.
+                // The next read waits for it.
                 return Ok(true);
             }
             self.drive(true)?;

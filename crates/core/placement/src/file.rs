@@ -14,7 +14,7 @@ pub const SCHEMA: &str = "placement/1";
 const LIMITS: Limits = Limits::bytes(256 << 10);
 const RULES_MAX: usize = 1024;
 const NAME_BYTES_MAX: usize = 200;
-/// Chunk lengths that a rule may ask for, in bytes.
+/// Allowed chunk lengths of a rule, in bytes.
 const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=64 << 20;
 
 /// Rules for where operations run, by operation and input size.

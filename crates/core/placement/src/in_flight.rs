@@ -33,7 +33,7 @@ enum ChunkState {
     Running(Target, Option<Source>),
     /// On a device, and on the CPU as well.
     RunningOnBoth(Target, Source),
-    /// A device is done; whether its result is right is being seen.
+    /// A device has finished, and its result is being verified.
     Verifying(Source),
     /// Waits for its turn.
     Done(ChunkResult),
@@ -244,12 +244,12 @@ impl InFlight {
         !self.superseded.is_empty() && self.superseded.contains(&(target, place))
     }
 
-    /// Forgets a superseded job that came back. Whether it was one.
+    /// Removes a superseded job that came back. Returns `true` if it was superseded.
     pub(crate) fn remove_superseded(&mut self, place: u64, target: Target) -> bool {
         !self.superseded.is_empty() && self.superseded.remove(&(target, place))
     }
 
-    /// Forgets the superseded jobs of a target; how many it had.
+    /// Removes the superseded jobs of a target. Returns their number.
     pub(crate) fn clear_superseded(&mut self, of: Target) -> usize {
         let before = self.superseded.len();
         self.superseded.retain(|(target, _)| *target != of);
@@ -281,8 +281,8 @@ impl InFlight {
             .collect()
     }
 
-    /// A device is done with a chunk without a result. Whether that matters no more, because the
-    /// CPU runs it as well, or did.
+    /// Records that a device finished a chunk without a result. Returns `true` if that does not
+    /// matter, because the CPU runs or ran the chunk as well.
     pub(crate) fn drop_from(&mut self, place: u64, device: Target) -> bool {
         if self.remove_superseded(place, device) {
             return true;

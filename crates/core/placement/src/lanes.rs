@@ -16,9 +16,9 @@ use crate::{Error, Policy, Setup, Target};
 /// Target whose memory the buffers for sources are made of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BufferSource {
-    /// A device's, if one asks for its own: it will get chunks.
+    /// Memory of a device that requires its own and will get chunks.
     Device,
-    /// The CPU's. What a device gets all the same, to see whether it would help by now, is copied.
+    /// Memory of the CPU's target. Chunks that a device gets only to measure it are copied.
     Cpu,
 }
 

@@ -1,26 +1,25 @@
-//! Splits a stream of chunks between the CPU and devices, and gives the results back in order.
+//! Splits a stream of chunks between the CPU and devices, and returns the results in order.
 //!
-//! An [`Executor`] takes [`Chunk`]s and gives [`ChunkResult`]s back in the same order. A [`Policy`]
-//! assigns chunks to the [`Target`]s: all to one of them, a fixed percentage of the bytes
-//! (`split`), or the share that the [`controller`] finds best at run time (`adaptive`). Every
-//! chunk's result is one target's, whole.
+//! An [`Executor`] takes [`Chunk`]s and returns [`ChunkResult`]s in the same order. A [`Policy`] assigns
+//! chunks to the [`Target`]s: all to one of them, a fixed percentage of the bytes (`split`), or the share
+//! that the [`controller`] finds best at run time (`adaptive`). Every chunk's result comes from one target.
 //!
-//! | question | module |
+//! | topic | module |
 //! |---|---|
-//! | who decides? | `scheduler`, with `split` and `adaptive` |
-//! | where does it run? | `lanes` and `lane`: contexts and their memory; `circuit_breaker`: whether a device that failed is used |
-//! | where is each chunk, and what restores order? | `in_flight`, with `reorder` |
-//! | is what a device answered true? | `verifier` |
-//! | what if a target fails? | `executor/recovery` |
-//! | what if one thread is not enough to submit? | `submitters` |
+//! | assignment of chunks to targets | `scheduler`, with `split` and `adaptive` |
+//! | targets | `lanes` and `lane`: contexts and their memory; `circuit_breaker`: pauses of a device that failed |
+//! | chunks in flight, and their order | `in_flight`, with `reorder` |
+//! | verification of devices' results | `verifier` |
+//! | failures of targets | `executor/recovery` |
+//! | several submitting threads | `submitters` |
 //!
-//! What a device fails at, the CPU does again from the same source into another destination: jobs
-//! that fail, are refused, or do not come back in time, and everything that was in flight when a
+//! If a device fails, the CPU repeats its chunks from the same source into another destination: jobs
+//! that fail, are refused, or do not complete in time, and everything that was in flight when a
 //! device was lost or reported something impossible. A destination that an engine may still write
 //! to is not used again. The [`Report`] lists all of this.
 //!
-//! Buffers go round in a pool of memory that all targets reach, if they can. A source that lies elsewhere is
-//! copied for the target that does not reach it, which is counted.
+//! Buffers are reused from a pool of memory that all targets reach, if they can. A source in other
+//! memory is copied for a target that does not reach it, and the copy is counted.
 
 mod adaptive;
 mod chunk;

@@ -128,7 +128,7 @@ impl Pool {
         }
         let mut state = self.state();
         if state.lent.len() >= 2 * self.keep.max(1) {
-            // Most of these are somebody's for long: they are freed where they are dropped.
+            // Most of these are in use for long: they are freed when they are dropped.
             state.lent.pop_front();
         }
         state.lent.push_back(slice.clone());
@@ -190,10 +190,10 @@ impl Buffer {
         self.region.as_ref().map_or(0, |region| region.len())
     }
 
-    /// Sets its length. What lies beyond the former length is whatever was there before.
+    /// Sets its length. Bytes beyond the former length are arbitrary.
     ///
     /// # Panics
-    /// If that is longer than its capacity.
+    /// If `len` is longer than its capacity.
     pub fn set_len(&mut self, len: usize) {
         assert!(len <= self.capacity(), "{len} of {}", self.capacity());
         self.len = len;

@@ -107,7 +107,7 @@ impl Policy {
     }
 
     /// Completes a policy that was given in part. Without a policy it is adaptive if there is a
-    /// device, and otherwise the CPU. Returns `None` if `asked` needs a device and there is none.
+    /// device, otherwise the CPU. Returns `None` if `asked` needs a device and there is none.
     pub fn settled(asked: Option<Self>, has_device: bool) -> Option<Self> {
         match asked {
             None if has_device => Some(Self::Adaptive),

@@ -16,7 +16,7 @@ const DECISIONS_MAX: usize = 512;
 /// Report of an executor's work so far. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// Since the first chunk was pushed until the last piece was there.
+    /// Time from the first push of a chunk until the last result.
     pub elapsed_ns: u64,
     /// The CPU's part, if there is a CPU.
     pub cpu: Option<TargetReport>,
@@ -214,7 +214,7 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// Something that went wrong, and the reaction.
+/// Problem with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
     /// Time of the event, in nanoseconds since the executor was opened.
@@ -253,7 +253,7 @@ pub struct DecisionRecord {
     /// 0 where several threads submit: each has its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk_bytes: Option<usize>,
-    /// To find something out, not because it is best.
+    /// `true` if the decision is a measurement, not the best known one.
     pub probe: bool,
     /// Numbers that led to the decision, as one line of text.
     pub reason: String,

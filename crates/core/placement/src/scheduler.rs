@@ -34,7 +34,7 @@ impl Scheduler {
     }
 
     /// Returns the target of a pushed chunk, by its bytes on the uncompressed side. `None` means
-    /// the first target that asks for it.
+    /// the first free target.
     pub(crate) fn route(&mut self, bytes: usize) -> Option<Target> {
         match self {
             Self::Only(target) => Some(*target),

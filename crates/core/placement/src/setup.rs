@@ -193,7 +193,7 @@ impl Setup {
     }
 }
 
-/// Returns how many of the `asked` jobs the target can have in flight, at least 1.
+/// Returns the number of jobs that the target can have in flight: at least 1, at most `asked`.
 fn depth_of(device: Option<&Arc<dyn Device>>, setup: &Setup, asked: usize) -> usize {
     let capabilities = device.map(|device| device.capabilities());
     let known = capabilities.and_then(|all| all.get(setup.operation.operation));
@@ -201,9 +201,9 @@ fn depth_of(device: Option<&Arc<dyn Device>>, setup: &Setup, asked: usize) -> us
     asked.min(most).clamp(1, WINDOW_MAX)
 }
 
-/// The longest chunk that `device` takes of `operation`, if it is at most `asked`: it determines
-/// the geometry of a stream. `None` if the device does not do the operation. Both sides count:
-/// neither the chunk nor its result is longer.
+/// Returns the length of the longest chunk that `device` supports for `operation`, at most `asked`:
+/// it determines the geometry of a stream. Returns `None` if the device does not support the
+/// operation. Neither the chunk nor its result is longer.
 pub fn chunk_bytes(device: &dyn Device, operation: Operation, asked: usize) -> Option<usize> {
     let capability = device.capabilities().get(operation)?;
     let (source, result) = (
@@ -236,16 +236,16 @@ pub enum Error {
         /// Number of devices in the setup.
         devices: usize,
     },
-    /// There are more devices than [`DEVICES_MAX`].
+    /// The number of devices exceeds [`DEVICES_MAX`].
     #[error("{0} devices are too many for one stream; there may be {DEVICES_MAX}")]
     TooManyDevices(usize),
-    /// There are more than [`SUBMITTERS_MAX`].
+    /// The number exceeds [`SUBMITTERS_MAX`].
     #[error("{0} submitters are too many; there may be {SUBMITTERS_MAX}")]
     TooManySubmitters(usize),
     /// A target cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// There is no memory for the buffers.
+    /// Memory for the buffers cannot be allocated.
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// The CPU ended, and nothing is left to run its chunks.

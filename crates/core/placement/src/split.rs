@@ -40,7 +40,7 @@ impl WeightedSplit {
         for (behind, fraction) in self.behind.iter_mut().zip(self.fractions) {
             *behind += fraction * bytes;
         }
-        // Of equals the last: a device rather than the CPU. Nobody without a share.
+        // Of equals the last: a device rather than the CPU. Never a target without a share.
         let next = (0..self.count)
             .filter(|target| self.fractions[*target] > 0.0)
             .max_by(|one, other| self.behind[*one].total_cmp(&self.behind[*other]))

@@ -344,7 +344,7 @@ impl Threads {
         while !is_readable(input)? {
             self.collect();
             if self.in_flight() == 0 {
-                // Whoever reads waits for it.
+                // The next read waits for it.
                 return Ok(true);
             }
             if self.is_ready() {
@@ -414,7 +414,7 @@ impl Worker {
         let theirs = Arc::clone(&come);
         let run = move || {
             let send = |result| {
-                // Nobody is left to whom it matters, or it is received.
+                // If the receiver is gone, the result is not needed.
                 let _ = results.send(result);
                 wake(&ready);
             };

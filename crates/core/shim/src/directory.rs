@@ -23,7 +23,7 @@ impl PrivateDirectory {
             let path = std::env::temp_dir().join(format!("{name}-{process}-{number}"));
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self(path)),
-                // Somebody else's, or left by a process of the same number.
+                // Another process's, or left by a process with the same id.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 10_000 => {}
                 Err(error) => return Err(error),
             }
@@ -38,7 +38,7 @@ impl PrivateDirectory {
 
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
-        // There is nobody to tell, and nothing else to do.
+        // An error cannot be reported, and there is nothing else to do.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

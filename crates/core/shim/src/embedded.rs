@@ -27,7 +27,7 @@ impl Embedded {
 
 /// Puts a library into memory.
 pub(crate) fn in_memory(name: &str, bytes: &[u8]) -> Option<Embedded> {
-    // Newer kernels ask for saying that it will be executed; older ones do not know the flag.
+    // Newer kernels require this flag for execution; older ones do not know it.
     let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
         .or_else(|_| memfd_create(name, MemfdFlags::CLOEXEC))
         .ok()?;

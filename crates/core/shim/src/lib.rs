@@ -1,12 +1,12 @@
 //! C libraries that may be absent.
 //!
-//! A *shim* is a little C between such a library and Rust, with one table of functions over flat
-//! structures. It is a shared library of its own, opened when it is asked for (feature `open`), so
-//! nothing that is linked needs the C library. There are two ways to it:
+//! A *shim* is a small C layer between such a library and Rust: one table of functions over flat
+//! structures. It is a separate shared library that is loaded when it is needed (feature `open`), so
+//! the program is not linked with the C library. There are two ways to get it:
 //!
-//! 1. A crate's build script compiles it where the library is installed (feature `build`), and it
-//!    is part of the program as bytes.
-//! 2. Its sources are part of the program too. [`Shim::compile`] compiles them on the machine that
+//! 1. A crate's build script compiles it if the library is installed (feature `build`), and the program
+//!    contains the result as bytes.
+//! 2. The program also contains its sources. [`Shim::compile`] compiles them on a machine that
 //!    has the library; programs that were built elsewhere find the result from then on.
 
 #[cfg(feature = "build")]

@@ -183,11 +183,11 @@ impl Shim {
         }
     }
 
-    /// Compiles it with this machine's library: for all users if root does, else for this one.
-    /// Returns the library's version, and where the result lies.
+    /// Compiles the shim with this machine's library: for all users if root does it, otherwise for this user.
+    /// Returns the library's version and the path of the result.
     ///
     /// # Errors
-    /// [`CompileError`]. What was there before is still there then.
+    /// [`CompileError`]. An earlier result then stays.
     pub fn compile(&self) -> Result<(String, PathBuf), CompileError> {
         let version = self.version()?;
         let path = directory().join(self.file_name());

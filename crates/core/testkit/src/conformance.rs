@@ -1,7 +1,7 @@
 //! Conformance tests: the promises of every backend, as tests that can run on any device.
 //!
 //! Each promise is a function that takes a way to make the device and panics if it is broken.
-//! What is tried is chosen by capability: a device that only decompresses is asked to decompress.
+//! The tests are selected by capability: a device that only decompresses is only tested with that.
 //! [`crate::conformance_suite!`] makes a test of each:
 //!
 //! ```ignore

@@ -14,7 +14,7 @@ pub use clients::history;
 pub enum Event {
     /// Read the value.
     Get {
-        /// If anything was.
+        /// Value that was found, if any.
         found: Option<u64>,
     },
     /// Wrote.

@@ -234,7 +234,7 @@ pub fn start(call: impl FnOnce(&Cancel) + Send + 'static) -> Cancel {
         let thread = std::thread::Builder::new().name("compress-async".into());
         match (thread.spawn(|| run(pool)), calls.1) {
             (Ok(_), _) => calls.1 += 1,
-            // Somebody has to: without any thread it is the caller.
+            // Without any thread the caller runs it.
             (Err(_), 0) => {
                 calls.1 = 1;
                 drop(calls);
@@ -254,7 +254,7 @@ fn run(pool: &Pool) {
             return;
         };
         drop(calls);
-        // What it was for has seen to it that somebody hears of it.
+        // A panic is reported by the receiver of the result.
         let _ = catch_unwind(AssertUnwindSafe(call));
     }
 }

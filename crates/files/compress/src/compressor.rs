@@ -100,8 +100,8 @@ impl<W: Write> Compressor<W> {
         })
     }
 
-    /// Takes memory of the caller's, which is read where it is; it is kept until its last chunk is
-    /// compressed. What was given before ends a chunk.
+    /// Compresses memory of the caller's without a copy; it is kept until its last chunk is compressed.
+    /// Earlier data end with a chunk of their own.
     ///
     /// # Errors
     /// [`Error`]; then the stream cannot be continued.
@@ -123,8 +123,8 @@ impl<W: Write> Compressor<W> {
         })
     }
 
-    /// Reads once from `reader`, straight into memory that the targets reach. How many bytes came; 0
-    /// at the reader's end.
+    /// Reads once from `reader`, directly into memory that the targets reach. Returns the number of bytes;
+    /// 0 at the reader's end.
     ///
     /// # Errors
     /// [`Error`]; then the stream cannot be continued.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::{gzip, lz4, zlib, zstd};
 
-/// The longest chunk in bytes. What a compressed file declares as longer is decompressed in
+/// Length of the longest chunk in bytes. Longer chunks of compressed files are decompressed in
 /// pieces, so this bounds memory.
 pub const MAX_CHUNK_BYTES: usize = 64 << 20;
 

@@ -76,8 +76,8 @@ impl<W: Write> Decompressor<W> {
         })
     }
 
-    /// Reads once from `reader`, straight into memory that the targets reach. How many bytes came; 0
-    /// at the reader's end.
+    /// Reads once from `reader`, directly into memory that the targets reach. Returns the number of bytes;
+    /// 0 at the reader's end.
     ///
     /// # Errors
     /// [`Error`]; then the stream cannot be continued.

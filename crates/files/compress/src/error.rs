@@ -44,7 +44,7 @@ pub enum Error {
     /// The output cannot be written.
     #[error("cannot write: {0}")]
     Write(#[source] io::Error),
-    /// There is no input at all.
+    /// The input is empty.
     #[error("the input is empty")]
     Empty,
     /// The input begins like none of the formats.
@@ -78,7 +78,7 @@ pub enum Error {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// There are other bytes to be compressed than were announced.
+    /// The content differs from the announced length.
     #[error("the input has {found} bytes, not {announced} as announced")]
     ContentBytes {
         /// Announced length of the input, in bytes.

@@ -163,7 +163,7 @@ impl Framing {
         Ok(0)
     }
 
-    /// Ends the stream. How many members that ends.
+    /// Ends the stream. Returns the number of members that this completes.
     pub(crate) fn end<W: Write>(&mut self, output: &mut Output<W>) -> Result<u64, Error> {
         let begun = self.begun;
         self.begin(output)?;

@@ -14,7 +14,7 @@ use overside_placement::{
 
 use crate::{Container, Error, MAX_CHUNK_BYTES};
 
-/// The shortest chunk that can be asked for, in bytes.
+/// Minimum length of a chunk in bytes.
 pub const MIN_CHUNK_BYTES: usize = 1 << 10;
 /// Jobs in flight on a device.
 const DEVICE_DEPTH: usize = 16;
@@ -117,10 +117,9 @@ impl Options {
         Ok(taken.min().unwrap_or(chunk).max(1))
     }
 
-    /// Returns the operation that compresses each chunk. If the policy asks for devices that end a
-    /// stream with each job, chunks of zlib are whole streams, which are joined afterwards. The
-    /// adaptive placement then leaves zlib to the CPU: joining costs the host more than compressing
-    /// fast.
+    /// Returns the operation that compresses each chunk. If the policy uses devices that end a stream with
+    /// each job, chunks of zlib are whole streams, which are joined afterwards. The adaptive placement then
+    /// leaves zlib to the CPU: joining costs the host more than compressing fast.
     pub(crate) fn compress_operation(&self, container: Container) -> Operation {
         let (part, whole) = (container.compress(), Operation::Compress(Format::Deflate));
         let can = |operation| {

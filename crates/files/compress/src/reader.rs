@@ -31,7 +31,7 @@ impl DecompressReader {
         let run = move || {
             let result = decompress(source, Blocks(&sender), &options);
             if let Err(error) = result {
-                // Nobody reads any more.
+                // The receiver may be gone.
                 let _ = sender.send(Err(error));
             }
         };

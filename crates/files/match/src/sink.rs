@@ -5,7 +5,7 @@ use std::io;
 /// A record that was selected, or one around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectedRecord<'a> {
-    /// Number of the record in the input, from 1; 0 if numbers were not asked for.
+    /// Number of the record in the input, from 1; 0 if numbers were not requested.
     pub number: u64,
     /// Byte offset in the input at which the record begins; `None` unless the input is text.
     pub offset: Option<u64>,

@@ -10,7 +10,7 @@ use overside_placement::{Buffer, Chunk, ChunkResult, Executor};
 use crate::context::Surroundings;
 use crate::{Answer, Error, Search, SelectedRecord, Sink};
 
-/// The longest that one call waits for a result; then it is asked for again.
+/// Longest time that one call waits for a result; then the wait is repeated.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// Counts of the records in a search of one input.
@@ -43,7 +43,7 @@ pub(crate) struct SeparateRecord {
     /// Number of records of the batch before this one.
     pub(crate) index: u64,
     pub(crate) matches: bool,
-    /// If anybody wants to see it.
+    /// Value of the record, if it is needed.
     pub(crate) value: Option<Vec<u8>>,
 }
 

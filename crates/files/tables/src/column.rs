@@ -4,13 +4,13 @@ use arrow_schema::Schema;
 
 use crate::Error;
 
-/// Length of a list of column names, in bytes, beyond which the other columns are only counted.
+/// Maximum length in bytes of a list of column names; further columns are only counted.
 const LISTED_BYTES_MAX: usize = 500;
 
-/// Which columns of a table are read.
+/// Columns of a table that are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Columns {
-    /// All of them.
+    /// All columns.
     All,
     /// Only the columns with these indices, in the schema's order.
     Only(Vec<usize>),
@@ -48,10 +48,10 @@ impl Columns {
         }
     }
 
-    /// The columns of these names.
+    /// Returns the columns of these names.
     ///
     /// # Errors
-    /// As [`position`].
+    /// Those of [`position`].
     pub fn named(schema: &Schema, names: &[impl AsRef<str>]) -> Result<Self, Error> {
         let known = schema.fields().iter().map(|field| field.name().as_str());
         let mut indices = names
@@ -64,7 +64,7 @@ impl Columns {
     }
 }
 
-/// Names of a file's columns, for a message: in one line, and not longer than can be read.
+/// Returns the names of a file's columns for a message: in one line of limited length.
 fn listed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> String {
     if names.clone().next().is_none() {
         return "none".into();

@@ -1,4 +1,4 @@
-//! Comma-separated values, RFC 4180.
+//! Reader of comma-separated values, RFC 4180.
 
 mod form;
 
@@ -17,14 +17,15 @@ pub(crate) use form::as_text;
 
 use crate::Error;
 
-/// Rows of a batch.
+/// Maximum number of rows of a batch.
 const BATCH_ROWS: usize = 8192;
-/// The most bytes of a batch: a quote that is never closed makes the rest of a file one row.
+/// Maximum number of bytes of a batch: a quote that is never closed makes the rest of a file one row.
 const BATCH_BYTES_MAX: usize = 256 << 20;
-/// Length in bytes of the beginning of a file. The types are inferred from the whole rows in it.
+/// Length in bytes of the sample at the beginning of a file. The types are inferred from the
+/// complete rows in it.
 const SAMPLE_BYTES: usize = 4 << 20;
 const INPUT_BYTES: usize = 1 << 16;
-/// Characters of a value in a message.
+/// Maximum number of characters of a value in a message.
 const VALUE_SHOWN: usize = 40;
 
 /// Format of a file of comma-separated values.
@@ -32,9 +33,9 @@ const VALUE_SHOWN: usize = 40;
 pub struct CsvOptions {
     /// Byte that separates two values.
     pub delimiter: u8,
-    /// Types of columns by name; those of others are guessed.
+    /// Types of columns by name; the types of other columns are inferred.
     pub types: BTreeMap<String, DataType>,
-    /// `false`: columns without a named type are text.
+    /// `true` if types are inferred; otherwise columns without a named type are text.
     pub is_guessing: bool,
 }
 
@@ -48,7 +49,7 @@ impl Default for CsvOptions {
     }
 }
 
-/// The batches of a file.
+/// Reader of the batches of a file.
 pub(crate) struct CsvBatches<R> {
     input: std::io::Chain<Cursor<Vec<u8>>, R>,
     decoder: Decoder,
@@ -58,12 +59,13 @@ pub(crate) struct CsvBatches<R> {
     is_over: bool,
     forms: Vec<Form>,
     schema: SchemaRef,
-    /// Rows that came before the next batch.
+    /// Number of rows before the next batch.
     rows: u64,
 }
 
 impl<R: Read> CsvBatches<R> {
-    /// Reads the first rows and guesses the types. The texts say which columns are text for the sake of a value.
+    /// Reads the first rows and infers the types. Also returns notes about columns that are text
+    /// because of a single value.
     pub(crate) fn open(
         mut input: R,
         options: &CsvOptions,
@@ -107,7 +109,7 @@ impl<R: Read> CsvBatches<R> {
         Ok((batches, schema, guess.notes))
     }
 
-    /// The columns of a batch of text in their types.
+    /// Converts the columns of a batch of text to their types.
     fn typed(&mut self, text: &RecordBatch) -> Result<RecordBatch, Error> {
         let mut columns = Vec::with_capacity(text.num_columns());
         for (at, (array, form)) in text.columns().iter().zip(&self.forms).enumerate() {
@@ -140,7 +142,7 @@ impl<R: Read> CsvBatches<R> {
                 self.begin = 0;
                 self.is_over = len == 0;
             }
-            // Without bytes the decoder takes the end of the input for the end of a row.
+            // The decoder takes an empty input for the end of a row.
             let decoded = self.decoder.decode(&self.buffer[self.begin..])?;
             self.begin += decoded;
             bytes += decoded;
@@ -166,16 +168,16 @@ impl<R: Read> Iterator for CsvBatches<R> {
     }
 }
 
-/// Columns and their forms, and what is to be said of these.
+/// Columns with their forms, and notes on them for the user.
 struct Guess {
     names: Vec<String>,
     forms: Vec<Form>,
     notes: Vec<String>,
 }
 
-/// Finds the form of each column in the whole rows at the beginning of a file.
+/// Infers the form of each column from the complete rows at the beginning of a file.
 fn guess(head: &[u8], options: &CsvOptions, is_whole: bool) -> Result<Guess, Error> {
-    // What is cut off at the end of the sample is no mistake.
+    // A character that is truncated at the end of the sample is no error.
     if std::str::from_utf8(head).is_err_and(|error| error.error_len().is_some()) {
         let reason = "neither Arrow IPC nor Parquet, nor CSV, which is text in UTF-8";
         return Err(Error::Format(reason.into()));
@@ -191,7 +193,7 @@ fn guess(head: &[u8], options: &CsvOptions, is_whole: bool) -> Result<Guess, Err
     let mut has_row = rows.read_byte_record(&mut record).map_err(Error::format)?;
     while has_row {
         has_row = rows.read_byte_record(&mut next).map_err(Error::format)?;
-        // The last row may go on behind the sample; the first is the header.
+        // The last row may continue behind the sample; the first row is the header.
         if !has_row && !is_whole {
             break;
         }
@@ -228,7 +230,7 @@ fn guess(head: &[u8], options: &CsvOptions, is_whole: bool) -> Result<Guess, Err
                 ));
             }
             match column.forms {
-                // Nothing says which type it is, and nothing will.
+                // The column has no values, so its type cannot be inferred.
                 None if is_whole && options.is_guessing => Form::Named(DataType::Null),
                 forms => forms
                     .and_then(|forms| forms.into_iter().next())
@@ -244,12 +246,12 @@ fn guess(head: &[u8], options: &CsvOptions, is_whole: bool) -> Result<Guess, Err
     })
 }
 
-/// The forms of a column's values so far.
+/// Possible forms of a column, given its values so far.
 #[derive(Clone, Default)]
 struct ColumnGuess {
-    /// `None` before the first value.
+    /// Possible forms; `None` before the first value.
     forms: Option<Vec<Form>>,
-    /// The first value that had none of the forms of those before, and its row.
+    /// First value that has none of the forms of earlier values, and its row.
     odd: Option<(String, u64)>,
 }
 

@@ -1,8 +1,8 @@
-//! Formats of files.
+//! File formats.
 
 use std::fmt;
 
-/// Formats that tables are written in, as far as types differ.
+/// Formats of written tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Arrow IPC, files and streams.

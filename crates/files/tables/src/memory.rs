@@ -37,7 +37,7 @@ impl Default for BufferPool {
 }
 
 impl BufferPool {
-    /// So much may be free; what comes back beyond that goes to the system.
+    /// Makes a pool that keeps up to `free_bytes_max` free bytes; further ones are returned to the system.
     pub fn new(free_bytes_max: usize) -> Self {
         Self {
             free: Mutex::default(),

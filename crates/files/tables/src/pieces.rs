@@ -9,12 +9,12 @@ use overside_base::FileFormat;
 use crate::error::guarded;
 use crate::{Error, pack, parquet};
 
-/// The bytes of each row group of a Parquet file, or of each record batch and dictionary of an Arrow
-/// IPC file, in the file's order; `None` for a file of another kind. Of the file nothing but its
-/// beginning and its footer is read.
+/// Returns the byte range of each row group of a Parquet file, or of each record batch and dictionary
+/// of an Arrow IPC file, in the file's order; `None` for other formats. Only the beginning and the
+/// footer of the file are read.
 ///
 /// # Errors
-/// [`Error`] if it begins like such a file and is not one.
+/// [`Error`] if it begins like such a file but is not one.
 pub fn pieces(file: &File) -> Result<Option<Vec<Range<u64>>>, Error> {
     let len = file.metadata()?.len();
     let mut head = [0; FileFormat::HEAD_BYTES];

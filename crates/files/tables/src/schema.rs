@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Schema, SchemaRef};
 
 use crate::Error;
 
-/// Refuses a batch whose columns are others, or of another type.
+/// Refuses a batch whose columns differ in name or type.
 ///
 /// # Errors
 /// [`Error::SchemaChange`].
@@ -23,17 +23,17 @@ pub fn check_schema(expected: &SchemaRef, found: &SchemaRef) -> Result<(), Error
     Err(schema_change(expected, found))
 }
 
-/// Differences that are named; of more, only the number is.
+/// Maximum number of differences that are listed; further ones are only counted.
 const NAMED_MAX: usize = 3;
 
-/// Makes the error for a schema that differs from the expected one.
+/// Returns the error for a schema that differs from the expected one.
 pub(crate) fn schema_change(expected: &Schema, found: &Schema) -> Error {
     Error::SchemaChange {
         difference: schema_difference(expected, found),
     }
 }
 
-/// In what a schema is another one, in a line.
+/// Returns the differences of two schemas in one line.
 pub fn schema_difference(expected: &Schema, found: &Schema) -> String {
     let [before, now] = [expected, found].map(|schema| -> HashMap<&str, &DataType> {
         let fields = schema.fields().iter();

@@ -60,20 +60,20 @@ struct WaveArguments {
     /// The sustained rate: bytes of values a second that the service takes all the time
     #[arg(long, value_name = "SIZE", value_parser = size_within(1..=(1 << 40)))]
     rate: usize,
-    /// How many times the rate a wave has
+    /// Rate of a wave, as a multiple of the rate
     #[arg(long, value_name = "FACTOR", default_value_t = 4.0, value_parser = factor)]
     burst: f64,
-    /// How long a wave lasts
+    /// Duration of a wave
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time_within(SECONDS))]
     burst_time: Duration,
     /// Time from the beginning of a wave to that of the next [default: --burst times --burst-time, twice]
     #[arg(long, value_name = "TIME", value_parser = time_within(SECONDS))]
     every: Option<Duration>,
-    /// How many waves
+    /// Number of waves
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1_000))]
     waves: u32,
-    /// How long the last wave may take to drain
+    /// Longest time that the last wave may take to drain
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time_within(SECONDS))]
     drain: Duration,
     /// none, lz4 or zstd[:LEVEL] for each buffer of what is sent

@@ -22,7 +22,7 @@ use overside_placement::Verify;
 /// Rows of a batch that is written.
 pub(super) const BATCH_ROWS: usize = 64 << 10;
 
-/// How tables are written, and where they are compressed.
+/// Format of written tables, and placement of their compression.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArguments {

@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     Ok(overside_command::print(&text))
 }
 
-/// Which rows and columns are written.
+/// Options that select rows and columns.
 struct RowSelection {
     filter: Option<Filter>,
     projection: Option<Projection>,

@@ -269,8 +269,8 @@ impl Run<'_> {
             .collect()
     }
 
-    /// Pushes a batch in parts, and writes what is done meanwhile. What an earlier batch failed at
-    /// is said instead of that nothing more is taken.
+    /// Pushes a batch in parts, and writes finished ones meanwhile. If an earlier batch failed,
+    /// returns that error instead of one about the ended stream.
     fn push(
         &self,
         stream: &Stream,

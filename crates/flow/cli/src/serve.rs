@@ -251,7 +251,7 @@ fn serve(arguments: &Arguments, definition: Option<Definition>) -> Result<ExitCo
         "overside flow serve: {} batches were not delivered in time; their producers have no acknowledgement",
         ended.unsafe_batches
     );
-    // Whoever blocks a thread does not keep the process.
+    // A blocked thread must not keep the process alive.
     process::exit(exit::INCOMPLETE.into());
 }
 

@@ -282,7 +282,7 @@ fn serve_node(core: Option<usize>) {
             let factor = line.ok().and_then(|line| line.parse().ok());
             service.faults.slow_down(factor.unwrap_or(1.0));
         }
-        // Whoever started it is gone.
+        // The process that started it is gone.
         service.end();
     });
     server.run().expect("it serves");

@@ -1,4 +1,4 @@
-//! Connections of clients: how many there may be, and how long one may take to authenticate.
+//! Connections of clients, with limits of their number and of the time to authenticate.
 
 use std::io;
 use std::pin::Pin;

@@ -91,7 +91,7 @@ impl Endpoint {
         })
     }
 
-    /// The output that a subscriber asks for, if it can ever have the partition.
+    /// Returns the output that a subscriber requests, if it can ever have the partition.
     fn subscribed(&self, wanted: &Subscribe) -> Result<Arc<Output>, Status> {
         let output = self.output(&wanted.output)?;
         let Some(partition) = wanted.partition else {
@@ -110,7 +110,7 @@ impl Endpoint {
         }
     }
 
-    /// The output whose tree is asked, by its name, or by that of the input where there is one tree only.
+    /// Returns the output of a queried tree, by its name, or by the input's name if there is only one tree.
     fn tree(&self, ticket: &TracksTicket) -> Result<Arc<Output>, Status> {
         let hosted = self.hosted()?;
         let outputs = hosted.outputs.iter();
@@ -128,7 +128,7 @@ impl Endpoint {
         })
     }
 
-    /// The columns of a tree, and the ticket that asks it.
+    /// Returns the columns of a tree, and the ticket that queries it.
     async fn tracks_info(
         &self,
         descriptor: &FlightDescriptor,
@@ -239,7 +239,7 @@ impl Endpoint {
             schema: schema_bytes(schema.as_ref())?,
             flight_descriptor: Some(descriptor.clone()),
             endpoint: endpoint.into_iter().collect(),
-            // Nobody knows how many will come.
+            // The number of records is not known in advance.
             total_records: -1,
             total_bytes: -1,
             ordered: false,
@@ -276,7 +276,7 @@ impl FlightService for Endpoint {
         &self,
         request: Request<Streaming<HandshakeRequest>>,
     ) -> Result<Response<Self::HandshakeStream>, Status> {
-        // Whoever comes here has the password.
+        // The caller has already given the password.
         let bearer = access::bearer(request.metadata());
         let answer = HandshakeResponse {
             protocol_version: 0,

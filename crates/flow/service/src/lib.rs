@@ -1,23 +1,23 @@
 //! Pipelines over Arrow Flight: producers put streams in, subscribers get the results, and no
 //! acknowledged batch is lost.
 //!
-//! 1. A batch comes with the name of its producer and a number (`input::metadata`). One that was there before is a
+//! 1. A batch arrives with the name of its producer and a number (`input::metadata`). A known number is a
 //!    duplicate (`input::producers`).
 //! 2. It waits in the input queue: in memory, and then on disk (`queue`, `queue::spill`).
-//! 3. The stages make batches of it (`process`), which wait in the queues of the outputs that they are routed
-//!    to (`output`).
+//! 3. The stages make batches of it (`process`), which wait in the queues of the outputs that they are
+//!    routed to (`output`).
 //! 4. Once all of them are delivered or on disk, the producer gets an acknowledgement.
 //!
-//! | question | module |
+//! | topic | module |
 //! |---|---|
-//! | who may connect and call? | `connection`, `access` |
-//! | what can be called? | `flight`: `input::put`, `output::get`, `output::exchange`, `nodes::node`, `descriptor` |
-//! | where do results go? | `output`: `subscribers`, `downstream` (both with `in_flight`), `files` |
-//! | what about trees? | `output::tracks`; those on several machines: `output::pass` |
-//! | what are messages compressed with? | `wire` |
-//! | who runs a stage elsewhere? | `nodes`: `remote_node`, `remote_nodes`, `client` |
-//! | how is it? | `statistics`, `pages` |
-//! | how does it cope with bursts? | `waves` |
+//! | connections and authentication | `connection`, `access` |
+//! | calls | `flight`: `input::put`, `output::get`, `output::exchange`, `nodes::node`, `descriptor` |
+//! | results | `output`: `subscribers`, `downstream` (both with `in_flight`), `files` |
+//! | trees | `output::tracks`; those on several machines: `output::pass` |
+//! | compression of messages | `wire` |
+//! | stages on other machines | `nodes`: `remote_node`, `remote_nodes`, `client` |
+//! | monitoring | `statistics`, `pages` |
+//! | load in bursts | `waves` |
 
 mod access;
 mod connection;

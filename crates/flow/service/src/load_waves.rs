@@ -1,10 +1,10 @@
-//! Waves of batches from an open-loop producer, and how a service copes with them.
+//! Waves of batches from an open-loop producer, to measure how a service handles bursts.
 //!
-//! 1. A batch is sent when it is due, and not when the one before was taken. So a slow service does
+//! 1. A batch is sent when it is due, even if the previous one was not taken yet. So a slow service does
 //!    not slow down the load, unless its streams are full; the report has the delay of a batch.
-//! 2. Between waves nothing is sent. A wave has drained when all of its batches are acknowledged and no queue of the
-//!    service has any left.
-//! 3. Another connection asks for the service's statistics meanwhile, every 20 ms.
+//! 2. Between waves nothing is sent. A wave has drained when all of its batches are acknowledged and no
+//!    queue of the service has any left.
+//! 3. Another connection fetches the service's statistics meanwhile, every 20 ms.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ use crate::wire;
 const LOOK: Duration = Duration::from_millis(20);
 /// Messages that wait for the transport.
 const AHEAD: usize = 2;
-/// Connections that are served at once: one sends, one asks.
+/// Number of connections that are served at once: one sends, one fetches statistics.
 const THREADS: usize = 2;
 /// Most batches of all waves together.
 pub const BATCHES_MAX: u64 = 10_000_000;

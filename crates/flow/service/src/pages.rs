@@ -8,7 +8,7 @@ use crate::statistics;
 
 const PREFIX: &str = "overside_flow_service_";
 
-/// The live page: one file, which asks for the statistics every second.
+/// Live page: one file, which fetches the statistics every second.
 const PAGE: &str = include_str!("page.html");
 
 /// Returns the page at a path; `None` if there is none.

@@ -200,7 +200,7 @@ impl PipelineHost {
 fn open_spill(spill: &overside_flow::Spill) -> Result<(PathBuf, Arc<SpillSpace>), ServiceError> {
     use std::os::unix::fs::DirBuilderExt;
     let directory = spill.directory.clone();
-    // What producers send is nobody else's business.
+    // Data of producers are private.
     let made = std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)

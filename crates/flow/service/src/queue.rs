@@ -242,7 +242,7 @@ impl<R: Ack> Queue<R> {
                 }
             }
             let _waiting = self.wait();
-            // A disk may have room again without anybody saying so.
+            // There is no event when a disk has room again.
             let _ = tokio::time::timeout(RETRY, writable).await;
         }
     }

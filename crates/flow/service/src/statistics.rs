@@ -35,7 +35,7 @@ struct PartitionStatus {
     counts: PartitionCounts,
 }
 
-/// Everything.
+/// Returns all statistics as JSON.
 pub(crate) fn json(service: &Service) -> String {
     value(service).to_string()
 }

@@ -1,10 +1,10 @@
 //! Compression of messages between services and their clients: each receiver announces the codecs
 //! that it takes.
 //!
-//! - A client gets the codec that the headers of its call name: `overside-codec` for each buffer, as Arrow has it, or
-//!   `overside-outer` for whole messages. It asks for nothing, and gets plain Arrow.
-//! - A service lists the codecs that it reads by the action `codecs`. Arrow's own codecs are for every reader of Arrow;
-//!   a client that wants to send messages compressed as a whole asks for that list first.
+//! - A client gets the codec that the headers of its call name: `overside-codec` for each buffer, as Arrow
+//!   defines it, or `overside-outer` for whole messages. Without headers it gets plain Arrow.
+//! - A service lists the codecs that it reads by the action `codecs`. Every reader of Arrow supports
+//!   Arrow's own codecs; a client that sends messages compressed as a whole fetches that list first.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -51,7 +51,7 @@ fn name(outer: Outer) -> String {
 /// Parses the headers in which a client requests the compression of answers.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT`: there is no such codec, or it asks for both.
+/// `INVALID_ARGUMENT`: there is no such codec, or both headers are given.
 pub(crate) fn asked(headers: &MetadataMap) -> Result<PackOptions, Status> {
     let outer: Option<Outer> = header(headers, OUTER_HEADER)?;
     let options = PackOptions {
@@ -81,7 +81,7 @@ fn header<T: FromStr<Err: Display>>(
     text.parse().map(Some).map_err(|error| wrong(&error))
 }
 
-/// A call that asks for its answer so.
+/// Makes a call with the headers for this compression of its answers.
 pub(crate) fn request<T>(message: T, wanted: PackOptions) -> Request<T> {
     let mut request = Request::new(message);
     let codec = Some(wanted.codec).filter(|codec| *codec != Codec::None);
@@ -98,11 +98,10 @@ pub(crate) fn request<T>(message: T, wanted: PackOptions) -> Request<T> {
     request
 }
 
-/// Returns the compression for messages to a service: `wanted`, or none if the service does not
-/// read that.
+/// Returns the compression for messages to a service: `wanted`, or none if the service does not read that.
 ///
 /// # Errors
-/// It cannot be asked.
+/// The service cannot be reached.
 pub(crate) async fn settled(
     client: &mut Client,
     wanted: PackOptions,

@@ -159,7 +159,7 @@ pub(super) struct RunArguments {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Load")]
 struct FromArguments {
-    /// Where the load is made: agents, as `overside agents` knows them, or local; several at once,
+    /// Sources of the load: agents, as `overside agents` lists them, or local; several at once,
     /// each with the connections and threads that are asked for
     #[arg(
         long,

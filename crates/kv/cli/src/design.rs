@@ -21,7 +21,7 @@ use overside_command::options::size_within;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Design")]
 pub(super) struct DesignArguments {
-    /// Where clients connect (c) and keys are (k): `cpu-only` here; `lat` c on a core of the DPU, k here;
+    /// Side where clients connect (c) and side of the keys (k): `cpu-only` here; `lat` c on a core of the DPU, k here;
     /// `sav` c on several (--dpu-cores); `dual` c on the other cores here (--cores) too; `shrd` c and a part
     /// of k on each side; `proc` c here, k on the DPU; `dpu-only` both on the DPU
     #[arg(long, value_enum, default_value_t = Design::CpuOnly)]
@@ -59,7 +59,7 @@ pub(super) struct DesignArguments {
     /// compare with
     #[arg(long, value_enum, default_value_t = Overlap::On, requires = "dpu")]
     overlap: Overlap,
-    /// When replies leave: those of a batch before the next one is parsed (`early`), or those of all that
+    /// Time at which replies leave: those of a batch before the next one is parsed (`early`), or those of all that
     /// has come together (`late`)
     #[arg(long, value_enum, default_value_t = Sending::Late)]
     send: Sending,

@@ -24,7 +24,7 @@ pub(super) struct Durability {
     /// is written here
     #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
     dir: Option<PathBuf>,
-    /// When what was written reaches the disk: before each reply (`always`), every second
+    /// Time at which writes reach the disk: before each reply (`always`), every second
     /// (`everysec`), when the kernel writes it (`no`); `snapshots`: at SAVE, BGSAVE and the end only
     #[arg(
         long,

@@ -53,7 +53,7 @@ pub(super) struct Arguments {
     verbosity: Verbosity,
 }
 
-/// How the server that is started for this runs.
+/// Options of the server that the profile starts.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Server that is started")]
 struct OwnServerArguments {

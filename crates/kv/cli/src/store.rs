@@ -17,7 +17,7 @@ pub(super) struct StoreArguments {
     /// service may have if that is less]
     #[arg(long, value_name = "SIZE", value_parser = size_within(MEMORY))]
     memory: Option<usize>,
-    /// When memory is full: `store` refuses writes, `cache` drops the oldest values
+    /// Behavior when memory is full: `store` refuses writes, `cache` drops the oldest values
     #[arg(long, value_enum, default_value_t = Semantics::Store)]
     semantics: Semantics,
     /// Huge pages for the store: `auto` uses them if the machine has them

@@ -12,16 +12,17 @@ pub(super) struct Batch<'a, F> {
     pub(super) pending: Vec<Pending<F>>,
     pub(super) hasher: &'a KeyHasher,
     pub(super) now_ms: u64,
-    /// Requests above which no further command is added; of commands, some of which have no request, twice as many.
+    /// Maximum number of requests, after which no further command is added, and of pending commands
+    /// divided by two (some commands have no request).
     pub(super) most: usize,
 }
 
-/// A command whose requests are in the batch.
+/// Command whose requests are in the batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending<F> {
     /// Index of the connection that the command came from.
     pub(super) connection: u32,
-    /// Number of requests of the command.
+    /// Number of the command's requests.
     pub(super) requests: u32,
     /// Offset in the connection's input at which the command ends.
     pub(super) end: usize,
@@ -56,8 +57,8 @@ impl<'a, F> Batch<'a, F> {
         self.requests.len() < self.most && self.pending.len() < 2 * self.most
     }
 
-    /// Adds a command of connection `connection` that ends at `end`, whose requests are those from
-    /// `first` on.
+    /// Adds a command of connection `connection` that ends at `end`. Its requests are those from
+    /// index `first` on.
     #[inline]
     pub(super) fn command(&mut self, (connection, end): (u32, usize), first: usize, form: F) {
         self.pending.push(Pending {
@@ -69,9 +70,9 @@ impl<'a, F> Batch<'a, F> {
     }
 }
 
-/// A vector of another lifetime with the same memory.
+/// Converts an empty vector to one of another lifetime and keeps its memory.
 pub(super) fn recycle<A, B>(mut vector: Vec<A>) -> Vec<B> {
-    // So much is kept: one long command must not hold its memory for ever.
+    // Limit of the kept capacity: one long command must not hold its memory forever.
     const KEPT: usize = 4096;
     vector.clear();
     vector.shrink_to(KEPT);

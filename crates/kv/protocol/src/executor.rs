@@ -1,16 +1,15 @@
-//! Executes the commands of connections in batches, whatever they speak.
+//! Executes the commands of connections in batches, for every text protocol.
 
 use super::batch::{Batch, Pending, Stop, recycle};
 use super::{OUTPUT_MAX_BYTES, OUTPUT_PAUSE_BYTES, Ready, ServerContext, Session, timing};
 use crate::stages::Stage;
 use overside_kv_store::{Answer, KeyHasher, Request};
 
-/// Protocol of clients, as the executor uses it: makes requests of commands, and replies of
-/// answers.
+/// Protocol of clients: makes requests from commands, and replies from answers.
 pub(super) trait Syntax {
     /// Format of a reply: how it is built from the answers to a command's requests.
     type ReplyFormat<'a>;
-    /// Writes replies of a batch.
+    /// Writer of the replies of a batch.
     type Writer;
 
     /// Adds commands of a connection to the batch. `words` is memory for the arguments of a command.
@@ -21,8 +20,8 @@ pub(super) trait Syntax {
         words: &mut Vec<&'b [u8]>,
     ) -> Stop;
 
-    /// Executes the command at the front of a connection's input by itself, and maybe further ones; how
-    /// many.
+    /// Executes the command at the front of a connection's input by itself, and possibly further
+    /// ones. Returns their number.
     fn execute_direct<'b, 'c: 'b>(
         ready: &mut Ready<'c>,
         words: &mut Vec<&'b [u8]>,
@@ -30,10 +29,10 @@ pub(super) trait Syntax {
         server: &mut dyn ServerContext,
     ) -> u64;
 
-    /// Begins a batch.
+    /// Starts a batch.
     fn writer(server: &dyn ServerContext, now_ms: u64) -> Self::Writer;
 
-    /// Writes the next answer to a command; whether its reply is complete now.
+    /// Writes the next answer to a command. Returns `true` if its reply is complete.
     fn write(
         writer: &mut Self::Writer,
         command: &Pending<Self::ReplyFormat<'_>>,
@@ -42,23 +41,23 @@ pub(super) trait Syntax {
         out: &mut Vec<u8>,
     ) -> bool;
 
-    /// Writes the reply to a command that has no request.
+    /// Writes the reply to a command without requests.
     fn write_without_answer(form: &Self::ReplyFormat<'_>, out: &mut Vec<u8>);
 
-    /// A command was parsed and has not been executed: it will be parsed again.
+    /// Handles that a command was parsed but not executed: it will be parsed again.
     fn rewind(session: &mut Session);
 }
 
-/// The state of execution; its memory is used again for every batch.
+/// State of execution, with memory that every batch reuses.
 pub(super) struct Executor<S: Syntax> {
     commands: u64,
-    /// Bytes of a reply, as the last call of the engine had them.
+    /// Number of bytes of a reply in the last call of the engine.
     reply_bytes: usize,
     /// Connections that may have more commands.
     active: Vec<u32>,
     /// Connections whose next command is executed by itself.
     direct: Vec<u32>,
-    // Memory that is used again; empty in between.
+    // Reused memory; empty between calls.
     requests: Vec<Request<'static>>,
     pending: Vec<Pending<S::ReplyFormat<'static>>>,
     words: Vec<&'static [u8]>,
@@ -79,13 +78,12 @@ impl<S: Syntax> Default for Executor<S> {
 }
 
 impl<S: Syntax> Executor<S> {
-    /// Commands executed since it was made.
+    /// Returns the number of commands executed since the start.
     pub(super) fn commands(&self) -> u64 {
         self.commands
     }
 
-    /// Executes every whole command of the connections, as far as their outputs have room, and all
-    /// outputs together.
+    /// Executes every complete command of the connections, until an output or all outputs together are full.
     pub(super) fn process(
         &mut self,
         ready: &mut [Ready<'_>],
@@ -153,7 +151,7 @@ impl<S: Syntax> Executor<S> {
                 Stop::Idle => continue,
                 Stop::Direct => self.direct.push(index),
                 Stop::Full => {
-                    // Those that had no turn are first in the next batch.
+                    // Connections without a turn are first in the next batch.
                     self.active.drain(kept..at);
                     self.active.rotate_left(kept);
                     return;
@@ -165,8 +163,8 @@ impl<S: Syntax> Executor<S> {
         self.active.truncate(kept);
     }
 
-    /// Executes the batch and writes the replies; returns their bytes. Stops after a part if the
-    /// replies are long: commands that were not executed are not consumed either.
+    /// Executes the batch and writes the replies. Returns their bytes. Stops early if the replies
+    /// are long: commands that were not executed are not consumed either.
     fn execute<'b>(
         &mut self,
         ready: &mut [Ready<'_>],
@@ -223,20 +221,20 @@ impl<S: Syntax> Executor<S> {
     }
 }
 
-/// The replies to a part of a batch, as far as they have been written.
+/// Replies of a part of a batch, as far as they are written.
 struct Replies<'r, 'c, 'b, S: Syntax> {
     writer: S::Writer,
     ready: &'r mut [Ready<'c>],
     pending: &'r [Pending<S::ReplyFormat<'b>>],
     requests: &'r [Request<'b>],
-    /// The command whose reply is next.
+    /// Index of the command whose reply is next.
     current: usize,
     /// Index of that command's first request. `start` is the offset of its reply in the output,
     /// once that has begun.
     first: usize,
     start: Option<usize>,
     written: usize,
-    /// Bytes of replies that may be written before the remaining commands have to wait.
+    /// Number of bytes of replies that may be written before the remaining commands have to wait.
     room: usize,
     is_stopped: bool,
 }
@@ -254,7 +252,7 @@ impl<S: Syntax> Replies<'_, '_, '_, S> {
         let reply_start = match self.start {
             Some(start) => start,
             None => {
-                // What only reads can be executed again later.
+                // Commands that only read can be executed again later.
                 let rest = &self.requests[index..];
                 if self.written > self.room && !rest.iter().any(|r| r.operation.is_write()) {
                     self.is_stopped = true;
@@ -267,7 +265,7 @@ impl<S: Syntax> Replies<'_, '_, '_, S> {
         };
         let request = &self.requests[index];
         let is_whole = S::write(&mut self.writer, command, request, answer, output);
-        // Where an error replaces the beginning of a reply, it is shorter.
+        // An error that replaces the beginning of a reply is shorter than it.
         self.written += output.len().saturating_sub(before);
         let reply_bytes = output.len().saturating_sub(reply_start);
         let is_too_long = reply_bytes > OUTPUT_MAX_BYTES
@@ -285,7 +283,7 @@ impl<S: Syntax> Replies<'_, '_, '_, S> {
         }
     }
 
-    /// Writes the replies to commands without requests that are next.
+    /// Writes the replies to the next commands as long as these have no requests.
     #[inline]
     fn write_without_answers(&mut self) {
         while let Some(command) = self.pending.get(self.current)
@@ -303,8 +301,8 @@ impl<S: Syntax> Replies<'_, '_, '_, S> {
     }
 }
 
-/// Returns `true` if no command of a connection is executed until its output has been sent, or its
-/// wait is over.
+/// Returns `true` if no command of the connection may be executed until its output has been sent or
+/// its wait has ended.
 pub(super) fn is_paused(ready: &Ready<'_>) -> bool {
     ready.session.is_closing()
         || ready.session.replica_wait().is_some()

@@ -1,8 +1,7 @@
-//! memcached's text protocol and its meta commands, as memcached 1.6 documents them
-//! (doc/protocol.txt).
+//! memcached's text protocol and its meta commands, as documented by memcached 1.6 (doc/protocol.txt).
 //!
-//! A command becomes requests, and a [`ReplyFormat`] for the reply to their answers. A command that
-//! is more than requests (`flush_all`, `stats`, keys in Base64) is executed by itself.
+//! A command becomes requests, and a [`ReplyFormat`] that makes the reply from their answers. A
+//! command that is not only requests (`flush_all`, `stats`, keys in Base64) is executed by itself.
 
 mod answers;
 mod direct;
@@ -19,25 +18,25 @@ use super::executor::{Executor, Syntax, is_paused};
 use super::{Ready, ServerContext, Session};
 use overside_kv_store::{Answer, KeyHasher, Operation, Request};
 
-/// Longest key, as in memcached.
+/// Number of bytes of the longest key, as in memcached.
 const KEY_MAX_BYTES: usize = 250;
 
 const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
 
-/// Parses commands, has them executed, and writes replies, as
-/// [`CommunicationEngine`](super::CommunicationEngine) does for RESP.
+/// Engine that parses commands, executes them, and writes replies, like
+/// [`CommunicationEngine`](super::CommunicationEngine) for RESP.
 #[derive(Default)]
 pub struct MemcachedEngine(Executor<Memcached>);
 
-/// Commands of memcached.
+/// Syntax of memcached.
 struct Memcached;
 
 /// Format of a reply: how it is built from answers.
 #[derive(Clone, Copy, Debug)]
 enum ReplyFormat<'a> {
-    /// This text; the command has no requests.
+    /// Fixed text; the command has no requests.
     Literal(&'static [u8]),
-    /// Keys and values of those that are there.
+    /// Keys and values of the keys that exist.
     Values {
         with_version: bool,
     },
@@ -74,14 +73,13 @@ impl<'a> Batch<'a> {
 }
 
 impl MemcachedEngine {
-    /// Commands executed since it was made.
+    /// Returns the number of commands executed since the start.
     #[must_use]
     pub fn commands(&self) -> u64 {
         self.0.commands()
     }
 
-    /// Executes every whole command of the connections, as far as their outputs have room, and all
-    /// outputs together.
+    /// Executes every complete command of the connections, until an output or all outputs together are full.
     pub fn process(
         &mut self,
         ready: &mut [Ready<'_>],
@@ -102,7 +100,7 @@ impl Syntax for Memcached {
         batch: &mut Batch<'b>,
         words: &mut Vec<&'b [u8]>,
     ) -> Stop {
-        // What is left of a value that was refused.
+        // Skips the rest of a refused value.
         let skipped = (ready.session.discard_bytes).min(ready.input.len() - ready.consumed);
         ready.session.discard_bytes -= skipped;
         ready.consumed += skipped;

@@ -1,10 +1,10 @@
-//! Contract of replication: the parts of a server's replicas, or its primary, that client commands use.
+//! Interface of replication: the state of a server's replicas, or of its primary, that client commands use.
 
 mod report;
 
 pub use report::{BacklogReport, LinkReport, ReplicationReport, SyncCounts};
 
-/// Version of the stream.
+/// Version of the replication stream.
 pub const STREAM_VERSION: u64 = 2;
 
 /// Request of a replica for the stream of one partition (`OVERSIDE.SYNC`).
@@ -14,23 +14,23 @@ pub struct SyncRequest {
     pub id: String,
     /// Number of bytes of that history that the replica has executed.
     pub offset: u64,
-    /// Port where the replica's clients connect.
+    /// Port for the replica's clients.
     pub port: u16,
-    /// Partition that it wants, and into how many it divides the keys.
+    /// Index of the requested partition.
     pub partition: usize,
-    /// See `partition`.
+    /// Number of partitions of the replica.
     pub partitions: usize,
-    /// Name of the replica: the same for all its connections, and for no other.
+    /// Name of the replica, which all its connections share and no other replica has.
     pub replica: String,
 }
 
-/// Progress of a replica in following its primary, in ascending order.
+/// Progress of a replica with its primary, in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkState {
     /// The replica is not connected with its primary.
     #[default]
     Connect,
-    /// The replica receives a copy, or waits for one.
+    /// The replica receives a copy or waits for it.
     Sync,
     /// The replica follows the stream.
     Connected,
@@ -48,18 +48,18 @@ impl LinkState {
     }
 }
 
-/// A replica, as its primary knows it.
+/// State of a replica on its primary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaStatus {
     /// Address of the replica, without a port.
     pub host: String,
-    /// Port where the replica's clients connect.
+    /// Port for the replica's clients.
     pub port: u16,
     /// Number of bytes of the history that the replica has executed, the sum of its partitions.
     pub offset: u64,
     /// `true` if it has a complete copy.
     pub is_online: bool,
-    /// Seconds since it was heard of.
+    /// Time since its last message, in seconds.
     pub lag_s: u64,
     /// Id of the history.
     pub id: String,
@@ -70,11 +70,11 @@ pub struct ReplicaStatus {
 /// Role of a server in replication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The server takes writes.
+    /// The server accepts writes.
     Primary {
-        /// Bytes of its history.
+        /// Number of bytes of its history.
         offset: u64,
-        /// Replicas that are connected.
+        /// Connected replicas.
         replicas: Vec<ReplicaStatus>,
     },
     /// The server is a replica.
@@ -91,7 +91,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// A server that has no copies.
+    /// Returns the role of a server without replicas.
     #[must_use]
     pub fn alone() -> Self {
         Self::Primary {
@@ -118,8 +118,8 @@ pub trait Replication {
     /// Requests the state of other threads.
     fn refresh(&mut self) {}
 
-    /// Makes it a replica, until it is promoted. It goes on from a position that it has kept, if
-    /// the primary does; otherwise its keys stay until it receives a copy.
+    /// Makes the server a replica, until it is promoted. It continues from its stored position if the
+    /// primary still has the history from there on; otherwise its keys stay until it receives a copy.
     ///
     /// # Errors
     /// The reason of a refusal.
@@ -128,22 +128,22 @@ pub trait Replication {
     /// Checks that the replica can be promoted to primary.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of a refusal.
     fn check_promotion(&mut self) -> Result<(), String>;
 
-    /// Makes it a primary, with everything that it has received. Its history has this id from now on.
+    /// Makes the server a primary with everything that it has received. Its history has this id from now on.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of a refusal.
     fn promote(&mut self, id: &str) -> Result<(), String>;
 
     /// Checks that this server can serve the replica that sent `request`.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of a refusal.
     fn check(&self, request: &SyncRequest) -> Result<(), String>;
 
-    /// Offset behind everything that was executed, for each partition.
+    /// Returns, for each partition, the offset behind all executed changes.
     fn history_ends(&mut self) -> Box<[u64]>;
 
     /// Returns the number of replicas that have executed everything before `ends` and have it in

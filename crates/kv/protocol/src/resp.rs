@@ -39,29 +39,28 @@ use super::executor::{Executor, Syntax, is_paused};
 use super::{Ready, ServerContext, Session};
 use overside_kv_store::{Answer, KeyHasher, Request};
 
-/// Parses commands, has them executed, and writes replies. One a core; its memory is used again for
-/// every batch.
+/// Engine that parses commands, executes them, and writes replies. Each core has one; every batch
+/// reuses its memory.
 #[derive(Default)]
 pub struct CommunicationEngine(Executor<Resp>);
 
-/// Commands of Redis.
+/// Syntax of Redis.
 struct Resp;
 
 impl CommunicationEngine {
-    /// An engine without memory.
+    /// Returns an engine without memory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Commands executed since it was made.
+    /// Returns the number of commands executed since the start.
     #[must_use]
     pub fn commands(&self) -> u64 {
         self.0.commands()
     }
 
-    /// Executes every whole command of the connections, as far as their outputs have room, and all
-    /// outputs together.
+    /// Executes every complete command of the connections, until an output or all outputs together are full.
     pub fn process(
         &mut self,
         ready: &mut [Ready<'_>],
@@ -171,7 +170,7 @@ impl Syntax for Resp {
         writer.write(command, answer, out)
     }
 
-    /// Every command in a batch has requests.
+    /// Does nothing: every command in a batch has requests.
     fn write_without_answer(_: &ReplyFormat, _: &mut Vec<u8>) {}
 
     fn rewind(session: &mut Session) {
@@ -184,7 +183,7 @@ fn has_requests(arguments: &[&[u8]]) -> bool {
     command.is_some_and(|command| matches!(command.action, Action::Requests(_)))
 }
 
-/// Adds a command to the batch if it is made of requests and can be executed.
+/// Adds a command to the batch if it consists of requests and can be executed.
 #[inline]
 fn add_command<'c>(
     batch: &mut Batch<'c>,

@@ -1,11 +1,10 @@
-//! The state of one client.
+//! State of one client.
 
 use crate::replication::SyncRequest;
 
 use super::resp::{self, CommandQueue, Progress, WatchedKeys};
 
-/// State of one client, such as its name. Holds no bytes of its connection; everything in it is
-/// bounded.
+/// State of one client, such as its name. It contains no bytes of its connection, and its size is bounded.
 #[derive(Debug)]
 pub struct Session {
     id: u64,
@@ -16,7 +15,7 @@ pub struct Session {
     pub(super) name: Box<[u8]>,
     /// Progress in parsing the command at the front of the input.
     pub(super) progress: Progress,
-    /// Bytes of a refused value that are still to come (memcached).
+    /// Number of bytes of a refused value that are still to come (memcached).
     pub(super) discard_bytes: usize,
     /// Commands that were queued since `MULTI`; `None` outside of a transaction.
     pub(super) transaction: Option<Box<CommandQueue>>,
@@ -29,19 +28,19 @@ pub struct Session {
 /// Wait of a client (`WAIT`) until replicas have executed everything before an offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaWait {
-    /// The end of each partition's history when it began to wait.
+    /// End of each partition's history when the wait began.
     pub ends: Box<[u64]>,
     /// Number of replicas to wait for.
     pub replicas: usize,
     /// Time at which the wait ends in any case, in milliseconds since 1970.
     pub end_ms: u64,
-    /// Number of such replicas when the wait began.
+    /// Number of replicas that had everything when the wait began.
     pub(super) have: usize,
 }
 
 impl Session {
-    /// A client that has just connected. `is_authenticated`: no password is needed. Ids grow and are
-    /// never used again.
+    /// Returns the state of a client that has just connected. `is_authenticated` is `true` if no
+    /// password is needed. Ids grow and are never reused.
     #[must_use]
     pub fn new(id: u64, is_authenticated: bool) -> Self {
         Self {
@@ -60,20 +59,19 @@ impl Session {
         }
     }
 
-    /// Returns the number of the client, which no other client ever has.
+    /// Returns the id of the client, which no other client ever has.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The name that it gave itself, empty if none.
+    /// Returns the name that the client gave itself; empty without one.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// Returns `true` if the client may execute all commands. Otherwise it may only send small
-    /// ones.
+    /// Returns `true` if the client may execute all commands. Otherwise it may only send short ones.
     #[must_use]
     pub fn is_authenticated(&self) -> bool {
         self.is_authenticated
@@ -92,23 +90,23 @@ impl Session {
         self.is_closing
     }
 
-    /// Returns a lower bound on the bytes that the command at the front of the input lacks; 0 if it
-    /// is unknown. At most [`COMMAND_MAX_BYTES`](crate::COMMAND_MAX_BYTES). Until these
-    /// have arrived, processing the connection changes nothing.
+    /// Returns a lower bound on the missing bytes of the command at the front of the input; 0 if it
+    /// is unknown. At most [`COMMAND_MAX_BYTES`](crate::COMMAND_MAX_BYTES). Until these have
+    /// arrived, processing the connection changes nothing.
     #[must_use]
     pub fn missing_bytes(&self) -> usize {
         self.progress.missing_bytes
     }
 
-    /// Memory that it holds, without itself.
+    /// Returns the number of bytes of memory that it points to.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let queue = self.transaction.as_ref();
         self.name.len() + queue.map_or(0, |queue| queue.bytes()) + self.watched.bytes()
     }
 
-    /// Returns a replica's request for the stream, once. Its connection then belongs to the stream,
-    /// and this protocol is no longer spoken on it.
+    /// Returns a replica's request for the stream, only once. Its connection then belongs to the
+    /// stream and no longer uses this protocol.
     pub fn take_sync_request(&mut self) -> Option<SyncRequest> {
         self.sync_request.take().map(|request| *request)
     }
@@ -129,7 +127,7 @@ impl Session {
         }
     }
 
-    /// Ends a transaction that has not been executed, and forgets the watched keys.
+    /// Ends a transaction that has not been executed, and removes the watched keys.
     pub(super) fn forget_transaction(&mut self) {
         self.transaction = None;
         self.watched = WatchedKeys::default();

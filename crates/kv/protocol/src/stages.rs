@@ -1,12 +1,11 @@
-//! Breakdown of the serving thread's time: every nanosecond is counted for one stage.
+//! Breakdown of a serving thread's time: every nanosecond is counted for one stage.
 //!
-//! 1. The clock is read where one stage ends and the next begins, a few times a turn and not once a
-//!    command.
-//! 2. A processing engine hands over answers while it executes a batch, and each becomes a reply at
-//!    once. Of one batch in [`SAMPLED`] every answer is timed by itself. The part of the time that was
-//!    for replies there, over the last such batches, is counted for [`Stage::Respond`] in all batches,
-//!    the rest for [`Stage::Process`].
-//! 3. The reads of the clock in a sampled batch are taken off its times.
+//! 1. The clock is read where one stage ends and the next begins, a few times a turn and not once a command.
+//! 2. A processing engine passes answers while it executes a batch, and each becomes a reply at once.
+//!    Of [`SAMPLED`] batches, one has each of its answers timed. The fraction of its time that was for
+//!    replies, averaged over recent samples, is counted for [`Stage::Respond`] in all batches, the rest
+//!    for [`Stage::Process`].
+//! 3. The time for reading the clock in a sampled batch is subtracted.
 //!
 //! The stages are those of the published breakdowns of such engines (receive, parse, process,
 //! respond, other), and two more: the waits for the disk, and for clients.
@@ -17,37 +16,37 @@ use crate::ticks::TickClock;
 
 /// Number of batches of which one is sampled.
 pub const SAMPLED: u64 = 128;
-/// The weight of older samples falls by this part with each new one.
+/// Weight of a new sample in the moving average.
 const SAMPLE_DECAY: f64 = 1.0 / 16.0;
 
-/// After this time the length of a tick is known to a millionth.
+/// Time after which the length of a tick is accurate to a millionth.
 const CALIBRATION_NS: f64 = 1e8;
 
 /// Activity of a serving thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Waits for clients and sleeps, and the system calls of that.
+    /// Waits for clients and sleeps, including the system calls.
     Wait,
-    /// Asks, without sleeping, whether clients have sent something, and they have not.
+    /// Checks for input of clients without sleeping, and finds none.
     Poll,
-    /// Reads and decrypts.
+    /// Receives and decrypts.
     Receive,
-    /// Finds commands, and makes requests of them.
+    /// Parses commands and makes requests of them.
     Parse,
-    /// Executes requests, and commands that are executed by themselves, their parsing included.
+    /// Executes requests, and parses and executes commands without requests.
     Process,
-    /// Writes the log, as far as replies wait for it.
+    /// Writes the log, if replies wait for it.
     Persist,
-    /// Forms replies, encrypts and sends them.
+    /// Makes replies, encrypts and sends them.
     Respond,
-    /// Accepts and closes, timers, metrics.
+    /// Accepts and closes connections; timers, metrics.
     Other,
 }
 
 impl Stage {
     /// Number of stages, for arrays that [`Stage`] indexes.
     pub const COUNT: usize = 8;
-    /// All, in the order of a turn.
+    /// All stages, in the order of a turn.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Wait,
         Self::Poll,
@@ -75,23 +74,23 @@ impl Stage {
     }
 }
 
-/// Time by stage, and batches, of one thread.
+/// Clock that counts time by stage, and batches, of one thread.
 #[derive(Debug)]
 pub struct StageClock {
     clock: TickClock,
-    /// Ticks that a read of the clock takes.
+    /// Number of ticks that reading the clock takes.
     read_ticks: u64,
     /// Reading of `clock` at the end of the last stage, in ticks.
     last: Cell<u64>,
     ticks: [Cell<u64>; Stage::COUNT],
     batches: Cell<u64>,
-    /// Ticks of sampled batches, and those of them for replies; older ones count less.
+    /// Weighted numbers of ticks of sampled batches, and of their replies.
     sampled: Cell<(f64, f64)>,
-    /// Once it is known well: from then on no time goes back.
+    /// Length of a tick, fixed once it is accurate, so that times never decrease.
     tick_ns: Cell<Option<f64>>,
 }
 
-/// The time that the answers of a batch take.
+/// Timer of the answers of a batch.
 #[derive(Debug)]
 pub struct AnswerTimer {
     clock: TickClock,
@@ -113,7 +112,7 @@ impl AnswerTimer {
 }
 
 impl StageClock {
-    /// Counts from now on.
+    /// Starts the clock.
     #[must_use]
     pub fn start() -> Self {
         let clock = TickClock::start();
@@ -133,14 +132,14 @@ impl StageClock {
         }
     }
 
-    /// Ends a stage: the time since the last one ended was its.
+    /// Ends a stage: it took the time since the end of the stage before.
     #[inline]
     pub fn end(&self, stage: Stage) {
         let ticks = self.since_last();
         self.add(stage, ticks);
     }
 
-    /// Begins a batch. Gives a timer for its answers if it is one that is sampled.
+    /// Starts a batch. Returns a timer for its answers if the batch is sampled.
     #[inline]
     pub fn begin_batch(&self) -> Option<AnswerTimer> {
         let batches = self.batches.get();
@@ -155,7 +154,7 @@ impl StageClock {
 
     /// Ends a sampled batch.
     pub fn end_sampled_batch(&self, timer: &AnswerTimer) {
-        // Of the two reads of an answer, about one is in the time of the answer.
+        // Of the two readings of an answer, about one is within the measured time.
         let reads = timer.answers * self.read_ticks;
         let all = self.clock.now().saturating_sub(timer.begin);
         let all = all.saturating_sub(2 * reads);
@@ -166,7 +165,7 @@ impl StageClock {
         self.sampled.set(new);
     }
 
-    /// Ends the execution of batches, whose answers have become replies.
+    /// Ends the execution of batches whose answers have become replies.
     #[inline]
     pub fn end_execution(&self) {
         let ticks = self.since_last();
@@ -176,13 +175,13 @@ impl StageClock {
         self.add(Stage::Process, ticks - replies);
     }
 
-    /// Batches that were executed.
+    /// Returns the number of executed batches.
     #[must_use]
     pub fn batches(&self) -> u64 {
         self.batches.get()
     }
 
-    /// The time of each stage in nanoseconds.
+    /// Returns the time of each stage in nanoseconds.
     #[must_use]
     pub fn times_ns(&self) -> [(Stage, u64); Stage::COUNT] {
         let tick_ns = self.tick_ns.get().unwrap_or_else(|| {

@@ -1,15 +1,15 @@
-//! A clock that is read in a few nanoseconds.
+//! Clock that is read in a few nanoseconds.
 //!
-//! A read is one instruction: the time-stamp counter of x86-64 where it runs at one rate in every state
-//! of the core (invariant TSC), the virtual counter of AArch64. Elsewhere a tick is a nanosecond of the
-//! monotonic clock. How long a tick is follows from both clocks since the start, so that nothing is
-//! calibrated in advance.
+//! A reading is one instruction: the time-stamp counter of x86-64 if it runs at one rate in every
+//! state of the core (invariant TSC), or the virtual counter of AArch64. Elsewhere a tick is a
+//! nanosecond of the monotonic clock. The length of a tick is computed from both clocks since the
+//! start, so there is no calibration in advance.
 
 #![allow(unsafe_code)]
 
 use std::time::Instant;
 
-/// Counts ticks since it was started.
+/// Counter of ticks since its start.
 #[derive(Clone, Copy, Debug)]
 pub struct TickClock {
     start: Instant,
@@ -18,7 +18,7 @@ pub struct TickClock {
 }
 
 impl TickClock {
-    /// Starts at 0.
+    /// Starts a clock at 0.
     #[must_use]
     pub fn start() -> Self {
         let mut clock = Self {
@@ -30,7 +30,8 @@ impl TickClock {
         clock
     }
 
-    /// Ticks since the start. May go back by a little where the counters of two cores differ.
+    /// Returns the number of ticks since the start. May decrease slightly if the counters of two
+    /// cores differ.
     #[inline]
     #[must_use]
     pub fn now(&self) -> u64 {
@@ -40,7 +41,8 @@ impl TickClock {
         }
     }
 
-    /// Nanoseconds of a tick. Right to a millionth from a tenth of a second after the start on.
+    /// Returns the length of a tick in nanoseconds, accurate to a millionth from a tenth of a
+    /// second after the start on.
     #[must_use]
     pub fn tick_ns(&self) -> f64 {
         if !self.has_counter {
@@ -50,7 +52,8 @@ impl TickClock {
         instant.duration_since(self.start).as_nanos() as f64 / ticks.max(1) as f64
     }
 
-    /// Both clocks at the same time: the closest of some tries, because a thread may be interrupted.
+    /// Reads both clocks at the same time: the closest pair of several tries, because a thread may
+    /// be interrupted.
     fn read_both(&self) -> (Instant, u64) {
         let read = |_| {
             let before = self.now();
@@ -120,7 +123,7 @@ mod tests {
             thread::sleep(Duration::from_millis(50));
             let (least, last) = (before.elapsed(), clock.now());
             let ns = (last - first) as f64 * clock.tick_ns();
-            // Between the reads lies all that the other clock has seen.
+            // The other clock's interval lies between the two readings.
             assert!(ns > least.as_nanos() as f64 * 0.99, "{ns} ns, {least:?}");
         }
     }

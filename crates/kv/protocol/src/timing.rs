@@ -1,4 +1,4 @@
-//! Counting of the time by stage while commands are executed, if the server wants it.
+//! Counts the time by stage while commands are executed, if the server has a clock for it.
 
 use super::ServerContext;
 use crate::stages::Stage;
@@ -20,7 +20,7 @@ pub(super) fn end_execution(server: &dyn ServerContext) {
     }
 }
 
-/// Executes a batch whose answers `respond` makes replies of.
+/// Executes a batch. `respond` makes replies from its answers.
 #[inline]
 pub(super) fn execute(
     requests: &[Request<'_>],

@@ -1,7 +1,7 @@
 //! Hash of keys, with a new seed for every store, so that a client cannot choose keys that collide.
 
 use ahash::RandomState;
-use rustix::rand::{GetRandomFlags, getrandom};
+use overside_base::random_bytes;
 
 /// Hashes keys. Hashes are never stored, and those of a client are never used.
 #[derive(Clone, Debug)]
@@ -19,12 +19,8 @@ impl KeyHasher {
     /// If the system has no random numbers.
     #[must_use]
     pub fn random() -> Self {
-        let seeds = [(); 4].map(|()| {
-            let mut bytes = [0; 8];
-            // So few bytes are never given in part (getrandom(2)).
-            getrandom(&mut bytes, GetRandomFlags::empty()).expect("the system has random numbers");
-            u64::from_ne_bytes(bytes)
-        });
+        let seeds = [(); 4]
+            .map(|()| u64::from_ne_bytes(random_bytes().expect("the system has random numbers")));
         Self::with_seeds(seeds)
     }
 

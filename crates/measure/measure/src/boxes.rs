@@ -23,7 +23,7 @@ pub use written::{Measure, Scalar, ScalarOrList, Version};
 /// The longest box that is read, in bytes.
 pub const TEXT_BYTES_MAX: u64 = 4 << 20;
 
-/// The most tests that a box may ask for, before `exclude`.
+/// Maximum number of tests of a box, before `exclude`.
 pub const TESTS_MAX: u64 = 100_000;
 
 /// The most problems that are told of one box.

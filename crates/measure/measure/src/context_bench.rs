@@ -25,7 +25,7 @@ use crate::warnings::{Late, SampleCounts, warnings};
 /// Longest time to wait for a context to close.
 const CLOSE_TIME: Duration = Duration::from_secs(10);
 
-/// Everything that one sample needs.
+/// State of one sample.
 pub(crate) struct ContextBench<'a> {
     pub test: &'a Test,
     pub device: Arc<dyn Device>,

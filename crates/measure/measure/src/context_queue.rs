@@ -194,7 +194,7 @@ impl<'a> ContextQueue<'a> {
                 ..config.clone()
             });
             set_up.map_err(|error| {
-                // None of ours is: whatever it is, nobody asked for it.
+                // It is not one of ours.
                 let kind = match error {
                     OpenError::InFlight(_) => FailureKind::Verification,
                     _ => FailureKind::Job,

@@ -3,7 +3,7 @@
 use overside_base::memory_figure;
 use overside_probe::Failure;
 
-/// Memory that is taken without asking whether there is enough.
+/// Number of bytes of memory up to which the budget is not checked.
 const MEMORY_UNASKED_BYTES: u64 = 64 << 20;
 
 /// Checks that `count` destinations of `bytes` bytes each fit into memory.

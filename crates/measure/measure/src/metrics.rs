@@ -8,7 +8,7 @@ use overside_probe::latency::Latencies;
 
 use crate::sample::Work;
 
-/// Figures by name. What cannot be computed is absent, never zero.
+/// Figures by name. A figure that cannot be computed is absent, never zero.
 #[derive(Default)]
 pub(crate) struct Metrics(pub BTreeMap<String, f64>);
 

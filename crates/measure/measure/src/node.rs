@@ -1,4 +1,4 @@
-//! Tests that another node measures: the host's questions to the agent there, and its answers.
+//! Tests that another node measures: the host's requests to the agent there, and its answers.
 //!
 //! ```text
 //!   host                                  agent
@@ -21,9 +21,9 @@
 //!                                   <-    sample
 //! ```
 //!
-//! The agent keeps the files ([`DataCache`]), so that each is sent once. It measures in a process of
-//! its own ([`serve_tests`]), one a connection, so that a worker that dies is a failed sample and
-//! nothing else. [`NodeReply::Failed`] may be the answer to anything but an environment.
+//! The agent keeps the files ([`DataCache`]), so that each is sent once. It measures in a separate
+//! process for each connection ([`serve_tests`]), so a worker that dies is only a failed sample.
+//! [`NodeReply::Failed`] may be the answer to any request except an environment.
 
 mod agent;
 mod data_cache;
@@ -68,14 +68,14 @@ pub struct FileContent {
     pub bytes: u64,
 }
 
-/// Question from a host to an agent.
+/// Request from a host to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeQuestion {
-    /// Asks for the description of the agent's machine. Answered by [`NodeReply::Environment`].
+    /// Requests the description of the agent's machine. Answered by [`NodeReply::Environment`].
     Environment,
-    /// Asks which of these files the agent lacks. It keeps the others until the next such question.
-    /// [`NodeReply::Lacks`].
+    /// Requests which of these files the agent lacks. It keeps the others until the next such
+    /// request. Answered by [`NodeReply::Lacks`].
     Lacks(Vec<FileContent>),
     /// This file comes, in parts. [`NodeReply::Taken`], as to each part.
     File(FileContent),
@@ -101,7 +101,7 @@ pub enum NodeReply {
     Taken,
     /// Result of the test: a [`Sample`](crate::Sample).
     Sample(Map<String, Value>),
-    /// Everything is verified.
+    /// All outputs are verified.
     Ready,
     /// The clock runs.
     Begun,

@@ -36,11 +36,11 @@ pub(crate) struct Side {
     pub plan: Plan,
 }
 
-/// Everything that one sample of a placement needs.
+/// State of one sample of a placement.
 pub(crate) struct PlacementBench<'a> {
     pub test: &'a Test,
     pub policy: Policy,
-    /// There if the policy gives it chunks.
+    /// CPU side; `None` if the policy gives it no chunks.
     pub cpu: Option<Side>,
     /// Targets of the devices to which the policy gives chunks.
     pub devices: Vec<Side>,

@@ -4,7 +4,7 @@ use overside_backends::agents::{ProbeError, RemoteProbe, probe};
 
 use overside_probe::{Failure, FailureKind};
 
-/// Asks the agent `node` to play one end of a test of that kind.
+/// Makes the agent `node` play one end of a test of that kind.
 pub(crate) fn open(node: &str, kind: &str) -> Result<RemoteProbe, Failure> {
     probe(node, kind).map_err(no_sample)
 }

@@ -1,4 +1,4 @@
-//! One measured repetition of a test; what its keys mean stands in docs/measure/results.md.
+//! One measured repetition of a test; docs/measure/results.md describes its keys.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub struct Sample {
     /// Distribution of the work over the targets; placements only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementRecord>,
-    /// Figures over time, in slices; only if the test asks for them.
+    /// Figures over time, in slices; only if the test requests them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,
     /// Latencies in nanoseconds: HDR histogram, V2 deflate, base64.

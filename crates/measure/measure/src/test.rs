@@ -183,7 +183,7 @@ pub struct Data {
 /// Reason why a text is not a test.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TestError {
-    /// Not JSON, an unknown key, a key that is missing or of another type.
+    /// The text is not JSON, or a key is unknown, missing or of another type.
     #[error("this is not a test: {0}")]
     Json(String),
     /// A value out of its bounds.

@@ -119,8 +119,8 @@ impl Worker {
     }
 
     /// Takes one sample: verifies every distinct output, warms up, runs jobs under the clock.
-    /// What goes wrong is in the sample; nothing panics and nothing outlasts the test's time by
-    /// more than one operation on one buffer.
+    /// Failures are part of the sample; nothing panics, and the sample exceeds the test's time by
+    /// at most one operation on one buffer.
     pub fn measure(&mut self, test: &Test) -> Sample {
         let clock = HostClock::of_process([test.device.as_str()].into_iter());
         self.checked(test, clock, || ())
@@ -289,7 +289,7 @@ impl Worker {
         Ok(chunk_lengths(first, most).collect())
     }
 
-    /// The longest chunk that all devices take that the test uses, if it is at most `asked`.
+    /// Returns the longest chunk that all devices of the test take, at most `asked`.
     fn chunk_bytes(&mut self, test: &Test, clock: &Clock, asked: usize) -> Result<usize, Failure> {
         let uses_cpu = test.placement.is_some_and(Policy::uses_cpu);
         let uses_device = test.placement.is_none_or(Policy::uses_device);

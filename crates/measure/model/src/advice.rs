@@ -129,7 +129,7 @@ pub struct RangeAdvice {
     pub c2: Comparison,
 }
 
-/// Comparison of two rates, times or costs: whether the first is better, and how sure that is.
+/// Comparison of two rates, times or costs: `true` if the first is better, with its certainty.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// The answer.

@@ -120,8 +120,8 @@ fn evidence(library: &Library, host: &str) -> Evidence {
     library.evidence(&[CARD, host, "bf2-soc", "host-coproc-bf2"])
 }
 
-/// The host's throughput over the card's cores'. How many cores each used is not published, so
-/// nothing else stands for it.
+/// Returns the host's throughput divided by that of the card's cores. The number of cores that each
+/// used is not published, so other ratios cannot stand for it.
 fn partition(values: &Values<'_>, _: &EvidenceTracker) -> Result<f64, MissingParameter> {
     values.get(&format!("{CARD}/arrow.partition.host"))
 }

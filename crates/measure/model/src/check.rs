@@ -95,8 +95,8 @@ pub const TELLING_MAX: f64 = 10.0;
 pub struct FigureComparison {
     /// The scenario that predicts it.
     pub scenario: String,
-    /// The prediction, in the source's unit. Where the source prints a reduction as a negative
-    /// number, `low` is the smaller reduction.
+    /// Prediction in the source's unit. If the source prints a reduction as a negative number,
+    /// `low` is the smaller reduction.
     pub modelled: Interval,
     /// Typical prediction / published - 1. Of a published range the nearest point counts, and a
     /// bound that is kept is met exactly.

@@ -166,11 +166,11 @@ impl Parts {
     }
 }
 
-/// Time that one operation takes on an idle device.
+/// Time of one operation on an idle device.
 ///
-/// `low_ns` lets the transfers overlap with the engine, as an engine that reads the host's memory
-/// by itself does; `typ_ns` and `high_ns` add the parts up. Where something is missing, all three
-/// are lower bounds; where only a limit of a time is known, `low_ns` is.
+/// `low_ns` lets the transfers overlap with the engine, as if the engine reads the host's memory
+/// itself; `typ_ns` and `high_ns` add the parts up. If a part is unknown, all three are lower
+/// bounds; if only a limit of a time is known, only `low_ns` is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// The shortest time in nanoseconds.
@@ -356,8 +356,8 @@ impl<'a> Sum<'a> {
         Some(one.scale(packets))
     }
 
-    /// Ending the old context and initialising the new one. What stands for the first is of this
-    /// operation and initiator, and its bounds are of all paths: they differ by more than is known.
+    /// Returns the times to end the old context and to initialize the new one. The figure for the first is of
+    /// this operation and initiator, and its bounds are of all paths: they differ by more than is known.
     fn contexts(&mut self) -> (Option<Interval>, Option<Interval>) {
         let (profile, operation) = (self.profile, self.work.operation);
         let mut end = self.fixed(profile.context_end(operation), "end of a context");

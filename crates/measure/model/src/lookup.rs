@@ -1,5 +1,5 @@
-//! Look-up of parameters: whether a table covers the point that is asked for, and ratios between
-//! machines.
+//! Look-up of parameters: checks that a table covers the requested point, and computes ratios
+//! between machines.
 
 use crate::{Evaluation, Evidence, ParameterValue, Values};
 

@@ -37,13 +37,13 @@ pub enum BreakEven {
     },
     /// Between two sizes.
     Range {
-        /// Not below this one.
+        /// Size in bytes below which the device is not faster.
         low_bytes: u64,
         /// Certainly from this one on.
         high_bytes: u64,
     },
-    /// Not below a size: missing terms can only make the device slower. The break-even size is not
-    /// known.
+    /// The device is not faster below a size: unknown costs can only make it slower. The break-even
+    /// size is unknown.
     NotBelow {
         /// The size.
         bytes: u64,

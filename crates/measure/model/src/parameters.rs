@@ -17,8 +17,8 @@ pub struct Parameter {
     /// Dimensions in which it may be counted. There are several where some sources give absolute
     /// figures and others only relative ones.
     pub dimensions: &'static [Dimension],
-    /// Axes that a table of it may depend on; empty if it is one number. Where a table is allowed,
-    /// one number is too: it is then the same everywhere.
+    /// Axes that a table of it may depend on; empty if it is one number. Instead of a table, one
+    /// number for all points is allowed too.
     pub by: &'static [Axis],
     /// The smallest and the largest value allowed, in base units of the first dimension; those of
     /// the dimension if absent.

@@ -199,8 +199,8 @@ pub struct Influence {
     pub parameter: String,
     /// The largest prediction over the smallest, with only this parameter changed; 1 is none.
     pub factor: f64,
-    /// The prediction over the typical one with this parameter at its lower and at its upper end;
-    /// 1 where the formula has no answer. What several predictions share cancels out by it.
+    /// The prediction divided by the typical one, with this parameter at its lower and at its upper end;
+    /// 1 if the formula has no answer. Parameters that several predictions share cancel out.
     #[serde(skip, default = "unmoved")]
     ends: [f64; 2],
 }
@@ -366,11 +366,11 @@ impl Prediction {
         })
     }
 
-    /// By how much a ratio is above 1, or below it: its doubt is that of the ratio. Where there may
-    /// be no difference at all, the interval reaches down to 0.
+    /// Returns how far a ratio is above or below 1, with the uncertainty of the ratio. If the ratio may be
+    /// 1, the interval reaches down to 0.
     ///
     /// # Errors
-    /// [`NoPrediction`] where the typical ratio is on the other side of 1.
+    /// [`NoPrediction`] if the typical ratio is on the other side of 1.
     pub fn shifted(self, shift: fn(f64) -> f64) -> Answer {
         let Interval { low, typ, high } = self.interval.map(shift);
         if !(typ.is_finite() && typ > 0.0) {

@@ -86,7 +86,7 @@ pub struct Measured {
     pub reads: Vec<String>,
 }
 
-/// Answers one point: a row, or several (by time, by stage). What cannot be predicted is a
+/// Answers one point: a row, or several (by time, by stage). A figure that cannot be predicted is a
 /// [`NoPrediction`](crate::NoPrediction) in the row; an [`Error::of_key`] is for values that
 /// contradict each other.
 type Rows = fn(&Point, &Library) -> Result<Vec<Row>, Error>;

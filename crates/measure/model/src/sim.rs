@@ -68,7 +68,7 @@ pub use station::{Service, Station};
 
 /// Model of a system whose events happen in virtual time.
 pub trait Model {
-    /// Everything that can happen; an enum of small variants is the fastest.
+    /// All events; an enum of small variants is the fastest.
     type Event;
 
     /// Handles one event, at [`Calendar::now_ns`], and schedules those that follow.

@@ -120,7 +120,7 @@ pub enum CompletionMode {
     /// Sleep until the device or the system signals.
     #[default]
     Event,
-    /// Ask again and again.
+    /// Polls until something completes.
     Poll,
 }
 
@@ -329,7 +329,7 @@ fn collect<Q: OperationQueue + ?Sized>(
     params: &LoopParams,
     waits_for: usize,
 ) -> Result<usize, Failure> {
-    // Nothing comes of asking a virtual clock's devices again: time has to go on first.
+    // Polling a virtual clock's devices again has no effect: time has to advance first.
     let waits = params.event || params.clock.is_virtual();
     loop {
         for _ in 0..POLLS_A_LOOK {

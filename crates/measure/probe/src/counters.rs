@@ -246,7 +246,7 @@ fn open(event: Event) -> io::Result<File> {
         )
     };
     match fd {
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: a new descriptor that nothing else owns.
         0.. => Ok(unsafe { File::from_raw_fd(fd as i32) }),
         _ => Err(io::Error::last_os_error()),
     }

@@ -112,7 +112,7 @@ impl From<ImportError> for Failure {
     }
 }
 
-/// A link that cannot be as it was asked for is one that cannot do this.
+/// Converts the failure to connect: a link that cannot have the requested properties is unsupported.
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let kind = match &error {

@@ -72,9 +72,9 @@ const INCOMING_BYTES: usize = 256 << 10;
 const THREAD_BYTES: usize = 256 << 10;
 /// The most bytes of messages that the connections of one test collect, or write at once.
 pub const SESSION_BYTES_MAX: usize = 1 << 30;
-/// The most messages a second that can be asked for.
+/// Maximum number of messages per second.
 pub const RATE_MAX: f64 = 1e7;
-/// The largest buffer that is asked of a socket, in bytes.
+/// Maximum size in bytes of a socket's buffer.
 pub const SOCKET_BUFFER_MAX: usize = 1 << 30;
 /// The longest and the shortest message that goes by UDP: the limit of a datagram of IPv4, and room
 /// for its number twice.

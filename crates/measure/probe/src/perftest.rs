@@ -244,7 +244,7 @@ fn devices_in(directory: &Path) -> Vec<RdmaDevice> {
     found
 }
 
-/// Question from a host to an agent.
+/// Request from a host to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum PerftestQuestion {
@@ -274,7 +274,7 @@ pub enum PerftestQuestion {
 pub enum PerftestReply {
     /// The agent listens; the client can connect.
     Listening {
-        /// To that port of the agent's machine.
+        /// Port of the agent's machine.
         port: u16,
         /// RDMA device that the server uses.
         device: RdmaDevice,

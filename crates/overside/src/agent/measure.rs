@@ -1,4 +1,5 @@
-//! An agent's part in tests: it plays the remote end of a host's, and measures whole ones in processes of its own.
+//! Tests on an agent: it plays the remote end of a host's tests, and measures whole tests in worker
+//! processes.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -16,10 +17,11 @@ use overside_probe::{dma, network, perftest};
 /// Options for measuring tests on this machine.
 #[derive(clap::Args)]
 pub(crate) struct MeasureArguments {
-    /// Whose cores these are: CPU time of tests played here is accounted to that side
+    /// Owner of these cores: CPU time of tests played here counts for that side
     #[arg(long, value_enum, default_value_t = CoreOwner::Dpu)]
     role: CoreOwner,
-    /// Most tests measured here at a time; others wait, as timings would disturb one another
+    /// Maximum number of tests measured here at a time; others wait, because simultaneous tests
+    /// disturb each other's timings
     #[arg(long, value_name = "N", default_value = "1",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     tests: u16,
@@ -27,7 +29,7 @@ pub(crate) struct MeasureArguments {
     /// or overside/agent of the user's cache]
     #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
     data_dir: Option<PathBuf>,
-    /// Most bytes of data kept there; the oldest go first
+    /// Maximum size of that data; the oldest is removed first
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = size_within(DATA))]
     data_size: usize,
 }
@@ -38,11 +40,11 @@ enum CoreOwner {
     Host,
 }
 
-/// Bytes of data kept: a test of a few buffers, or a disk.
+/// Allowed values of `--data-size` in bytes: from a test of a few buffers to a disk.
 const DATA: RangeInclusive<usize> = 1 << 20..=1 << 46;
 
 impl MeasureArguments {
-    /// The tests whose remote end the agent plays, and those that it measures.
+    /// Returns the tests whose remote end the agent plays, and those that it measures.
     pub(crate) fn probes(&self) -> Vec<Arc<dyn Probe>> {
         let (role, owner) = match self.role {
             CoreOwner::Dpu => (Role::Dpu, node::CoreOwner::Dpu),
@@ -67,7 +69,7 @@ impl MeasureArguments {
     }
 }
 
-/// Measures the tests that standard input brings: a process that an agent or a host starts.
+/// Measures the tests that arrive on standard input. An agent or a host starts this process.
 pub(crate) fn serve_tests() -> ExitCode {
     match node::serve_tests() {
         Ok(()) => ExitCode::SUCCESS,
@@ -78,8 +80,8 @@ pub(crate) fn serve_tests() -> ExitCode {
     }
 }
 
-/// Directory for test data by default: the one that systemd gives a service (`CacheDirectory=`), or
-/// `overside/agent` in the user's cache.
+/// Returns the default directory for test data: the one that systemd gives a service
+/// (`CacheDirectory=`), or `overside/agent` in the user's cache.
 fn data_directory() -> PathBuf {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(directory) = named("CACHE_DIRECTORY") {
@@ -91,11 +93,11 @@ fn data_directory() -> PathBuf {
     cache.join("overside/agent")
 }
 
-/// Environment variable with a command that runs programs which the kernel cannot start:
-/// `qemu-aarch64-static -L ROOT`, before the path of this program.
+/// Environment variable with a prefix for the command line of worker processes, for programs that
+/// the kernel cannot start itself: `qemu-aarch64-static -L ROOT`.
 const RUNNER_ENV: &str = "OVERSIDE_RUNNER";
 
-/// A process of this program that measures tests.
+/// Returns the command that starts a worker process of this program.
 fn worker_command(program: PathBuf) -> WorkerCommand {
     let runner = std::env::var(RUNNER_ENV).unwrap_or_default();
     let mut words =

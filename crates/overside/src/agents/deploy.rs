@@ -1,7 +1,7 @@
-//! `overside agents deploy`: an agent on another machine, with nothing there but ssh and a shell.
+//! `overside agents deploy`: installs an agent on another machine that only needs ssh and a shell.
 //!
-//! One ssh connection carries everything, so that a password is asked for once: the script
-//! `deploy.sh`, then the files, which the script cuts out of its standard input by their lengths.
+//! One ssh connection transfers everything, so the user enters a password once: first the script
+//! `deploy.sh`, then the files, which the script reads from its standard input by their lengths.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -15,7 +15,7 @@ use overside_link::agent::keys::{AGENT_FILES, CA_CERTIFICATE};
 
 const SCRIPT: &str = include_str!("deploy.sh");
 const UNIT: &str = include_str!("../../../../contrib/overside-agent.service");
-/// The most that the other machine is listened to, in bytes.
+/// Maximum number of bytes that are read from the other machine.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 #[derive(clap::Args)]
@@ -26,8 +26,7 @@ pub(super) struct Arguments {
     /// Name of the agent here [default: the host's name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Directory with the keys, which are created if it is not there [default: keys beside the
-    /// inventory]
+    /// Directory with the keys, which are created if they do not exist [default: keys beside the inventory]
     #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
     keys: Option<PathBuf>,
     /// Command to copy, such as dist/overside-aarch64, which `make dist` builds [default: this one]
@@ -36,11 +35,10 @@ pub(super) struct Arguments {
     /// Address that the agent listens at [default: the one that ssh reached]
     #[arg(long, value_name = "ADDRESS", value_parser = crate::agent::address)]
     listen: Option<SocketAddr>,
-    /// Install into the home directory there, which takes no root, and start a process instead of
-    /// a service
+    /// Install into the home directory there, without root, and start a process instead of a service
     #[arg(long)]
     user: bool,
-    /// How ssh is called, with its options
+    /// Command and options of ssh
     #[arg(
         long,
         value_name = "COMMAND",
@@ -56,19 +54,19 @@ pub(super) struct Deployed {
     pub name: String,
     /// Address at which the agent listens.
     pub address: String,
-    /// The directory with this host's keys for it.
+    /// Directory with this host's keys for the agent.
     pub keys: PathBuf,
     /// Sentence for users about how the agent was started.
     pub started: String,
-    /// The command that shows what the agent says.
+    /// Command that shows the agent's log.
     pub log: String,
 }
 
 impl Arguments {
-    /// Installs and starts the agent. `keys` is where keys are unless it is said.
+    /// Installs and starts the agent. `keys` is the default directory of keys.
     ///
     /// # Errors
-    /// What went wrong, and the remedy.
+    /// The problem and the remedy.
     pub(super) fn deploy(&self, inventory: &Path) -> Result<Deployed, String> {
         let name = self.agent_name()?;
         let keys = match &self.keys {
@@ -121,7 +119,7 @@ impl Arguments {
         }
     }
 
-    /// The contents of what is sent, in the order in which the script takes it.
+    /// Returns the contents of the files in the order in which the script reads them.
     fn files(&self, keys: &Path) -> Result<[Vec<u8>; 5], String> {
         let read = |path: &Path| {
             fs::read(path).map_err(|error| format!("cannot read {}: {error}", shown(path)))
@@ -137,7 +135,7 @@ impl Arguments {
         ])
     }
 
-    /// Has the script run there. What it prints.
+    /// Runs the script on the other machine. Returns its output.
     fn send(&self, files: &[Vec<u8>; 5]) -> Result<String, String> {
         let mut words = self.ssh.split_whitespace();
         let program = words.next().ok_or("--ssh names no program")?;
@@ -180,7 +178,7 @@ impl Arguments {
     }
 }
 
-/// Sends the script and the files. That nobody takes them is the other side's to explain.
+/// Sends the script and the files. A broken pipe is no error: the other side reports the reason.
 fn send_all(mut stdin: ChildStdin, files: &[Vec<u8>; 5]) -> io::Result<()> {
     stdin.write_all(SCRIPT.as_bytes())?;
     files.iter().try_for_each(|file| stdin.write_all(file))

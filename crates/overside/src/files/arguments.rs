@@ -16,7 +16,7 @@ use overside_command::{
     options::{Placement, count_up_to, size_within},
 };
 
-/// The most that can be asked to be in flight, in bytes.
+/// Maximum of `--window` in bytes.
 const WINDOW_BYTES_MAX: usize = 16 << 30;
 
 /// Arguments that `compress` and `decompress` share.
@@ -36,7 +36,7 @@ pub(crate) struct FileArguments {
     #[arg(long, value_name = "N", help_heading = "Placement",
           value_parser = count_up_to(SUBMITTERS_MAX as u64))]
     pub submitters: Option<NonZeroUsize>,
-    /// Input in flight at most, at least a chunk for each submitter (default: by the targets' depths)
+    /// Maximum input in flight, at least a chunk for each submitter (default: by the targets' depths)
     #[arg(long, value_name = "SIZE", help_heading = "Placement",
           value_parser = size_within(MIN_CHUNK_BYTES..=WINDOW_BYTES_MAX))]
     pub window: Option<usize>,
@@ -65,11 +65,10 @@ pub(crate) struct OutputArguments {
         allow_hyphen_values = true
     )]
     pub path: Option<PathBuf>,
-    /// Go into directories that are named, and take the regular files in them
+    /// Process the regular files in named directories and below
     #[arg(short, long)]
     pub recursive: bool,
-    /// What compressed files end with, in place of .gz, .zz, .lz4 or .zst; decompressing, beside
-    /// them
+    /// Suffix of compressed files instead of .gz, .zz, .lz4 or .zst; when decompressing, in addition to them
     #[arg(short = 'S', long, allow_hyphen_values = true)]
     pub suffix: Option<Suffix>,
     /// Check FILE and write nothing
@@ -88,7 +87,7 @@ pub(crate) struct OutputArguments {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Messages on stderr")]
 pub(crate) struct MessageArguments {
-    /// One line a file: ratio, throughput, where it ran
+    /// One line per file: ratio, throughput, where it ran
     #[arg(short, long)]
     pub verbose: bool,
     /// Decisions of adaptive placement, with their figures
@@ -111,7 +110,7 @@ pub(crate) enum StatsFormat {
 /// Chunk length, from `--chunk`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkSize {
-    /// Length that adaptive placement finds fastest.
+    /// Length that adaptive placement finds to be the fastest.
     Auto,
     Bytes(usize),
 }
@@ -122,7 +121,7 @@ pub(crate) struct Request {
     pub container: Option<Container>,
     pub level: Option<u32>,
     pub chunk: Option<ChunkSize>,
-    /// Name and time of the original go into the header.
+    /// `true` if the header gets the name and time of the original.
     pub name: bool,
     pub mode: Mode,
     pub arguments: FileArguments,
@@ -132,9 +131,9 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Write,
-    /// Nothing: the input is checked.
+    /// Discarded: the input is checked.
     Test,
-    /// Nothing: the input's lengths are listed.
+    /// Discarded: the input's lengths are listed.
     List,
 }
 
@@ -149,10 +148,10 @@ impl OutputArguments {
 }
 
 impl Request {
-    /// Refuses what contradicts itself, and takes `--output -` for `--stdout`.
+    /// Refuses contradictory options, and treats `--output -` as `--stdout`.
     ///
     /// # Errors
-    /// The contradiction, for the user.
+    /// The contradiction, as a message for the user.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         let output = &mut self.arguments.output;
         let several = self.arguments.files.len() > 1 || output.recursive;
@@ -199,7 +198,7 @@ impl Request {
         output.stdout || self.mode != Mode::Write || output.path.is_some()
     }
 
-    /// Suffix of compressed files from `--suffix`; `None` if none is given.
+    /// Returns the suffix from `--suffix`; `None` if none is given.
     pub(crate) fn suffix(&self) -> Option<&Suffix> {
         self.arguments.output.suffix.as_ref()
     }

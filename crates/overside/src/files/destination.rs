@@ -1,4 +1,4 @@
-//! Destination of the output: its name, its place, and the checks before it is created.
+//! Destination of the output: its name, its location, and the checks before it is created.
 
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal};
@@ -19,22 +19,24 @@ use overside_command::messages::shown;
 pub(super) enum Destination {
     Nowhere,
     Stdout,
-    /// `--output`.
+    /// File from `--output`.
     To(PathBuf),
-    /// Beside the input, which is removed unless it is kept.
+    /// File beside the input, which is removed unless it is kept.
     Beside(PathBuf),
 }
 
 impl Destination {
+    /// Chooses the destination for an input.
+    ///
     /// # Errors
-    /// That the output has no name: a suffix that is unknown, or there already.
+    /// The output has no name: the suffix is unknown, or the file already has it.
     pub(super) fn of(request: &Request, input: &Input) -> Result<Self, FileError> {
         if request.mode != Mode::Write {
             return Ok(Self::Nowhere);
         }
         let output = &request.arguments.output;
         if let Some(path) = &output.path {
-            // A link stays, and what it points to is replaced.
+            // A symbolic link is kept, and its target is replaced.
             let linked = fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
             let behind = fs::canonicalize(path).ok().filter(|_| linked);
             return Ok(Self::To(behind.unwrap_or_else(|| path.clone())));
@@ -63,7 +65,7 @@ impl Destination {
         })
     }
 
-    /// `None` if nothing is written.
+    /// Returns the name of the output for messages; `None` if nothing is written.
     pub(super) fn name(&self) -> Option<String> {
         match self {
             Self::Nowhere => None,
@@ -103,7 +105,7 @@ impl Destination {
     }
 }
 
-/// Creates a file, but not under a name that is in use unless that is forced.
+/// Creates a file. An existing one is only replaced with `--force`.
 fn create(path: &Path, request: &Request, input: &Input) -> Result<Output, FileError> {
     let failed = |error: io::Error| FileError::Error(format!("{}: {error}", shown(path)));
     match fs::symlink_metadata(path) {

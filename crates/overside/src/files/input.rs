@@ -14,7 +14,7 @@ use super::arguments::Request;
 use super::{FileError, Verb, names};
 use overside_command::messages::shown;
 
-/// An open input.
+/// Open input.
 pub(super) struct Input {
     /// Name of the input in messages.
     pub name: String,
@@ -26,7 +26,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Opens what was named, if it may be worked on.
+    /// Opens a named file if it may be processed.
     pub(super) fn open(named: &OsStr, request: &Request) -> Result<Self, FileError> {
         if named == "-" {
             return Self::stdin(request);
@@ -67,7 +67,7 @@ impl Input {
     fn new(name: String, path: Option<PathBuf>, file: File, metadata: Metadata) -> Self {
         let metadata = metadata.is_file().then_some(metadata);
         if metadata.is_some() {
-            // Only advice.
+            // The call is a hint: its failure does not matter.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
         }
         Self {
@@ -78,19 +78,19 @@ impl Input {
         }
     }
 
-    /// Metadata of the input, which a file that replaces it takes over; `None` for stdin, which no
+    /// Returns the metadata that a file replacing the input takes over; `None` for stdin, which no
     /// file replaces, and for anything but a regular file.
     pub(super) fn attributes(&self) -> Option<&Metadata> {
         self.metadata.as_ref().filter(|_| self.path.is_some())
     }
 
-    /// Length in bytes at the time of opening; `None` if the input is not a regular file.
+    /// Returns the length in bytes at the time of opening; `None` if the input is not a regular file.
     pub(super) fn len(&self) -> Option<u64> {
         self.metadata.as_ref().map(Metadata::len)
     }
 
-    /// Returns `true` if length or modification time differ from those at the time of opening.
-    /// Anything but a regular file counts as unchanged.
+    /// Returns `true` if length or modification time have changed since the opening. Anything but a
+    /// regular file counts as unchanged.
     pub(super) fn has_changed(&self) -> bool {
         let (Some(before), Ok(now)) = (&self.metadata, self.file.metadata()) else {
             return false;
@@ -99,8 +99,8 @@ impl Input {
         key(before) != key(&now)
     }
 
-    /// The name without its directory and the time for a gzip header; 0 where a header cannot say
-    /// it.
+    /// Returns the name without its directory, and the time, for a gzip header. The time is 0 if a
+    /// header cannot represent it.
     pub(super) fn original(&self) -> (Option<Vec<u8>>, u32) {
         let name = self.path.as_deref().and_then(Path::file_name);
         let mtime = self.metadata.as_ref().map_or(0, MetadataExt::mtime);
@@ -111,7 +111,7 @@ impl Input {
     }
 }
 
-/// Opens a file without being held up by what is no file.
+/// Opens a file. It does not block on a FIFO or device.
 fn open(path: &Path, request: &Request) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -134,7 +134,7 @@ fn refused(path: &Path, error: &io::Error) -> FileError {
     FileError::Error(format!("{name}: {error}"))
 }
 
-/// Files that gzip leaves alone are left alone.
+/// Refuses files that gzip would skip.
 fn may_be_worked_on(name: &str, metadata: &Metadata, request: &Request) -> Result<(), FileError> {
     let warn = |what: &str| Err(FileError::Warning(format!("{name} {what}; skipped")));
     let kind = metadata.file_type();

@@ -7,8 +7,7 @@ use std::str::FromStr;
 
 use overside_compress::Container;
 
-/// Names of compressed files: what they end with, the format that it stands for, and what takes
-/// its place when they are decompressed.
+/// Endings of compressed files: the ending, its format, and the ending after decompression.
 const ENDINGS: [(&str, Container, &str); 8] = [
     (".gz", Container::Gzip, ""),
     (".tgz", Container::Gzip, ".tar"),
@@ -20,7 +19,7 @@ const ENDINGS: [(&str, Container, &str); 8] = [
     (".tzst", Container::Zstd, ".tar"),
 ];
 
-/// A suffix that compressed files have instead of their format's, `--suffix`.
+/// Suffix of compressed files from `--suffix`, instead of their format's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Suffix(OsString);
 
@@ -57,7 +56,7 @@ pub(super) fn decompressed(path: &Path, suffix: Option<&Suffix>) -> Option<PathB
     Some(with(&path.with_file_name(stem), instead.as_ref()))
 }
 
-/// The format that the name of `path` stands for; `None` if it does not tell.
+/// Returns the format for the ending of `path`; `None` if the ending is unknown.
 pub(super) fn format(path: &Path) -> Option<Container> {
     let name = path.file_name()?;
     (ENDINGS.iter()).find_map(|(end, of, _)| before(name, end.as_ref()).map(|_| *of))

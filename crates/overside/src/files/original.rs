@@ -1,4 +1,4 @@
-//! The original of what was written, and what becomes of it.
+//! Removal of the original after its output is written.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,7 @@ use overside_command::{messages::shown, system};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RemovalOutcome {
     Removed,
-    /// It was written to while it was read.
+    /// The file was modified while it was read.
     Changed,
     /// Another file has its name now.
     Replaced,
@@ -24,17 +24,17 @@ pub(super) enum RemovalOutcome {
     Gone,
 }
 
-/// Removes the input, which is called `path`, if that is the file that was read and all of it was.
+/// Removes the input, named `path`, if it is the file that was read and was read completely.
 ///
-/// What has the name is taken away from it, looked at, and put back if it is another: whoever
-/// looks first and removes then removes what took the name in between.
+/// The file with that name is renamed first, then checked, and renamed back if it is another file.
+/// Checking before removing would be a race: another file could get the name in between.
 pub(super) fn remove(input: &Input, path: &Path) -> io::Result<RemovalOutcome> {
     if let Some(kept) = kept(input, path) {
         return Ok(kept);
     }
     let _held = system::hold_signals();
-    // `overside clean` leaves it alone for as long as it has the other name. If it cannot be
-    // locked, somebody else has locked it.
+    // `overside clean` skips a locked file while it has the other name. If it cannot be locked,
+    // another process has locked it.
     let _ = flock(&input.file, FlockOperation::NonBlockingLockExclusive);
     let aside = match set_aside(path) {
         Ok(aside) => aside,

@@ -10,23 +10,23 @@ use overside_command::system;
 
 /// Open output that receives the bytes.
 pub(super) enum Output {
-    /// A file that gets its name when it is complete.
+    /// File that gets its name when it is complete.
     Named(TempFile),
-    /// Something that is there already: stdout, a device, a pipe.
+    /// Existing destination: stdout, a device, a pipe.
     Open(File),
-    /// Nowhere.
+    /// No destination.
     Nothing,
 }
 
 impl Output {
-    /// Standard output, without a buffer.
+    /// Opens standard output without a buffer.
     pub(super) fn stdout() -> io::Result<Self> {
         let owned = io::stdout().as_fd().try_clone_to_owned()?;
         Ok(Self::Open(owned.into()))
     }
 
-    /// Ends it. A named file gets the attributes of `like`, and then its name. `durable`: a failure
-    /// of the machine takes neither from it.
+    /// Completes the output. A named file gets the attributes of `like` and then its name. With
+    /// `durable`, both survive a crash of the machine.
     pub(super) fn finish(self, like: Option<&Metadata>, durable: bool) -> io::Result<()> {
         match self {
             Self::Named(named) => {
@@ -67,17 +67,17 @@ impl Write for Output {
     }
 }
 
-/// Gives the file the owner, mode and times of `like`, as far as it may be given them. Nobody gets
-/// to read it who could not read the other.
+/// Sets owner, mode and times of the file to those of `like`, as far as permitted. It never becomes
+/// readable by users who cannot read `like`.
 fn take_after(file: &File, like: &Metadata) {
     let mut mode = like.permissions().mode() & 0o777;
     let same_group = fchown(file, Some(like.uid()), Some(like.gid())).is_ok()
         || fchown(file, None, Some(like.gid())).is_ok();
     if !same_group {
-        // A group of another name gets what everybody gets.
+        // If the group differs, it gets the permissions of others.
         mode &= 0o707 | (mode & 0o007) << 3;
     }
-    // Where a file system has no modes or times there is nothing to be kept.
+    // Errors are ignored: some file systems have no modes or times.
     let _ = file.set_permissions(Permissions::from_mode(mode));
     let mut times = fs::FileTimes::new();
     if let Ok(modified) = like.modified() {

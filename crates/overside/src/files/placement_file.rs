@@ -1,4 +1,4 @@
-//! Placement of each file by the rules of a placement file, which depend on format and size.
+//! Placement of each file by a placement file, whose rules depend on format and size.
 
 use std::cell::RefCell;
 use std::os::unix::fs::FileExt;
@@ -16,7 +16,7 @@ use super::{Verb, names};
 
 type Devices = Vec<Arc<dyn Device>>;
 
-/// A placement file, and the devices of it that were opened.
+/// Placement file with its devices that were opened so far.
 pub(super) struct PlacementRules {
     file: PlacementFile,
     open: RefCell<Vec<(String, Devices)>>,
@@ -32,8 +32,8 @@ impl PlacementRules {
         })
     }
 
-    /// Sets what its rule for `input` says; without a rule the CPU does it. A chunk from the
-    /// command line stays.
+    /// Applies the rule for `input`; without a rule the CPU runs it. A chunk length from the
+    /// command line has priority.
     pub(super) fn apply(
         &self,
         request: &Request,
@@ -81,7 +81,7 @@ fn operation(request: &Request, input: &Input) -> Option<Operation> {
 
 fn format(input: &Input) -> Option<Container> {
     let mut begin = [0; MAGIC_BYTES];
-    // What is no regular file cannot be read ahead, and its name may tell.
+    // Anything but a regular file cannot be read ahead, but its name may give the format.
     let read = input
         .metadata
         .as_ref()

@@ -1,18 +1,18 @@
-//! A line on the terminal for what takes long.
+//! Progress line on the terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use overside_config::units;
 
-/// Time before the progress line appears: a file that is done earlier gets none. Then the time
+/// Time before the progress line appears: files that finish earlier have none. `EVERY` is the time
 /// between two updates.
 const FIRST: Duration = Duration::from_millis(500);
 const EVERY: Duration = Duration::from_millis(200);
-/// The longest name that is shown, in characters.
+/// Maximum number of characters of a name.
 const NAME_MAX: usize = 32;
 
-/// A line on the terminal, written over again and again.
+/// Line on the terminal that is overwritten by each update.
 pub(super) struct Progress {
     name: String,
     total: Option<u64>,
@@ -23,8 +23,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// For an input called `name` of so many bytes. Shown only if `wanted` and if stderr is a
-    /// terminal.
+    /// Starts the progress of the input `name` with `total` bytes. It is shown only if `wanted` is
+    /// `true` and stderr is a terminal.
     pub(super) fn new(name: &str, total: Option<u64>, wanted: bool) -> Self {
         let begin = Instant::now();
         Self {
@@ -36,7 +36,7 @@ impl Progress {
         }
     }
 
-    /// So many bytes were read so far, and that stands for so many uncompressed ones.
+    /// Reports the bytes read so far, and the uncompressed bytes that they stand for.
     pub(super) fn at(&mut self, read_bytes: u64, plain_bytes: u64) {
         let Some(due) = self.due else { return };
         let now = Instant::now();
@@ -46,12 +46,12 @@ impl Progress {
         self.due = Some(now + EVERY);
         self.shown = true;
         let line = line(self.total, self.begin.elapsed(), read_bytes, plain_bytes);
-        // To the line's beginning, the text, and away with the rest of the line.
+        // Returns to the beginning of the line, writes the text, and clears the rest.
         self.write(format_args!("\r{}: {line}\x1b[K", self.name));
     }
 
     fn write(&self, text: std::fmt::Arguments<'_>) {
-        // A terminal that went away changes nothing.
+        // Errors are ignored: the terminal may be closed.
         let _ = io::stderr().write_fmt(text);
     }
 }
@@ -97,7 +97,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let text = line(Some(4_000_000_000), second, 1_000_000_000, 1_000_000_000);
         assert_eq!(text, " 25 %, 1.00 GB/s, 3 s left");
-        // A file that grew.
+        // A file that has grown while it was read.
         assert!(line(Some(10), second, 20, 20).starts_with("100 %"));
         assert!(line(Some(10), Duration::ZERO, 0, 0).ends_with("0 s left"));
         assert_eq!(line(None, second, 5, 2_500_000), "2.38 MiB, 2.50 MB/s");

@@ -13,16 +13,16 @@ use super::arguments::{MessageArguments, StatsFormat};
 use crate::verification;
 use overside_command::{line, messages::shown};
 
-/// The most events that are printed without being asked for.
+/// Maximum number of events that are printed without an option.
 const EVENTS_MAX: usize = 8;
 
 /// Report on one processed file.
 pub(super) struct FileReport {
     pub verb: Verb,
     pub input: String,
-    /// `None` if nothing was kept.
+    /// Name of the output; `None` if none was kept.
     pub output: Option<String>,
-    /// At which the CPU compressed; `None` if it was not asked to.
+    /// Level at which the CPU compressed; `None` if nothing was compressed.
     pub level: Option<u32>,
     pub policy: Policy,
     pub elapsed: Duration,
@@ -30,7 +30,7 @@ pub(super) struct FileReport {
 }
 
 impl FileReport {
-    /// Everything that was asked for. `listed`: what `-v` asks for is in a list.
+    /// Returns all requested texts. With `listed`, the list has replaced the line of `-v`.
     pub(super) fn text(&self, asked: &MessageArguments, listed: bool) -> String {
         let mut text = String::new();
         if !asked.quiet && asked.stats.is_none() {
@@ -74,7 +74,7 @@ impl FileReport {
         }
     }
 
-    /// Uncompressed bytes a second.
+    /// Returns the number of uncompressed bytes per second.
     fn throughput(&self) -> f64 {
         self.plain_bytes() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
@@ -88,7 +88,7 @@ impl FileReport {
     }
 }
 
-/// One line: how much shorter, how fast, and where it ran.
+/// Returns one line: ratio, throughput, and where it ran.
 fn line(file: &FileReport) -> String {
     let what = match &file.output {
         Some(output) => format!("{} -> {}", shown(&file.input), shown(output)),
@@ -106,7 +106,7 @@ fn line(file: &FileReport) -> String {
     )
 }
 
-/// Which library did which part, where; and whether its times are a real device's.
+/// Returns the library and device of each part, and whether the times are those of a real device.
 fn places(file: &FileReport) -> String {
     let targets: Vec<(&TargetReport, u64)> = (file.targets())
         .map(|target| (target, file.plain_bytes_of(target)))
@@ -152,7 +152,7 @@ fn place(target: &TargetReport) -> String {
     format!("{} on {}{how}", applied.library, target.device)
 }
 
-/// Lines about problems that were recovered from, at most [`EVENTS_MAX`].
+/// Returns lines about problems that were recovered from, at most [`EVENTS_MAX`].
 fn events(file: &FileReport) -> String {
     let mut text = String::new();
     let Some(report) = file.report() else {
@@ -165,8 +165,8 @@ fn events(file: &FileReport) -> String {
     text
 }
 
-/// Decisions of the placement controller with their reasons, in numbers. Decisions that changed
-/// little are only counted.
+/// Returns decisions of the placement controller with their reasons, in numbers. Decisions with
+/// little effect are only counted.
 fn explain(file: &FileReport) -> String {
     let name = shown(&file.input);
     let decisions = file.report().map_or(&[][..], |report| &report.decisions);
@@ -319,7 +319,7 @@ fn report_text(report: &Report, out: &mut String) {
 fn percent(part: f64) -> String {
     match part.is_finite() {
         true => format!("{:.1} %", 100.0 * part),
-        // Of nothing.
+        // There was nothing to divide by.
         false => "-".into(),
     }
 }

@@ -12,25 +12,25 @@ use super::input::Input;
 use super::output::Output;
 use super::progress::Progress;
 
-/// Number of bytes at the beginning of an input by which its compression format is detected.
+/// Number of bytes at the beginning of an input that identify its compression format.
 pub(super) const MAGIC_BYTES: usize = 4;
 
-/// Passes all of `input` to `output`, compressed or decompressed. `None`: it was not compressed,
-/// and with `-cf` it was copied as it is.
+/// Compresses or decompresses all of `input` into `output`. Returns `None` if the input was not
+/// compressed and `-cf` copied it unchanged.
 pub(super) fn run(
     request: &Request,
     options: &Options,
     input: &mut Input,
     output: &mut Output,
 ) -> Result<Option<Summary>, Error> {
-    // On a terminal that shows the output as well, both would be unreadable.
+    // Progress and output on the same terminal would be unreadable.
     let hidden = request.arguments.messages.quiet
         || matches!(output, Output::Open(file) if file.is_terminal());
     let mut progress = Progress::new(&input.name, input.len(), !hidden);
     let file = &mut input.file;
     match request.verb {
         Verb::Compress => {
-            // A regular file has no more when it is read, or its end.
+            // A regular file never blocks a reader.
             let is_slow = input.metadata.is_none();
             compress(options, file, is_slow, output, &mut progress).map(Some)
         }
@@ -80,7 +80,7 @@ fn decompress(
     decompressor.finish().map(|(_, summary)| summary)
 }
 
-/// The first bytes, fewer only if there are no more.
+/// Reads the first bytes; fewer only if the input is shorter.
 fn beginning(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(MAGIC_BYTES as u64).read_to_end(&mut bytes)?;
@@ -88,12 +88,12 @@ fn beginning(reader: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 fn is_compressed(begin: &[u8]) -> bool {
-    // An LZ4 or Zstandard file can begin with a frame to be skipped (RFC 8878, section 3.1.2).
+    // An LZ4 or Zstandard file can begin with a skippable frame (RFC 8878, section 3.1.2).
     let skippable = matches!(begin, [0x50..=0x5f, 0x2a, 0x4d, 0x18]);
     skippable || Container::detect(begin).is_some()
 }
 
-/// Copies everything, report whose errors are whose.
+/// Copies everything. Errors of reading and of writing are distinguished.
 fn copy(reader: &mut impl Read, output: &mut Output) -> Result<(), Error> {
     let mut buffer = vec![0; 256 << 10];
     loop {

@@ -1,6 +1,5 @@
-//! Files that are not finished yet. Each is written under a name of its own beside the one that it
-//! is going to have, and is locked as long as somebody writes it. So what a killed process left is
-//! known from what a living one writes: nobody has locked it.
+//! Unfinished files. Each is written under a temporary name in the directory of the final one, and its writer
+//! holds a lock on it. So a file that a killed process left behind is recognized: it is not locked.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
@@ -19,36 +18,34 @@ use overside_command::{
 use rustix::fs::{FlockOperation, flock, syncfs};
 use rustix::io::Errno;
 
-/// Highest number of attempts to create a temporary file before the name counts as taken by another
-/// process.
+/// Maximum number of attempts to create a temporary file before the name counts as taken by another process.
 const ATTEMPTS_MAX: u32 = 100;
-/// Pause before the next attempt, in which another process unlocks or removes a file that it took
-/// for left behind.
+/// Pause before the next attempt, while another process unlocks or removes a file that it considers
+/// abandoned.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// A file that is written under another name and renamed when it is complete. Dropped before, or
-/// left behind by a signal, it goes.
+/// File that is written under another name and renamed when it is complete. It is removed if it is
+/// dropped before, or if a signal ends the process.
 pub(super) struct TempFile {
-    /// Locked, and so known to be written, until it has its name or is gone.
+    /// File, locked as a sign of being written until it has its name or is removed.
     pub file: File,
     /// Path of the file until it is finished, in the same directory as `name`.
     temporary: PathBuf,
     name: PathBuf,
     replace: bool,
-    /// `None` once it has its name.
+    /// Guard that removes the file on a signal; `None` once it has its name.
     unfinished: Option<TempFileGuard>,
 }
 
 impl TempFile {
-    /// Makes the file that is going to be called `name`, and removes what was left of an earlier
-    /// attempt. `private`: only its owner can read it until it gets the attributes of another one.
-    /// `replace`: if there is one of that name by then, it goes. `None`: another process is
-    /// writing it.
+    /// Creates the file that will be named `name`, and removes the rest of an earlier attempt. With
+    /// `private`, only its owner can read it until it gets the attributes of another file. With
+    /// `replace`, it replaces a file of that name. Returns `None` if another process is writing it.
     pub(super) fn create(name: &Path, private: bool, replace: bool) -> io::Result<Option<Self>> {
         let mut hasher = DefaultHasher::new();
         name.file_name().hash(&mut hasher);
         let temporary = unfinished_name(name, hasher.finish());
-        // Until the file is one that a signal removes.
+        // Signals wait until the file is registered for removal.
         let _held = system::hold_signals();
         let mode = if private { 0o600 } else { 0o666 };
         let Some(file) = make(&temporary, mode)? else {
@@ -63,12 +60,12 @@ impl TempFile {
         }))
     }
 
-    /// Gives the file its name. `durable`: it is not lost any more when the machine fails.
+    /// Renames the file to its final name. With `durable`, it survives a crash of the machine.
     pub(super) fn finish(mut self, durable: bool) -> io::Result<()> {
         if durable {
             where_possible(self.file.sync_all())?;
         }
-        // Some file systems find out only now that there was no room.
+        // Some file systems report only now that the disk is full.
         system::close(self.file.try_clone()?)?;
         {
             let _held = system::hold_signals();
@@ -90,7 +87,7 @@ impl Drop for TempFile {
     fn drop(&mut self) {
         let _held = system::hold_signals();
         if self.unfinished.is_some() {
-            // It may be gone already, with its directory.
+            // The file may have been removed with its directory.
             let _ = fs::remove_file(&self.temporary);
             self.unfinished = None;
         }
@@ -98,9 +95,9 @@ impl Drop for TempFile {
 }
 
 /// Returns a name for a temporary file in the directory of `beside`. It is hidden and has a prefix
-/// of its own, so that no user looks for it.
+/// of its own, so that it does not collide with names of users.
 fn unfinished_name(beside: &Path, number: u64) -> PathBuf {
-    // `overside clean` knows them by this.
+    // `overside clean` recognizes temporary files by this form.
     beside.with_file_name(format!(".overside-{number:016x}.tmp"))
 }
 
@@ -110,8 +107,8 @@ pub(super) fn is_unfinished(path: &Path) -> bool {
     name.is_some_and(|name| name.starts_with(b".overside-") && name.ends_with(b".tmp"))
 }
 
-/// Makes a file and locks it for as long as it is open. One of that name that nobody has locked
-/// goes. `None`: somebody has.
+/// Creates a file and locks it while it is open. An existing file that is not locked is removed.
+/// Returns `None` if another process has locked it.
 fn make(path: &Path, mode: u32) -> io::Result<Option<File>> {
     let in_the_way = |error: io::Error| {
         io::Error::new(
@@ -140,10 +137,10 @@ fn make(path: &Path, mode: u32) -> io::Result<Option<File>> {
             Ok(()) if !is_called(&file, path) => {}
             Ok(()) if is_new => return Ok(Some(file)),
             Ok(()) => fs::remove_file(path).map_err(in_the_way)?,
-            // Somebody takes it for left behind, and is about to remove it.
+            // Another process considers the file abandoned and is about to remove it.
             Err(Errno::WOULDBLOCK) if is_new => thread::sleep(RETRY),
             Err(Errno::WOULDBLOCK) => return Ok(None),
-            // A file system without locks: what is there may be somebody's.
+            // The file system has no locks: an existing file may belong to another process.
             Err(_) if is_new => return Ok(Some(file)),
             Err(error) => return Err(in_the_way(error.into())),
         }
@@ -151,7 +148,7 @@ fn make(path: &Path, mode: u32) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Opens a file to lock it. It may be for reading only, as its original was.
+/// Opens a file to lock it. The file may be read-only, like its original.
 fn open_any(path: &Path, options: &OpenOptions) -> io::Result<File> {
     match options.open(path) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -170,7 +167,7 @@ pub(super) fn is_called(file: &File, name: &Path) -> bool {
     }
 }
 
-/// Takes a file away from its name. What it is called then; nobody else uses that name.
+/// Renames a file to a new unique name and returns that name.
 pub(super) fn set_aside(name: &Path) -> io::Result<PathBuf> {
     let aside = unfinished_name(name, RandomState::new().hash_one(std::process::id()));
     rename_to_new(name, &aside)?;
@@ -185,12 +182,12 @@ fn sync_name(name: &Path, file: &File) -> io::Result<()> {
     };
     where_possible(match File::open(directory) {
         Ok(directory) => directory.sync_all(),
-        // A directory may be one to write to only.
+        // The directory may not be readable.
         Err(_) => syncfs(file).map_err(Into::into),
     })
 }
 
-/// Some file systems have nothing to wait for.
+/// Ignores the error of file systems that cannot synchronize.
 fn where_possible(synced: io::Result<()>) -> io::Result<()> {
     use ErrorKind::{InvalidInput, Unsupported};
     match synced {

@@ -22,7 +22,7 @@ const CHUNK_BYTES_MAX: usize = 64 << 20;
     about = tables::ABOUT,
     version,
     display_name = "overside match",
-    // -h is grep's: no file names.
+    // `-h` means no file names, as in grep.
     disable_help_flag = true,
     override_usage = "overside match [OPTIONS] -e PATTERN... [FILE...]\n       \
                       overside match [OPTIONS] PATTERN [FILE...]",
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// Match letters in both cases
     #[arg(short, long)]
     pub ignore_case: bool,
-    /// Take patterns as strings to be found as they are
+    /// Treat patterns as literal strings
     #[arg(short = 'F', long)]
     pub fixed_strings: bool,
     /// Match whole words only
@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct Search {
-    /// Search the regular files in directories that are named, and below
+    /// Search the regular files in named directories and below
     #[arg(short, long)]
     pub recursive: bool,
     /// Stop searching a file after N selected records
@@ -89,13 +89,13 @@ pub(crate) struct Search {
     /// Library that searches on the CPU: auto, literal, hyperscan, regex or re2
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub engine: String,
-    /// The longest piece that is searched at once, 64 to 64MiB
+    /// Largest piece that is searched at once, 64 to 64MiB
     #[arg(long = "chunk", value_name = "SIZE", default_value = "256KiB",
           value_parser = size_within(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX))]
     pub chunk_bytes: usize,
 }
 
-/// Text at the end of the help.
+/// Returns the text at the end of the help.
 fn after_help() -> String {
     format!(
         "\
@@ -113,17 +113,17 @@ Exit codes are grep's: 0 if a record was selected, 1 if none was, 2 on an error.
 }
 
 impl Arguments {
-    /// The patterns and the files, `-` being stdin. Reads pattern files.
+    /// Returns the patterns and the files, in which `-` is stdin. Reads pattern files.
     ///
     /// # Errors
-    /// As [`Patterns::read`].
+    /// Those of [`Patterns::read`].
     pub(crate) fn inputs(&self) -> Result<(Vec<String>, Vec<OsString>), String> {
         let mut files = self.files.clone();
         let patterns = self.patterns.read(&mut files)?;
         Ok((patterns, files))
     }
 
-    /// Part of a record that a pattern has to match, from `--line-regexp` and `--word-regexp`.
+    /// Returns the part of a record that a pattern has to match, from `--line-regexp` and `--word-regexp`.
     pub(crate) fn scope(&self) -> MatchScope {
         match (self.line_regexp, self.word_regexp) {
             (true, _) => MatchScope::Record,

@@ -1,4 +1,4 @@
-//! `--explain`: where it ran, and why there.
+//! `--explain`: devices that ran the search, and the reasons.
 
 use overside_command::line;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use overside_placement::{Policy, TargetReport};
 
 use crate::verification;
 
-/// Decisions that are shown; the report has more.
+/// Maximum number of decisions that are shown; the report has more.
 const DECISIONS_MAX: usize = 40;
 
-/// Lines about a search: its targets, engine, verification, events and decisions.
+/// Returns lines about a search: its targets, engine, verification, events and decisions.
 pub(super) fn text(search: &Search, policy: Policy) -> String {
     let mut text = format!("placement {policy}\n");
     let Some(report) = search.report() else {

@@ -1,4 +1,4 @@
-//! Files, pipes and terminals, and what is inside compressed ones.
+//! Files, pipes and terminals, and the content of compressed files.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,10 +13,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Number of bytes at the beginning of a file that are inspected to decide whether it is text.
 const HEAD_BYTES: usize = 32 << 10;
-/// Bytes of a compressed file that are worth a thread.
+/// Minimum number of bytes of a compressed file for each thread.
 const PART_BYTES: u64 = 128 << 10;
 
-/// Something that was opened.
+/// Open input.
 pub(super) struct Opened {
     pub source: Source,
     /// Beginning of the content. For a stream it has only the bytes that were available.
@@ -24,28 +24,28 @@ pub(super) struct Opened {
 }
 
 pub(super) enum Source {
-    /// A file that can be read from any place.
+    /// File that can be read from any offset.
     File(File),
-    /// A stream whose bytes arrive as they are written: a pipe or a terminal.
+    /// Stream whose bytes arrive as they are written: a pipe or a terminal.
     Stream(Pipe),
     /// Decompressed content of a compressed file.
     Decompressed(Box<dyn Read + Send>),
 }
 
 impl Opened {
-    /// Format of the content, detected by its beginning.
+    /// Returns the format of the content, detected by its beginning.
     pub(super) fn format(&self) -> FileFormat {
         FileFormat::of(&self.head)
     }
 
-    /// Returns `true` if the beginning of the content has a zero byte, which text has not.
+    /// Returns `true` if the beginning of the content has a zero byte: text has none.
     pub(super) fn is_binary(&self) -> bool {
         self.head.contains(&0)
     }
 }
 
-/// Opens a file, or stdin. If it is compressed by gzip, zstd or lz4, then what is inside. `threads`
-/// decompress. `with_head`: a pipe is waited for until it is known how it begins.
+/// Opens a file or stdin. If it is compressed by gzip, zstd or lz4, its content is decompressed by
+/// `threads` threads. With `with_head`, it waits for enough bytes of a pipe to detect the format.
 pub(super) fn open(path: &OsStr, threads: usize, with_head: bool) -> io::Result<Opened> {
     let file = match path == "-" {
         true => File::from(io::stdin().as_fd().try_clone_to_owned()?),
@@ -108,8 +108,8 @@ fn stream(file: File, threads: usize, with_head: bool) -> io::Result<Opened> {
     }
 }
 
-/// Compression format of a file that begins with `head`; `None` if it is not compressed, or in a
-/// format that cannot be read here.
+/// Returns the compression format of a file that begins with `head`; `None` if it is not compressed
+/// or its format is not supported.
 fn container(head: &[u8]) -> Option<Container> {
     match FileFormat::of(head) {
         FileFormat::Compressed(program) => program.parse().ok(),
@@ -129,7 +129,7 @@ fn decompressed(
     };
     let mut reader = DecompressReader::new(source, options)?;
     let mut head = Vec::new();
-    // A failure comes again when the rest is read.
+    // Reading the rest will return the error again.
     let failure = reader
         .by_ref()
         .take(HEAD_BYTES as u64)
@@ -145,7 +145,7 @@ fn decompressed(
     })
 }
 
-/// Fails once.
+/// Reader that fails once.
 struct Failing(Option<io::Error>);
 
 impl Read for Failing {
@@ -154,16 +154,16 @@ impl Read for Failing {
     }
 }
 
-/// Text that may have to be waited for.
+/// Stream whose reader may have to wait.
 pub(super) struct Pipe {
     file: File,
-    /// Bytes that were read in advance to detect the format, and how many of them were consumed.
+    /// Bytes that were read in advance to detect the format, and the number of them that were consumed.
     head: Vec<u8>,
     taken: usize,
 }
 
 impl Pipe {
-    /// Reads until its beginning is known well enough, or all of it.
+    /// Reads until `is_enough` accepts the beginning, or until the end.
     fn peek(&mut self, is_enough: impl Fn(&[u8]) -> bool) -> io::Result<()> {
         let mut buffer = [0; FileFormat::HEAD_BYTES];
         while !is_enough(&self.head) {
@@ -197,7 +197,7 @@ impl Input for Pipe {
         }
         let now = Timespec::default();
         let mut descriptors = [PollFd::new(&self.file, PollFlags::IN)];
-        // What cannot be asked does not wait, as far as anybody knows.
+        // If it cannot be polled, it counts as not waiting.
         poll(&mut descriptors, Some(&now)).is_ok_and(|ready| ready == 0)
     }
 }

@@ -1,4 +1,4 @@
-//! Output options of the command line: the records to print, and their form.
+//! Output options of the command line: which records are printed, and in which format.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use overside_match::Context;
 
 use crate::colors::{self, ColorChoice};
 
-/// The most records around a selected one.
+/// Maximum number of records around a selected one.
 const CONTEXT_MAX: u64 = 1_000_000;
 
 fn context_records() -> impl TypedValueParser<Value = usize> {
@@ -29,7 +29,7 @@ pub(crate) struct Output {
     /// Print nothing; only the exit code counts
     #[arg(short, long)]
     quiet: bool,
-    /// Print a JSON object for each record, one a line
+    /// Print a JSON object for each record, one per line
     #[arg(long)]
     json: bool,
     /// Prefix the record's number
@@ -63,7 +63,7 @@ pub(crate) struct Output {
     pretty: bool,
 }
 
-/// Form in which selected records are printed.
+/// Format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputMode {
     Records,
@@ -82,7 +82,7 @@ impl OutputMode {
 }
 
 impl Output {
-    /// Returns the output mode. Of several options the one that prints less counts, as in grep.
+    /// Returns the output mode. If several options are given, the one with less output counts, as in grep.
     pub(crate) fn mode(&self) -> OutputMode {
         match self {
             Self { quiet: true, .. } => OutputMode::Nothing,
@@ -105,8 +105,8 @@ impl Output {
         }
     }
 
-    /// Returns `true` if each record is printed with its file's name. `several`: more than one file
-    /// is searched.
+    /// Returns `true` if each record is printed with its file's name. `several` is `true` if more
+    /// than one file is searched.
     pub(crate) fn with_filename(&self, several: bool) -> bool {
         !self.no_filename && (self.with_filename || several)
     }
@@ -121,7 +121,8 @@ impl Output {
         self.heading || self.pretty
     }
 
-    /// The records around selected ones that are printed, where whole records are.
+    /// Returns the numbers of records that are printed around selected ones, in modes that print
+    /// whole records.
     pub(crate) fn context(&self) -> Context {
         if !matches!(self.mode(), OutputMode::Records | OutputMode::Json) {
             return Context::default();

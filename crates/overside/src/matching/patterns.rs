@@ -7,11 +7,11 @@ use std::io::{self, Read};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use overside_command::messages::shown;
 
-/// The longest pattern file in bytes; longer sets are refused anyway.
+/// Maximum length of a pattern file in bytes: longer sets would be refused anyway.
 const PATTERNS_BYTES_MAX: u64 = 1 << 20;
 
-/// `-e` and `-f` in the order in which they were given: where two patterns match at one place,
-/// the first one counts.
+/// `-e` and `-f` in the order in which they were given: if two patterns match at one place, the
+/// first one counts.
 #[derive(Debug)]
 pub(super) struct Patterns(Vec<PatternSource>);
 
@@ -31,8 +31,8 @@ impl PatternSource {
 }
 
 impl Patterns {
-    /// All patterns, none if all pattern files are empty; where none was given by an option, the first of
-    /// `files` is taken for one.
+    /// Returns all patterns; none if all pattern files are empty. If no option gives a pattern, the first
+    /// of `files` becomes the pattern.
     ///
     /// # Errors
     /// No option and no file, a pattern that is not UTF-8, or a pattern file that cannot be read.
@@ -90,7 +90,7 @@ impl FromArgMatches for Patterns {
     }
 }
 
-/// Patterns are separated by line feeds, as in grep.
+/// Splits a text into patterns at line feeds, as in grep.
 fn lines(text: &str) -> Vec<String> {
     text.split('\n').map(str::to_owned).collect()
 }
@@ -100,7 +100,7 @@ fn pattern(text: &OsStr) -> Result<String, String> {
     text.ok_or_else(|| "a pattern is not UTF-8; write bytes as \\xff".into())
 }
 
-/// The lines of a pattern file or of stdin.
+/// Returns the lines of a pattern file or of stdin.
 fn read_patterns(path: &OsStr) -> Result<Vec<String>, String> {
     let failed = |error: io::Error| format!("{}: {error}", shown(path));
     let from: Box<dyn Read> = match path == "-" {

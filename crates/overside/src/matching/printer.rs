@@ -1,4 +1,4 @@
-//! Prints the records that were found.
+//! Prints the selected records.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufWriter, StdoutLock, Write};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::output::{Output, OutputMode};
 use overside_command::{complain, messages::shown};
 
-/// The colors of grep, as SGR parameters (ECMA-48, 8.3.117).
+/// Colors of grep, as SGR parameters (ECMA-48, 8.3.117).
 const NAME: &str = "35";
 const NUMBER: &str = "32";
 const SEPARATOR: &str = "36";
@@ -25,28 +25,29 @@ struct Style {
     numbers: bool,
     heading: bool,
     colored: bool,
-    /// Groups of records with others between them are set apart.
+    /// `true` if a separator is printed between groups of adjacent records.
     groups: bool,
-    /// The records that match are those around the selected ones.
+    /// `true` with `--invert-match`: matches are in the records around the selected ones.
     invert: bool,
     /// Byte after each printed record.
     end: u8,
 }
 
-/// Prints what is found in one file after the other.
+/// Printer of the records of one file after the other.
 pub(super) struct Printer {
     style: Style,
-    /// Needed to show what matches.
+    /// Matcher that finds the matches to show.
     exact: Option<Exact>,
     out: BufWriter<StdoutLock<'static>>,
-    /// The name of the file, where it is shown.
+    /// Name of the file; `None` if it is not shown.
     name: Option<Vec<u8>>,
     /// Handling of the file if it turns out to be binary; `None` if it is printed anyway, or was
     /// reported already.
     binary: Option<Binary>,
-    /// The number of the record that was printed last.
+    /// Number of the last printed record.
     last: Option<u64>,
-    /// `true` if a record of any file was printed so far; `of_this`: a record of the current file.
+    /// `true` if a record of any file was printed so far. `of_this` is `true` if a record of the
+    /// current file was.
     anything: bool,
     of_this: bool,
 }
@@ -55,9 +56,9 @@ pub(super) struct Printer {
 pub(super) struct Binary {
     /// Name of the file in the message.
     pub name: OsString,
-    /// It is known already.
+    /// `true` if the file is known to be binary.
     pub known: bool,
-    /// It does not match then.
+    /// `true` if a binary file counts as not matching.
     pub skip: bool,
 }
 
@@ -65,7 +66,7 @@ pub(super) struct Binary {
 const SCHEMA: &str = "match/1";
 
 impl Printer {
-    /// `exact` is needed to show what matches; `end` comes after each record.
+    /// Makes a printer. `exact` finds the matches to show; `end` follows each record.
     pub(super) fn new(output: &Output, invert: bool, end: u8, exact: Option<Exact>) -> Self {
         let style = Style {
             mode: output.mode(),
@@ -88,7 +89,7 @@ impl Printer {
         }
     }
 
-    /// Another file begins. `name`: what stands before its records, and in objects.
+    /// Starts another file. `name` precedes its records and is part of JSON objects.
     pub(super) fn begin(&mut self, name: Option<&OsStr>, binary: Option<Binary>) {
         self.name = name.map(|name| name.as_bytes().to_vec());
         self.binary = binary;
@@ -96,7 +97,7 @@ impl Printer {
         self.of_this = false;
     }
 
-    /// Prints how many records there are.
+    /// Prints the number of records.
     pub(super) fn count(&mut self, count: u64) -> io::Result<()> {
         if self.style.mode == OutputMode::JsonCount {
             return self.object(&json!({ "schema": SCHEMA, "count": count, "file": self.file() }));
@@ -115,7 +116,7 @@ impl Printer {
         self.out.flush()
     }
 
-    /// Text in a color, as grep has it: with the rest of the line cleared, in case it scrolls.
+    /// Prints text in a color, like grep: with the rest of the line cleared in case it scrolls.
     fn colored(&mut self, color: &str, text: &[u8]) -> io::Result<()> {
         if !self.style.colored {
             return self.out.write_all(text);
@@ -170,7 +171,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Prints a record. `matches`: matches in it are to be seen.
+    /// Prints a record. With `matches`, matches in it are marked.
     fn line(&mut self, number: u64, value: &[u8], separator: u8, matches: bool) -> io::Result<()> {
         self.begin_record(number)?;
         self.prefix(number, separator)?;
@@ -240,8 +241,8 @@ impl Printer {
         self.out.write_all(b"\n")
     }
 
-    /// Says on stderr that a file matches which is no text, as grep does. `false`: it is text, or is printed
-    /// all the same.
+    /// Reports on stderr that a binary file matches, as grep does. Returns `false` if the file is
+    /// text or is printed anyway.
     fn is_binary(&mut self, value: &[u8]) -> io::Result<bool> {
         let Some(binary) = self
             .binary
@@ -260,7 +261,7 @@ impl Printer {
     }
 }
 
-/// Bytes as JSON: a string if they are UTF-8, else an object with them in base64.
+/// Encodes bytes in JSON: a string if they are UTF-8, otherwise an object with them in base64.
 fn text(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),
@@ -290,7 +291,7 @@ impl Sink for Printer {
         let value = record.value.unwrap_or_default();
         match self.style.mode {
             OutputMode::Json => self.record(&record, true),
-            // It belongs to a record that comes, or came, and says so.
+            // The message about its selected record covers it.
             _ if self.binary.as_ref().is_some_and(|binary| binary.known) => Ok(()),
             _ => self.line(record.number, value, b'-', self.style.invert),
         }

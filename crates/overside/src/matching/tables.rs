@@ -1,4 +1,4 @@
-//! Columns of tables.
+//! Search in columns of tables.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -13,14 +13,14 @@ use super::printer::Printer;
 pub(super) const ABOUT: &str = "Find lines, or rows of a column, that match patterns";
 /// `true` if `--column` is supported by this build.
 pub(super) const BUILT_IN: bool = true;
-/// An example for the help.
+/// Example for the help.
 pub(super) const EXAMPLE: &str =
     "\n  overside match --column comment 'express.*packages' orders.parquet";
 
 /// Searches a column.
 ///
 /// # Errors
-/// As [`Search`] has them, and a file that is no table.
+/// Those of [`Search`], and a file that is not a table.
 pub(super) fn search(
     search: &mut Search,
     opened: Opened,

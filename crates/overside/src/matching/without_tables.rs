@@ -1,4 +1,4 @@
-//! In the place of `tables` where they are not built in.
+//! Replacement of `tables` in builds without tables.
 
 use std::ffi::OsStr;
 
@@ -11,13 +11,13 @@ use super::printer::Printer;
 pub(super) const ABOUT: &str = "Find lines that match patterns";
 /// `true` if `--column` is supported by this build.
 pub(super) const BUILT_IN: bool = false;
-/// An example for the help.
+/// Example for the help.
 pub(super) const EXAMPLE: &str = "";
 
-/// Says that no column can be searched.
+/// Reports that columns cannot be searched.
 ///
 /// # Errors
-/// That one.
+/// Always.
 pub(super) fn search(
     _: &mut Search,
     _: Opened,

@@ -1,4 +1,4 @@
-//! `overside completions` and `overside manual`: made from what the verbs are defined to take.
+//! `overside completions` and `overside manual`, generated from the definitions of the verbs.
 
 use std::fs;
 use std::io;
@@ -39,21 +39,21 @@ Examples:
   overside manual ~/.local/share/man/man1
   man overside-compress")]
 pub(crate) struct ManualArguments {
-    /// Where the pages are written; made if it is not there
+    /// Directory for the pages; created if it does not exist
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
-/// The whole command line, as it is completed and described.
+/// Returns the whole command line for completions and manual pages.
 fn whole() -> Command {
     let mut command = everything();
     hint(&mut command);
-    // Names of verbs with all that stands before them.
+    // Gives verbs their full names.
     command.build();
     command
 }
 
-/// Says which values are files, so that they are completed, and shows defaults as help does.
+/// Marks values that are files, so that shells complete them, and shows defaults as the help does.
 fn hint(command: &mut Command) {
     let taken = std::mem::take(command);
     *command = taken.mut_args(|arg| {
@@ -100,7 +100,7 @@ pub(super) fn manual(arguments: &ManualArguments) -> ExitCode {
     }
 }
 
-/// Writes the page of a verb, and those of its own verbs. How many.
+/// Writes the page of a verb and the pages of its subcommands. Returns their number.
 fn page(directory: &Path, command: &Command, name: &str) -> io::Result<u64> {
     let title: &'static str = name.to_owned().leak();
     let page = command

@@ -3,7 +3,7 @@
 use clap::Command;
 use overside_command::line;
 
-/// Each verb stands in one group. What is used most is first.
+/// Groups of verbs. Each verb is in one group; the most used ones are first.
 pub(super) const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Measure",
@@ -44,23 +44,23 @@ pub(super) const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 const WIDTH: usize = 13;
-/// The fewest columns that texts beside names are wrapped to.
+/// Minimum number of columns for texts beside names.
 const TEXT_MIN: usize = 20;
 
-/// The template of the command's help.
+/// Returns the template of the command's help.
 pub(super) fn template(command: &Command) -> String {
     let mut text = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
     for (title, names) in GROUPS {
         line!(text, "\n{title}:");
         for name in names {
             let about = match (*name, command.find_subcommand(name)) {
-                // clap adds this one by itself.
+                // clap adds this verb itself.
                 ("help", _) => "Print help of a verb".into(),
                 (_, Some(verb)) => verb
                     .get_about()
                     .map(ToString::to_string)
                     .unwrap_or_default(),
-                // It is not built in.
+                // The verb is not built in.
                 (_, None) => continue,
             };
             let mut lines = wrapped(&about, columns().saturating_sub(WIDTH + 2)).into_iter();
@@ -73,7 +73,7 @@ pub(super) fn template(command: &Command) -> String {
     text + "\nOptions:\n{options}{after-help}"
 }
 
-/// The terminal's width, or what `COLUMNS` says; as wide as need be where there is no terminal.
+/// Returns the terminal's width or the value of `COLUMNS`; unlimited without a terminal.
 fn columns() -> usize {
     let told = std::env::var("COLUMNS").ok();
     told.and_then(|columns| columns.parse().ok())
@@ -84,7 +84,7 @@ fn columns() -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// Words in lines of so many columns.
+/// Wraps words into lines of at most `width` columns.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(TEXT_MIN);
     let mut lines = vec![String::new()];

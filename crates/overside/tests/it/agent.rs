@@ -1,4 +1,4 @@
-//! `overside agent` and `overside agents`, as a user has them on two machines.
+//! `overside agent` and `overside agents`, run as by a user with two machines.
 
 use overside_base::Random;
 use overside_testkit::assert_contains;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
 
-/// A user with a directory of their own.
+/// User with a directory of their own.
 pub(crate) struct User(tempfile::TempDir);
 
 impl User {
@@ -69,7 +69,7 @@ pub(crate) fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// An agent that runs, and where.
+/// Running agent with its address.
 pub(crate) struct Running {
     pub process: Child,
     pub address: String,
@@ -101,7 +101,7 @@ impl Running {
         Self { process, address }
     }
 
-    /// Asks it to end; its exit code.
+    /// Sends SIGTERM and returns the exit code.
     pub(crate) fn end(&mut self) -> Option<i32> {
         let id = self.process.id().to_string();
         assert!(
@@ -124,7 +124,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended; then there is nothing to do.
+        // An error means that it has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -255,10 +255,10 @@ fn what_is_done_is_written_while_the_input_is_slow() {
                 .unwrap();
         });
         let mut input = host.stdin.take().unwrap();
-        // Random bytes do not get fewer.
+        // Random bytes are incompressible.
         let bytes = Random::new(1).bytes(8 * CHUNK);
         input.write_all(&bytes).unwrap();
-        // The input does not end before it has.
+        // The first output arrives before the input ends.
         let came = came.recv_timeout(Duration::from_secs(60));
         drop(input);
         assert!(host.wait().unwrap().success());
@@ -315,7 +315,7 @@ fn host_cores_a_cards_cores_and_its_engine_share_a_file_and_outlive_the_card() {
     let whole = chunks(&compress("split:30+40", None));
     assert_eq!(whole.iter().sum::<u64>(), all, "{whole:?}");
     assert!(whole.iter().all(|count| count * 5 > all), "{whole:?}");
-    // A card that is lost takes both of its targets with it.
+    // If a card is lost, both of its targets are.
     let rest = chunks(&compress("split:30+40", Some(agent)));
     assert!(rest[0] > whole[0], "{rest:?}");
     assert_eq!(rest.iter().sum::<u64>(), all, "{rest:?}");
@@ -349,7 +349,7 @@ fn the_unit_starts_an_agent_and_stops_it() {
     let keys = user.keys();
     let listen = value("Environment=OVERSIDE_LISTEN=");
     assert_eq!(listen, "127.0.0.1:7433", "nowhere but on this machine");
-    // As systemd puts values in; where others listen already, another port does as well.
+    // Values are inserted as by systemd; another port avoids a conflict with other servers.
     let command = value("ExecStart=/usr/local/bin/overside agent ")
         .replace("${OVERSIDE_LISTEN}", "127.0.0.1:0")
         .replace("/etc/overside/keys", &keys)
@@ -435,7 +435,7 @@ fn the_inventory_can_be_written_by_hand() {
     let user = User::new();
     let keys = user.keys();
     let agent = Running::start(&user, &["--keys", &keys, "--device", "cpu"]);
-    // A path is seen from where the file is.
+    // A relative path is relative to the file that contains it.
     let text = format!(
         "[agents.dpu0]\naddress = \"{}\"\nkeys = \"keys\"\n",
         agent.address
@@ -468,7 +468,7 @@ fn the_inventory_can_be_written_by_hand() {
         assert_contains(&said, expected);
         assert_contains(&said, "agents.toml");
     }
-    // What cannot be read is told, and hides no other device.
+    // An unreadable inventory is reported and hides no other device.
     let devices = user.done(&["devices"]);
     assert!(
         devices.starts_with("cpu: ") && devices.contains("agents.toml"),

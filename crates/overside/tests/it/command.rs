@@ -1,4 +1,4 @@
-//! The command as a user starts it.
+//! The command as users call it.
 
 use clap::Subcommand;
 use overside_testkit::assert_contains;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
-/// Snapshots are of a command that has everything.
+/// `true` if all optional verbs are built in, as the snapshots expect.
 const ALL_VERBS: bool = cfg!(all(feature = "flow", feature = "kv", feature = "measure"));
 
 fn run(arguments: &[&str]) -> Output {
@@ -15,7 +15,7 @@ fn run(arguments: &[&str]) -> Output {
         .args(arguments)
         .env_remove("OVERSIDE_PYTHON")
         .env("OVERSIDE_AGENTS", "/there/is/none.toml")
-        // The width of help.
+        // Sets the width of the help.
         .env_remove("COLUMNS")
         .stdin(Stdio::null())
         .output()
@@ -164,7 +164,7 @@ fn verbs_list_their_options() {
     }
 }
 
-/// Text without what differs between machines: the libraries that are there.
+/// Removes the lines that differ between machines: the libraries that are installed.
 fn without_libraries(text: &str) -> String {
     let strip = |line: &str| match line.split_once("B  ") {
         Some((left, _)) => format!("{left}B  LIBRARIES"),
@@ -173,7 +173,7 @@ fn without_libraries(text: &str) -> String {
     text.lines().map(strip).collect::<Vec<_>>().join("\n")
 }
 
-/// Text without what is there only where DPDK or UCX is.
+/// Removes the lines that only appear with DPDK or UCX.
 fn without_dpdk_and_ucx(text: &str) -> String {
     let paragraphs = text.split("\n\n");
     let others = paragraphs.filter(|one| !one.starts_with("dpdk:") && !one.starts_with("ucx:"));
@@ -241,7 +241,7 @@ fn links_are_listed_for_programs(links: &[serde_json::Value]) {
     let names: Vec<_> = links.iter().map(|link| &link["name"]).collect();
     assert_eq!(names, ["shm", "ucx"]);
     for link in links {
-        // They run no jobs.
+        // Links run no jobs.
         assert_eq!(link["capabilities"], serde_json::json!([]));
         if let Some(reason) = link["unavailable"].as_str() {
             assert_eq!(link["name"], "ucx", "{reason}");
@@ -297,7 +297,7 @@ fn a_reader_that_leaves_is_no_error() {
     );
 }
 
-/// A program in the place of a Python interpreter that shows how it was called.
+/// Writes a program instead of a Python interpreter that prints its arguments.
 fn interpreter(path: &Path) {
     std::fs::write(
         path,
@@ -318,8 +318,8 @@ fn other_verbs_are_handed_to_the_python_beside_the_command() {
                 .args(arguments)
                 .env_remove("OVERSIDE_PYTHON")
                 .output();
-            // A test beside this one that forked while the copy was written has it open until it
-            // executes its own program.
+            // A parallel test that forked during the copy keeps the file open until it executes its
+            // own program.
             match output {
                 Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => continue,
                 output => return output.unwrap(),

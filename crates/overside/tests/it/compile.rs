@@ -1,4 +1,4 @@
-//! `overside devices --compile`: what connects a command that was built elsewhere to this machine's
+//! `overside devices --compile`: connects a command that was built elsewhere with this machine's
 //! DPDK and UCX.
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use overside_testkit::assert_contains;
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
 
-/// With its results in `directory`.
+/// Runs `overside devices` with its shims in `directory`.
 fn devices(directory: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     Command::new(COMMAND)
         .arg("devices")
@@ -60,7 +60,7 @@ fn what_was_compiled_here_is_used() {
         String::from_utf8(listed.stdout).unwrap(),
         "dpdk:compress_zlib: ",
     );
-    // It is this file that is loaded: one that is none is an error with the remedy.
+    // The compiled file is the one that is loaded: if it is not a library, the error names the remedy.
     std::fs::write(place.path().join(&names[0]), "no library").unwrap();
     let listed = devices(place.path(), &[], &[]);
     let text = String::from_utf8(listed.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! `overside compress` and `overside decompress` as a user starts them.
+//! `overside compress` and `overside decompress` as users call them.
 
 mod failing;
 mod formats;
@@ -19,7 +19,7 @@ use overside_testkit::assert_contains;
 const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
 const MIB: usize = 1 << 20;
 
-/// A directory that goes, and the command in it.
+/// Temporary directory in which the command runs.
 struct Directory(tempfile::TempDir);
 
 impl Directory {
@@ -27,7 +27,7 @@ impl Directory {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// With one file.
+    /// Makes a directory with one file.
     fn with(name: &str, bytes: &[u8]) -> Self {
         let directory = Self::new();
         directory.write(name, bytes);
@@ -46,7 +46,7 @@ impl Directory {
         fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// The names of all files, separated by spaces.
+    /// Returns the names of all files, separated by spaces.
     fn names(&self) -> String {
         let entries = fs::read_dir(self.0.path()).unwrap();
         let mut names: Vec<String> = entries
@@ -56,7 +56,7 @@ impl Directory {
         names.join(" ")
     }
 
-    /// A program in this directory, with nothing to read.
+    /// Returns a command that runs in this directory with an empty stdin.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.0.path()).stdin(Stdio::null());
@@ -70,14 +70,14 @@ impl Directory {
         command.output().unwrap()
     }
 
-    /// Runs `overside`, which is to succeed and say nothing.
+    /// Runs `overside`, which must succeed without a message. Returns stdout.
     fn quietly(&self, line: &str) -> Vec<u8> {
         let output = self.run(line);
         assert_eq!((code(&output), err(&output)), (0, String::new()), "{line}");
         output.stdout
     }
 
-    /// Runs another program, which is to succeed. Those that are needed come with `make test`.
+    /// Runs another program, which must succeed. `make test` installs the necessary ones.
     fn other(&self, line: &str) -> Vec<u8> {
         let (program, arguments) = line.split_once(' ').unwrap();
         let output = self.command(program).args(arguments.split(' ')).output();
@@ -102,7 +102,7 @@ fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// So many bytes of words, always the same for the same seed.
+/// Makes `bytes` bytes of words, always the same for the same seed.
 fn words(bytes: usize, seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut text = Vec::with_capacity(bytes + 16);
@@ -114,12 +114,12 @@ fn words(bytes: usize, seed: u64) -> Vec<u8> {
     text
 }
 
-/// So many bytes that no compressor makes shorter.
+/// Makes `bytes` incompressible bytes.
 fn noise(bytes: usize) -> Vec<u8> {
     Random::new(7).bytes(bytes)
 }
 
-/// Compressible, then not, then nearly empty, over several chunks.
+/// Makes content over several chunks: compressible, then incompressible, then nearly empty.
 fn mixed() -> Vec<u8> {
     let mut bytes = words(2 * MIB + 12_345, 1);
     bytes.extend(noise(MIB + 1));

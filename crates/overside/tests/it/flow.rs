@@ -1,4 +1,4 @@
-//! `overside flow` as a user starts it.
+//! `overside flow` as users call it.
 
 use std::fs;
 use std::io::Write;
@@ -21,7 +21,7 @@ pub(crate) fn run_with(directory: &Path, arguments: &[&str], input: &[u8]) -> Ou
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may not want all of it.
+    // The command may stop reading early.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
@@ -95,7 +95,7 @@ fn rows_go_to_their_partitions_in_order() {
     assert_eq!(part("part-1.csv"), "id,what\n5,a\n1,d\n");
     assert_eq!(part("part-2.csv"), "id,what\n2,b\n6,e\n2,f\n");
     assert_eq!(part("part-null.csv"), "id,what\n,c\n");
-    // What is there stays there, unless it may go.
+    // Existing output is not replaced without the option.
     let again = run(place, &arguments);
     assert_contains(&err(&again), &["parts/part-1.csv exists", "--force"]);
     assert_eq!(again.status.code(), Some(2));
@@ -204,7 +204,7 @@ fn formats_codecs_and_placements_give_the_same_rows() {
             rows(&first),
             "{more:?}"
         );
-        // All parts together, split by the same key, are the same parts.
+        // Splitting all parts together by the same key gives the same parts.
         let inputs: Vec<String> = names(&place.join(&parts))
             .iter()
             .map(|name| format!("{parts}/{name}"))
@@ -254,7 +254,7 @@ fn streams_are_read_from_stdin() {
     ];
     let output = run_with(place, &arguments, &stream);
     assert_eq!(report(&output)["rows"], 300);
-    // A stream that ends in the middle leaves nothing.
+    // A truncated stream leaves no output.
     let cut = run_with(
         place,
         &[
@@ -297,7 +297,7 @@ fn a_killed_run_leaves_nothing() {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // More than is sampled for the types, so that outputs are open.
+    // More rows than the type detection samples, so outputs are already open.
     let rows = "n\n".to_owned() + &"1\n2\n".repeat(2 << 20);
     stdin.write_all(rows.as_bytes()).unwrap();
     child.kill().unwrap();
@@ -395,7 +395,7 @@ fn what_cannot_be_done_is_said() {
         &partition(&["--key", "id", "--bits", "99"]),
         &["between 2 and 1024 partitions", "not 2^64 or more"],
     );
-    // What is no table, or none yet.
+    // Files that are not tables, or are empty.
     fs::write(place.join("empty"), "").unwrap();
     fs::write(place.join("header.csv"), "id,what\n").unwrap();
     fs::write(place.join("twice.csv"), "id,id\n1,2\n").unwrap();
@@ -550,7 +550,7 @@ fn rows_are_filtered_and_columns_computed() {
 fn a_key_is_suggested_that_divides_evenly() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
-    // The lowest three bits are always zero, and the other column is the same in half of the rows.
+    // The lowest three bits are always zero, and half of the rows share one value in the other column.
     let rows = (0..4096).map(|row| format!("{},{}\n", row * 8, if row % 2 == 0 { 1 } else { row }));
     let table = "id,kind\n".to_owned() + &rows.collect::<String>();
     fs::write(place.join("rows.csv"), table).unwrap();

@@ -1,4 +1,4 @@
-//! `overside flow run` as a user starts it.
+//! `overside flow run` as users call it.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn refusal(output: &Output) -> String {
 
 const HEAD: &str = "schema = \"flow-pipeline/1\"\nname = \"test\"\nthreads = 2\n";
 
-/// Writes a pipeline, with a node that stands for another machine.
+/// Writes a pipeline with a node in place of another machine.
 fn pipeline(directory: &Path, name: &str, rest: &str) {
     let node = "[nodes.dpu0]\naddress = \"in-process\"\n";
     fs::write(directory.join(name), format!("{HEAD}{node}{rest}")).unwrap();
@@ -116,9 +116,9 @@ fn a_pipeline_writes_what_partition_writes_wherever_it_runs() {
             assert!(stage["busy_ns"].as_u64().unwrap() > 0);
             assert_eq!(node == 0, is_host, "{stage}");
         }
-        // A file is read in, and rows of both outputs are written.
+        // A file is read, and rows of both outputs are written.
         let (unpack, repack) = (&report["unpack"], &report["repack"]);
-        // Nothing is done outside of the time that the first line has.
+        // The first line's time includes everything.
         for stage in [unpack, repack] {
             assert!(stage["busy_ns"].as_u64() <= report["elapsed_ns"].as_u64());
         }
@@ -193,7 +193,7 @@ fn a_device_packs_and_unpacks_and_the_report_says_so() {
     run(&["plain.toml", "ships.arrow"]);
     let read = |folder: &str| fs::read_to_string(place.join(folder).join("part.csv")).unwrap();
     assert!(read("csv") == read("expected"));
-    // What is not there is known before anything runs.
+    // Missing files are reported before anything runs.
     pipeline(
         place,
         "none.toml",
@@ -204,7 +204,7 @@ fn a_device_packs_and_unpacks_and_the_report_says_so() {
     overside_testkit::assert_contains(&message, "bf9");
 }
 
-/// By its agent, which is asked for jobs; nothing listens where its stages would run.
+/// The node packs and unpacks through its agent; nothing listens at its own address.
 #[test]
 fn a_pipelines_node_packs_and_unpacks_by_its_agent() {
     let user = User::new();
@@ -283,7 +283,7 @@ fn one_table_without_partitions_has_one_file() {
         fs::read_to_string(place.join("out/part.csv")).unwrap(),
         "what\na\nb\nc\n"
     );
-    // What is there stays there, unless it may go.
+    // Existing output is not replaced without the option.
     let again = refusal(&flow(place, &["run", "p.toml", "a.csv"]));
     overside_testkit::assert_contains(&again, "out/part.csv exists; --force replaces it");
     pipeline(
@@ -339,7 +339,7 @@ fn an_output_is_a_tree_that_each_run_adds_to() {
     rows.sort_unstable();
     all.sort_unstable();
     assert!(rows == all);
-    // A run that fails adds nothing, and one more that does not adds all again.
+    // A failed run appends nothing; a repeated successful one appends everything again.
     fs::write(place.join("other.csv"), "id\n5\n").unwrap();
     let failed = refusal(&flow(place, &["run", "p.toml", "ships.arrow", "other.csv"]));
     overside_testkit::assert_contains(
@@ -352,7 +352,7 @@ fn an_output_is_a_tree_that_each_run_adds_to() {
     let others = out(&flow(place, &["tree", "show", "tracks", "--json"]));
     let others: Value = serde_json::from_str(&others).unwrap();
     assert_eq!(others["levels"].as_array().unwrap().len(), 2, "{others}");
-    // Columns that are not there are known before anything runs.
+    // Missing columns are reported before anything runs.
     pipeline(
         place,
         "wrong.toml",
@@ -438,7 +438,7 @@ fn a_file_that_cannot_grow_fails_the_run_by_name() {
     made(place);
     let rest = "[[stages]]\npartition = { key = \"MMSI\", by = \"hash:2\" }\n[outputs.all]\nto = \"out\"\n";
     pipeline(place, "p.toml", rest);
-    // As a full disk: writes beyond so many blocks fail, here by an error instead of a signal.
+    // Like a full disk: writes beyond the limit fail, here with an error instead of a signal.
     let script = format!("trap '' XFSZ; ulimit -f 500; exec {COMMAND} flow run p.toml ships.arrow");
     let output = Command::new("sh")
         .args(["-c", &script])

@@ -1,4 +1,4 @@
-//! `overside flow tree` as a user starts it.
+//! `overside flow tree` as users call it.
 
 use std::fs;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! `overside kv serve`, as a user has it.
+//! `overside kv serve` as users call it.
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,7 +16,7 @@ use crate::agent::{Running, User, err};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server that runs, and what it announced.
+/// Running server with its announcement.
 pub(crate) struct Serving {
     process: Child,
     pub said: Value,
@@ -43,7 +43,7 @@ impl Serving {
         Self { process, said }
     }
 
-    /// Two addresses of a kind.
+    /// Returns the two addresses of a kind.
     pub(crate) fn endpoints(&self, kind: &str) -> [String; 2] {
         [0, 1].map(|number| self.said[kind][number].as_str().unwrap().to_owned())
     }
@@ -59,7 +59,7 @@ impl Serving {
         stream
     }
 
-    /// Sends a signal; the exit code.
+    /// Sends a signal. Returns the exit code.
     pub(crate) fn end(&mut self, signal: &str) -> Option<i32> {
         let id = self.process.id().to_string();
         let kill = Command::new("kill").args([signal, &id]).status().unwrap();
@@ -67,7 +67,7 @@ impl Serving {
         self.wait()
     }
 
-    /// Waits until it has ended; the exit code.
+    /// Waits until the server has ended. Returns the exit code.
     pub(crate) fn wait(&mut self) -> Option<i32> {
         let begin = Instant::now();
         loop {
@@ -90,7 +90,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended; then there is nothing to do.
+        // An error means that it has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -303,7 +303,7 @@ fn a_damaged_directory_is_named_with_a_remedy() {
     std::fs::create_dir(user.path("state")).unwrap();
     std::fs::write(user.path("state/snapshot-0000000001"), "no snapshot").unwrap();
     let arguments = ["--listen", "127.0.0.1:0", "--dir", "state"];
-    // A dry run looks at nothing.
+    // A dry run does not access the directory.
     let plan = run(&user, &[&arguments[..], &["--dry-run"]].concat());
     assert!(plan.status.success());
     assert_contains(
@@ -334,7 +334,7 @@ pub(crate) fn redis_cli(directory: &Path, port: &str, certificate: bool) -> Opti
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Makes an agent's keys those of a server.
+/// Renames an agent's keys to those of a server.
 pub(crate) fn keys_of_server(directory: &Path) {
     for (from, to) in [("agent.pem", "server.pem"), ("agent.key", "server.key")] {
         std::fs::copy(directory.join(from), directory.join(to)).unwrap();
@@ -402,7 +402,7 @@ fn the_communication_engine_runs_on_an_agent_and_may_be_lost() {
     let mut info = String::new();
     stream.read_to_string(&mut info).unwrap();
     assert_contains(&info, "design:lat");
-    // Killed, and started again at the same place: the host has everything.
+    // The server is killed and started again at the same address: the host has all keys.
     drop(agent);
     let again = ["--insecure", "--device", "cpu", "--listen", &address];
     let _agent = Running::start(&user, &again);

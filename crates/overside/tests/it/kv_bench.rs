@@ -64,7 +64,7 @@ fn several_machines_load_one_server_with_requests_of_their_own() {
     let serving = Serving::start(&user, &["--listen", "127.0.0.1:0"]);
     let server = format!("redis://127.0.0.1:{}", serving.port("listen"));
     for from in ["one", "one,two", "local,two"] {
-        // Inserts of one generator are read by that one: each finds what it asks for.
+        // Each generator only reads keys that it inserted itself, so all are found.
         let found = bench(&user, &server, &["--from", from, "--workload", "d"]);
         assert_eq!(
             found["from"].as_array().unwrap().len(),
@@ -123,7 +123,7 @@ fn a_client_of_request_regions_that_is_killed_harms_no_other() {
     let listen = ["--listen", "127.0.0.1:0", "--herd", "herd"];
     let mut serving = Serving::start(&user, &listen);
     assert_eq!(serving.said["herd"], "herd");
-    // It goes through the whole server, and others have its records.
+    // It scans the whole server, which also has other records.
     let found = bench(&user, "herd:herd", &["--workload", "a"]);
     assert_eq!(found["points"][0]["misses"], 0);
     let redis = format!("redis://127.0.0.1:{}", serving.port("listen"));
@@ -139,7 +139,7 @@ fn a_client_of_request_regions_that_is_killed_harms_no_other() {
         let found = bench(&user, "herd:herd", &["--no-load"]);
         assert_eq!(found["points"][0]["misses"], 0);
     }
-    // A server that is killed leaves its socket; the next one takes its place.
+    // A killed server leaves its socket; the next one replaces it.
     assert_eq!(serving.end("-KILL"), None);
     let gone = ["kv", "bench", "herd:herd"];
     assert_contains(user.fails(3, &gone), "calling the peer at herd");
@@ -165,7 +165,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
             "the time that counts must be longer than 0",
         ),
     ] {
-        // Nobody listens there.
+        // Nothing listens at this port.
         let asked = [&["kv", "bench", "redis://127.0.0.1:1"], &words[..]].concat();
         assert_contains(user.fails(2, &asked), reason);
     }
@@ -203,7 +203,7 @@ fn a_wrong_value_that_an_agent_finds_ends_with_the_code_of_wrong_values() {
             let mut stream = stream.unwrap();
             thread::spawn(move || {
                 let input = BufReader::new(stream.try_clone().unwrap());
-                // Keys are no text.
+                // Keys are not text.
                 for line in input.split(b'\n').map_while(Result::ok) {
                     if line == b"GET\r" && stream.write_all(b"$9\r\nnot yours\r\n").is_err() {
                         return;

@@ -15,7 +15,7 @@ use crate::kv::{PATIENCE, Serving, ask, keys_of_server, redis_cli, refused, run}
 
 const BOTH: [&str; 2] = ["--dpu-listen", "127.0.0.1:0"];
 
-/// Every design that needs a DPU, with several cores where it takes several.
+/// All designs that need a DPU, with several cores if they support that.
 const DESIGNS: [(&str, &[&str]); 9] = [
     ("lat", &[]),
     ("sav", &["--dpu-cores", "3"]),
@@ -56,7 +56,7 @@ fn start(user: &User, design: &str, options: &[&str]) -> Serving {
     Serving::start(user, &[&common[..], options].concat())
 }
 
-/// Addresses at which clients connect, on both sides.
+/// Returns the addresses for clients on both sides.
 fn endpoints(serving: &Serving) -> Vec<String> {
     let listed = |kind| serving.said[kind].as_array().into_iter().flatten();
     let all = listed("listen").chain(listed("dpu_listen"));
@@ -132,7 +132,7 @@ fn serves_all_keys(user: &User, design: &str, options: &[&str]) {
             let values: String = (0..40)
                 .map(|key: u32| format!("${}\r\n{key}\r\n", key.to_string().len()))
                 .collect();
-            // Several connections, since the system divides them among the threads.
+            // Several connections, because the system distributes them over the threads.
             for _ in 0..4 {
                 ask(connect(reader), &gets, &values);
             }
@@ -171,7 +171,7 @@ fn requests_of_all_cores_of_a_dpu_are_counted_and_share_writes() {
     let said = talk(endpoint, "INFO\r\nQUIT\r\n");
     assert_eq!(value_of(&said, "offload_requests"), "600");
     let writes: u64 = value_of(&said, "offload_link_writes").parse().unwrap();
-    // A batch is one write, and each core asks for counts now and then.
+    // A batch is one write, and each core reads the counts periodically.
     assert!((12..200).contains(&writes), "{writes} writes");
 }
 
@@ -184,7 +184,7 @@ fn nothing_acknowledged_is_lost_with_the_agent_where_the_host_has_the_store() {
         let mut serving = start(&user, design, options);
         let endpoints = endpoints(&serving);
         let dpu = endpoints.last().unwrap();
-        // A client that counts, as far as it is told.
+        // A client counts until the server is gone.
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let counting = scope.spawn(|| {
@@ -215,7 +215,7 @@ fn nothing_acknowledged_is_lost_with_the_agent_where_the_host_has_the_store() {
             std::thread::sleep(Duration::from_millis(100));
             drop(running);
             if design == "dual" {
-                // Clients of the host notice nothing.
+                // Clients of the host are not affected.
                 ask(connect(&endpoints[0]), "SET key value\r\n", "+OK\r\n");
             }
             let _again = agent(&user, &address);
@@ -230,14 +230,15 @@ fn nothing_acknowledged_is_lost_with_the_agent_where_the_host_has_the_store() {
             assert!(acknowledged > 0);
             let said = talk(dpu, "GET counter\r\nQUIT\r\n");
             let kept: u64 = said.lines().nth(1).unwrap().parse().unwrap();
-            // What was executed and not acknowledged may be there.
+            // Commands that were executed but not acknowledged may be kept.
             assert!(kept >= acknowledged, "{design}: {kept} of {acknowledged}");
             assert_eq!(serving.end("-TERM"), Some(0), "{design}");
         });
     }
 }
 
-/// Counts with several keys, so that each partition has some, until the server is gone. What was acknowledged.
+/// Counts with several keys, so that each partition has some, until the server is gone.
+/// `acknowledged` gets the last acknowledged counts.
 fn count_until_lost(address: &str, acknowledged: &mut [u64], on_way: &AtomicBool) {
     let mut stream = connect(address);
     let mut heard = [0; 64];
@@ -256,7 +257,7 @@ fn count_until_lost(address: &str, acknowledged: &mut [u64], on_way: &AtomicBool
     }
 }
 
-/// Asks, as clients do that try again, until there is an answer.
+/// Sends a request until there is a reply, like clients that retry.
 fn wait_for(address: &str) {
     let begin = Instant::now();
     let mut heard = [0; 64];
@@ -290,7 +291,7 @@ fn nothing_acknowledged_is_lost_with_an_agent_that_keeps_its_keys() {
                 for (key, acknowledged) in acknowledged.iter().enumerate() {
                     let said = talk(endpoint, &format!("GET {key}\r\nQUIT\r\n"));
                     let kept: u64 = said.lines().nth(1).unwrap().parse().unwrap();
-                    // What was executed and not acknowledged may be there.
+                    // Commands that were executed but not acknowledged may be kept.
                     assert!(kept >= *acknowledged, "{design}: {kept} of {acknowledged}");
                 }
             }
@@ -314,7 +315,7 @@ fn nothing_acknowledged_is_lost_with_an_agent_that_keeps_its_keys() {
         }
         assert_eq!(serving.end("-KILL"), None, "{design}");
         assert_contains(serving.errors(), "are kept there: trying again");
-        // Neither side takes the keys of another division for its own.
+        // Neither side accepts the keys of another partition layout.
         let other = run(
             &user,
             &["--listen", "127.0.0.1:0", "--cores", "4", "--dir", &state],
@@ -384,7 +385,7 @@ fn an_agent_keeps_what_it_is_told_to_where_its_owner_says() {
 #[test]
 fn what_a_client_saves_is_there_after_everything_was_killed() {
     let user = User::new();
-    // The client's side has all keys, a part of them, or none.
+    // The clients' side has all keys, some of them, or none.
     for (number, (design, options)) in [DESIGNS[0], DESIGNS[4], DESIGNS[6]].iter().enumerate() {
         let state = format!("state-{number}");
         let durable = [&["--dir", &state, "--sync", "snapshots"][..], options].concat();
@@ -420,7 +421,7 @@ fn what_a_client_saves_is_there_after_everything_was_killed() {
             ask(connect(&endpoint), &gets, &values);
         }
     }
-    // Without a directory there is nothing to save to, wherever the keys are.
+    // Without a directory there is no place for snapshots, on either side.
     let _agent = agent(&user, "127.0.0.1:0");
     let serving = start(&user, "lat", &[]);
     let said = talk(&endpoints(&serving)[0], "BGSAVE\r\nQUIT\r\n");
@@ -510,7 +511,7 @@ fn a_client_of_a_dpu_that_has_everything_ends_the_server() {
         .unwrap();
     assert_eq!(serving.wait(), Some(3));
     assert_contains(serving.errors(), "a client has ended it");
-    // Also where it could begin again.
+    // Also if the server can start with an empty store.
     let _agent = agent_with(&user, &["--kv-dir", "kept"]);
     for (design, options) in [DESIGNS[3], DESIGNS[7]] {
         let durable = [options, &["--dir", design][..]].concat();
@@ -571,7 +572,7 @@ fn a_dry_run_says_what_each_side_would_take() {
     assert_eq!(json["threads"]["dpu"]["communication"], 1);
     assert_eq!(json["memory_bytes"]["host"]["store"], 1 << 30);
     assert_eq!(json["memory_bytes"]["dpu"]["store"], 0);
-    // Without --memory the store is what the DPU has left.
+    // Without --memory the store's limit is the free memory of the DPU.
     let output = run(
         &user,
         &[
@@ -615,7 +616,7 @@ fn a_design_that_cannot_run_is_refused_with_a_remedy() {
     assert_contains(keys, "--kv-tls-keys");
     assert_contains(refused(&user, &["--design", "sav"]), "--dpu NODE");
     assert_contains(with(&["lat", "--card", "bf9"]), "bf2:separated");
-    // What the card of an agent can carry is not known before it is asked.
+    // The limits of an agent's card are only known after connecting to it.
     let both = ["--design", "dual", "--cores", "2", "--dpu-listen", "::1"];
     let card = ["--dry-run", "--dpu", "dpu0", "--card", "bf3"];
     let output = run(&user, &[&both[..], &card].concat());

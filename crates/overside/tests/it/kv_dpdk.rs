@@ -1,5 +1,5 @@
-//! `overside kv serve --dpdk-port`: over shared memory between two processes, and by packet sockets at one end of a pair
-//! of network interfaces, whose other end is the kernel's.
+//! `overside kv serve --dpdk-port`: over shared memory between two processes, and by packet sockets
+//! at one end of a pair of network interfaces whose other end belongs to the kernel.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -35,7 +35,7 @@ fn missing(user: &User, device: &str) -> Option<String> {
     (!has_dpdk).then(|| "skipped: there is no DPDK".into())
 }
 
-/// The fields of `INFO` of a server that is reached by `stream`.
+/// Returns a function that reads fields of `INFO` from a server at `stream`.
 fn info(mut stream: impl Read + Write) -> impl Fn(&str) -> String {
     stream.write_all(b"*1\r\n$4\r\nINFO\r\n").unwrap();
     let mut reader = BufReader::new(stream);
@@ -56,7 +56,7 @@ fn count(field: &impl Fn(&str) -> String, name: &str) -> u64 {
     field(name).parse().unwrap()
 }
 
-/// Requests that came to the core that has their keys, of a hundred.
+/// Returns the percentage of requests that arrived at the core with their keys.
 fn percent_at_owner(field: &impl Fn(&str) -> String) -> f64 {
     let (own, others) = (
         count(field, "requests_at_owner"),
@@ -113,7 +113,7 @@ fn two_processes_over_shared_memory() {
             "10.9.0.1",
         ];
         let bench = [&bench[..], &["--dpdk-queues", queues], &SHORT].concat();
-        // Who comes again is served as well.
+        // A client that connects again is served as well.
         for _ in 0..2 {
             let found: Value = serde_json::from_str(&user.done(&bench)).unwrap();
             assert_eq!(found["points"][0]["misses"], 0);
@@ -125,14 +125,14 @@ fn two_processes_over_shared_memory() {
         assert_eq!(field("datagrams_invalid"), "0");
         assert!(count(&field, "datagrams_received") > 0);
         if cores == "2" {
-            // Each queue of the client is one of the server's: there is nothing to hand over.
+            // Each queue of the client belongs to one of the server, so requests are not forwarded.
             assert!(percent_at_owner(&field) >= 99.0);
             assert_eq!(field("frames_handed_over"), "0");
         }
         assert_eq!(serving.end("-TERM"), Some(0));
         assert!(!socket.exists());
     }
-    // A server that is killed leaves its socket; the next one takes its place.
+    // A killed server leaves its socket; the next one replaces it.
     let server = port("server");
     let serve = [
         "--dpdk-port",
@@ -176,7 +176,7 @@ fn the_port_of_an_agent() {
     }
 }
 
-/// A server in a network of its own, at one of two interfaces; the kernel has the other, 10.9.0.1.
+/// Server in a separate network namespace, at one of two interfaces; the kernel has the other, 10.9.0.1.
 struct Network {
     process: Child,
     id: String,
@@ -186,12 +186,12 @@ struct Network {
 }
 
 impl Network {
-    /// By packet sockets. `None`: networks cannot be made here.
+    /// Starts a server with packet sockets. Returns `None` if networks cannot be created here.
     fn serve(user: &User, arguments: &[&str]) -> Option<Self> {
         Self::serve_by(user, "net_af_packet0", arguments)
     }
 
-    /// By another driver. AF_XDP loads a program into the kernel, which takes root.
+    /// Starts a server with another driver. AF_XDP loads a program into the kernel, for which root is needed.
     fn serve_by(user: &User, driver: &str, arguments: &[&str]) -> Option<Self> {
         let has_users = driver != "net_af_xdp0";
         let users = ["--user", "--map-root-user"].into_iter();
@@ -246,7 +246,7 @@ impl Network {
         })
     }
 
-    /// A command in that network, on the kernel's side.
+    /// Returns a command that runs in that network on the kernel's side.
     fn command(&self, program: &std::ffi::OsStr, arguments: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -264,7 +264,7 @@ impl Network {
             .unwrap()
     }
 
-    /// The fields of `INFO`, with that password if there is one.
+    /// Returns a function that reads fields of `INFO`, with the password unless it is empty.
     fn info(&self, password: &str) -> impl Fn(&str) -> String + use<> {
         let ask = "exec 3<>/dev/tcp/127.0.0.1/7379; \
                    [ -z \"$0\" ] || { printf 'AUTH %s\\r\\n' \"$0\" >&3; read -r -u 3 said; }; \
@@ -306,7 +306,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // It may have ended; then there is nothing to do.
+        // An error means that it has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -346,7 +346,7 @@ fn clients_of_the_kernel_reach_it_by_an_interface() {
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["points"][0]["misses"], 0);
     let field = network.info("");
-    // Packet sockets have no rules; the kernel divides senders, and the cores hand over.
+    // Packet sockets have no steering rules: the kernel distributes senders, and the cores forward requests.
     assert_eq!(field("steering"), "software");
     assert!(percent_at_owner(&field) >= 99.0);
     assert!(count(&field, "frames_handed_over") > 0);
@@ -375,7 +375,7 @@ fn what_finds_no_descriptor_is_dropped_and_counted() {
         else {
             return println!("skipped: networks cannot be made here");
         };
-        // One request, so that the kernel knows the hardware address; then many that nobody receives.
+        // One request, so that the kernel knows the hardware address; then many that no queue has room for.
         let send = |count: u64| {
             let header = "KV\\x01\\x00\\x00\\x00\\x01\\x00AAAAAAAA\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00BBBBBBBB\\xac\\x05";
             let script = format!(
@@ -388,7 +388,7 @@ fn what_finds_no_descriptor_is_dropped_and_counted() {
             assert!(output.status.success(), "{}", err(&output));
         };
         let received = || {
-            // The figures of a worker are those of its last tick.
+            // A worker's figures are updated by its tick.
             std::thread::sleep(Duration::from_millis(300));
             let field = network.info("");
             (
@@ -406,7 +406,7 @@ fn what_finds_no_descriptor_is_dropped_and_counted() {
         while found + dropped < SENT + 1 && begin.elapsed() < PATIENCE {
             (found, dropped) = received();
         }
-        // A few other frames may have taken descriptors too.
+        // A few other frames may also have used descriptors.
         assert!(found + dropped > SENT, "{found} and {dropped}");
         assert!(dropped >= SENT - descriptors, "{found} and {dropped}");
         answered.push(found);

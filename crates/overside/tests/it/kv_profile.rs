@@ -1,4 +1,4 @@
-//! `overside kv profile`, as a user has it.
+//! `overside kv profile` as users call it.
 
 use std::fs::Permissions;
 use std::io::{Read, Write};
@@ -107,7 +107,7 @@ fn both_sides_of_a_design_are_told_apart() {
             "{side}"
         );
     }
-    // What the clients ask is what the keys' side executes, but for what is on the way when it is asked.
+    // Both sides count the same commands, except for those in flight when they are read.
     let [clients, keys] = [&said, &said["keys"]].map(|side| side["commands"].as_f64().unwrap());
     assert!((keys / clients - 1.0).abs() < 0.1, "{keys} of {clients}");
     let text = out(&profile(&user, &design));

@@ -1,4 +1,4 @@
-//! `overside match` beside grep, ripgrep and zgrep: the same lines, the same exit codes.
+//! `overside match` compared with grep, ripgrep and zgrep: the same lines, the same exit codes.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
 const TEXT: &str = "one\nfoo bar\n  food\ntwo\nthree\na.b\naxb\nfour foo\nfive\nsix\nseven\nfoo_bar\n\
                     (foo)\nend foo";
 
-/// A directory with files of all kinds.
+/// Makes a directory with files of all kinds.
 fn files() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
@@ -34,7 +34,7 @@ fn run(directory: &Path, program: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new("timeout");
     command.arg("60").arg(program).args(arguments);
     let command = command.current_dir(directory).stdin(Stdio::null());
-    // grep takes bytes for characters then.
+    // In this locale grep matches bytes.
     let command = command.env("LC_ALL", "C").env_remove("NO_COLOR");
     command
         .output()
@@ -211,7 +211,7 @@ fn binary_files_are_not_printed() {
             "-q foo binary",
         ],
     );
-    // Beyond what is looked at first: what is printed is text all the same.
+    // The zero byte is behind the inspected beginning: printed records are text anyway.
     let mut late = b"foo\n".repeat(20_000);
     late.extend_from_slice(b"foo \0\nfoo\n");
     fs::write(directory.path().join("late"), late).unwrap();
@@ -270,14 +270,14 @@ fn directories_are_searched_when_that_is_asked_for() {
         let ours = sorted(COMMAND, &[&["match"], &arguments[..]].concat());
         assert_eq!(ours, sorted("grep", &arguments), "{line}");
     }
-    // In the order of names, whatever the file system's is.
+    // Sorted by name, independently of the file system.
     let output = run(
         directory.path(),
         COMMAND,
         &["match", "-r", "-l", "foo", "tree"],
     );
     assert_eq!(output.stdout, b"tree/.hidden\ntree/a\ntree/below/b\n");
-    // ripgrep finds the same where it is told to leave nothing out.
+    // ripgrep finds the same if it skips no files.
     let theirs = sorted("rg", &["-uu", "--no-heading", "-n", "foo", "tree"]);
     assert_eq!(sorted(COMMAND, &["match", "-rn", "foo", "tree"]), theirs);
     let refused = run(directory.path(), COMMAND, &["match", "foo", "tree"]);
@@ -289,7 +289,7 @@ fn directories_are_searched_when_that_is_asked_for() {
 fn pretty_is_what_ripgrep_prints() {
     let directory = files();
     let plain = |text: &str| -> String {
-        // Its colors are others.
+        // ripgrep has other colors.
         let mut parts = text.split("\x1b[");
         let first = parts.next().unwrap_or_default().to_owned();
         parts.fold(first, |text, part| {
@@ -341,7 +341,7 @@ fn compressed_files_are_searched_inside() {
                     &[&["match"], &rest[..], &[file]].concat(),
                 ))
             };
-            // By what is in it and not by its name; and in a pipe.
+            // The format is detected by the content, not by the name, also in a pipe.
             assert_eq!(search(name), search("text"), "{name} {rest:?}");
             assert_eq!(search("plain"), search("text"), "{name} {rest:?}");
         }
@@ -366,7 +366,7 @@ fn compressed_files_are_searched_inside() {
         )),
         zgrep
     );
-    // Binary inside is binary.
+    // A compressed binary file counts as binary.
     assert!(
         run(path, "sh", &["-c", "gzip -c binary >binary.gz"])
             .status

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::agent::{Running, User, err};
 use overside_testkit::assert_contains;
 
-/// The events of a JSON log.
+/// Returns the events of a JSON log.
 fn events(log: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(log).unwrap();
     let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
@@ -24,7 +24,7 @@ fn agent(user: &User, arguments: &[&str]) -> Running {
     Running::start(user, &[&["--device", "cpu"][..], arguments, &log].concat())
 }
 
-/// Bytes that do not compress, so that as much comes out as goes in.
+/// Makes incompressible bytes, so that the output is as long as the input.
 fn noise(bytes: usize) -> Vec<u8> {
     let mut state = 1u64;
     let mut next = || {
@@ -37,18 +37,18 @@ fn noise(bytes: usize) -> Vec<u8> {
 }
 
 const CHUNK: usize = 64 << 10;
-/// Enough for both sides to have been at work when half of it has come out.
+/// Number of bytes that suffice for both sides to have run jobs when half of the output has arrived.
 const BYTES: usize = 128 * CHUNK;
 
-/// A host that compresses from a pipe, half of it on the agent.
+/// Host that compresses from a pipe, half of it on the agent.
 struct Host {
     process: Child,
-    /// Reads what comes out.
+    /// Thread that reads the output.
     output: JoinHandle<()>,
 }
 
 impl Host {
-    /// Returns once both sides have been at work.
+    /// Starts a host. Returns once both sides have run jobs.
     fn start(user: &User) -> Self {
         let arguments = "compress -c --chunk 64k --device dpu0/cpu --placement split:50 \
                          --log debug --log-format json --log-file host.log";
@@ -73,7 +73,7 @@ impl Host {
         Self { process, output }
     }
 
-    /// Gives it more, and then an end.
+    /// Sends the rest of the input and closes it. Returns the output.
     fn finish(mut self) -> Output {
         let mut input = self.process.stdin.take().unwrap();
         input.write_all(&noise(BYTES)).unwrap();
@@ -119,7 +119,7 @@ fn a_lost_host_is_in_the_agents_log() {
     let events = events(&user.path("agent.log"));
     let within = |event: &&Value| event["spans"][0]["name"] == "connection";
     let connection: Vec<&Value> = events.iter().filter(within).collect();
-    // `agents add` and the host's own question have connections, too.
+    // `agents add` and the host's listing of devices also open connections.
     let opened = connection.iter().find(|event| event["init_ns"].is_u64());
     let peer = opened.unwrap()["spans"][0]["peer"].as_str().unwrap();
     assert!(peer.starts_with("127.0.0.1:"), "{peer}");
@@ -127,7 +127,7 @@ fn a_lost_host_is_in_the_agents_log() {
         .iter()
         .filter(|event| event["spans"][0]["peer"] == peer);
     let levels: Vec<_> = of_peer.clone().map(|event| &event["level"]).collect();
-    // It comes, a context is opened, and it goes without closing that.
+    // The host connects, opens a context, and disconnects without closing it.
     assert_eq!(levels[..2], ["INFO", "DEBUG"], "{events:#?}");
     assert!(of_peer.clone().any(|event| event["init_ns"].is_u64()));
     assert!(of_peer.clone().all(|event| event["end_ns"].is_null()));
@@ -139,7 +139,7 @@ fn a_refused_handshake_is_in_the_agents_log() {
     let user = User::new();
     let keys = user.keys();
     let mut agent = agent(&user, &["--keys", &keys]);
-    // Without keys, which is allowed on this machine, though not by this agent.
+    // Without keys, which is allowed on one machine, but not by this agent.
     user.done(&["agents", "add", "dpu0", &agent.address]);
     assert!(user.done(&["agents", "list"]).contains("not available"));
     assert_eq!(agent.end(), Some(0));

@@ -1,4 +1,4 @@
-//! `overside match` as a user starts it.
+//! `overside match` as users call it.
 
 use overside_testkit::assert_contains;
 use std::fs;
@@ -15,7 +15,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it in `directory` with `input` on stdin.
+/// Runs the verb in `directory` with `input` on stdin.
 fn run_in(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
     let mut child = command(arguments)
         .current_dir(directory)
@@ -24,7 +24,7 @@ fn run_in(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may not want all of it.
+    // The command may stop reading early.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
@@ -193,7 +193,7 @@ fn files_that_are_no_text_are_not_searched_silently() {
     assert_contains(err(&table), "--column");
     let damaged = run(&["--column", "a", "so", "table.parquet"]);
     assert_eq!(damaged.status.code(), Some(2));
-    // It is searched inside, and there is nothing.
+    // The compressed content is searched, and nothing matches.
     for arguments in [
         &["-c", "so", "text.gz"][..],
         &["--column", "a", "so", "text.gz"],
@@ -334,7 +334,7 @@ fn a_damaged_table_is_refused_in_one_line() {
     for entry in fs::read_dir(corpus).unwrap() {
         let bytes = fs::read(entry.unwrap().path()).unwrap();
         let directory = tempfile::tempdir().unwrap();
-        // The first byte is the fuzzer's.
+        // The first byte belongs to the fuzzer.
         fs::write(directory.path().join("table"), &bytes[1..]).unwrap();
         let output = run_in(
             directory.path(),

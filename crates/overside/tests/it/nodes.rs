@@ -1,4 +1,4 @@
-//! Tests that another node measures: a host's worker process and an agent, as a run has them.
+//! Tests that another node measures: a host's worker process and an agent, as in a run.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use crate::agent::{Running, User};
 
-/// A worker process of a host, which knows the agents that its user has added.
+/// Worker process of a host with the user's inventory of agents.
 struct Worker {
     process: Child,
     socket: BufReader<UnixStream>,
@@ -79,7 +79,7 @@ impl Drop for Worker {
     }
 }
 
-/// An agent that keeps its data in the directory `data`, added as `dpu0`.
+/// Starts an agent with its data in the directory `data`, and adds it as `dpu0`.
 fn agent(user: &User, more: &[&str]) -> Running {
     let keys = user.keys();
     let data = user.path("data");
@@ -90,7 +90,7 @@ fn agent(user: &User, more: &[&str]) -> Running {
     agent
 }
 
-/// A data set of that many bytes that nobody else has.
+/// Makes a data set of `bytes` bytes with a content of its own.
 fn data(user: &User, name: &str, bytes: usize) -> PathBuf {
     let mut random = Random::new(bytes as u64);
     let path = user.path(name);
@@ -114,7 +114,7 @@ fn compress(node: &str, file: &Path) -> Value {
     })
 }
 
-/// The worker processes that an agent has.
+/// Returns the ids of an agent's worker processes.
 fn workers(agent: &Running) -> Vec<u32> {
     let id = agent.process.id();
     let mut found = Vec::new();
@@ -158,7 +158,7 @@ fn a_test_is_measured_on_a_node_as_it_is_here_and_its_data_are_sent_once() {
         assert!(sample.metrics["throughput"] > 0.0);
     }
     assert_eq!((here.node, there.node.as_deref()), (None, Some("dpu0")));
-    // The same outputs, measured on a device of that machine, and on its cores.
+    // The outputs are the same on a device of that machine and on its cores.
     assert_eq!(here.check, there.check);
     assert_eq!(here.provenance, there.provenance);
     assert_eq!(there.applied.unwrap().device, "cpu");
@@ -173,7 +173,7 @@ fn a_test_is_measured_on_a_node_as_it_is_here_and_its_data_are_sent_once() {
     assert_eq!((again.status, again.check), (Status::Ok, here.check));
     assert_eq!(written().modified().unwrap(), before);
     assert_eq!(kept(&user).len(), 1);
-    // Other kinds of tests, without data.
+    // Tests without data.
     let memory = json!({
         "kind": "memory", "node": "dpu0", "pattern": "stream", "kernel": "copy",
         "buffer_size": 65536, "threads": "all", "warmup_s": 0.0, "sample_s": 0.01, "timeout_s": 20.0,
@@ -208,7 +208,7 @@ fn tests_of_tables_are_skipped_where_tables_are_not_built_in() {
         assert_eq!(sample.status, Status::Skipped, "{sample:?}");
         assert_contains(format!("{sample:?}"), "built without");
     }
-    // What the data are decides, not what the test is.
+    // The content decides, not the name of the test.
     fs::write(&table, [b"text", &[0; 8192][..]].concat()).unwrap();
     let mut pieces = compress("dpu0", &table);
     pieces["sizes"] = "own".into();
@@ -223,7 +223,7 @@ fn a_table_is_partitioned_by_the_command_of_the_node() {
     let table = user.path("table.arrow");
     let rows = ["--rows", "5000", table.to_str().unwrap()];
     user.done(&[&["flow", "generate", "particles"][..], &rows].concat());
-    // Of the program that a host names an agent knows nothing.
+    // An agent does not know the programs of a host.
     let sample = Worker::start(&user).measure(&json!({
         "kind": "partition", "node": "dpu0", "program": "/bin/false",
         "data": {"name": "made", "files": [table]}, "algorithm": "one-pass", "method": "hash",
@@ -287,7 +287,7 @@ fn a_test_that_hangs_is_ended_in_time_and_an_agent_measures_one_at_a_time() {
     long["timeout_s"] = 20.into();
     first.tell(&long);
     eventually("a worker runs", || workers(&agent).len() == 1);
-    // Stopped, it does not even look at the time.
+    // A stopped process does not even check the time.
     let id = workers(&agent)[0].to_string();
     assert!(
         Command::new("kill")
@@ -308,7 +308,7 @@ fn a_test_that_hangs_is_ended_in_time_and_an_agent_measures_one_at_a_time() {
     assert_eq!(sample.status, Status::Ok, "{sample:?}");
 }
 
-/// The first process of an agent's connections: as a host that may lie.
+/// Connects to an agent like a host that may send wrong data.
 fn host(user: &User, agent: &Running) -> RemoteProbe {
     let entry = Entry {
         address: agent.address.clone(),
@@ -351,7 +351,7 @@ fn a_digest_that_lies_a_length_and_a_name_that_do_are_refused() {
     assert_contains(refused(&mut host, b"\0too long"), "more came");
     assert_contains(refused(&mut host, b"\0late"), "a part of no file");
     assert_eq!(kept(&user).len(), 0);
-    // Files are named by digests, and only those that were sent.
+    // Files are named by digests, and only received ones can be used.
     for name in [digest.as_str(), "/etc/passwd", "../data"] {
         let test = compress("", Path::new(name));
         let Value::Object(mut test) = test else {
@@ -368,7 +368,7 @@ fn a_digest_that_lies_a_length_and_a_name_that_do_are_refused() {
     ] {
         assert!(matches!(asked(&mut host, strange), NodeReply::Failed(_)));
     }
-    // It serves others, and this one too.
+    // The agent continues to serve all hosts, including this one.
     let file = data(&user, "input", 1 << 20);
     let sample = Worker::start(&user).measure(&compress("dpu0", &file));
     assert_eq!(sample.status, Status::Ok, "{sample:?}");
@@ -422,7 +422,7 @@ fn another_node_runs_jobs_beside_traffic() {
         assert!(sample.cpu.unwrap().dpu_s > 0.0);
         assert!(sample.warnings.iter().all(|one| one.kind != "not-a-card"));
     }
-    // What the node refuses leaves no figures, and says who.
+    // A refused test has no figures, and its error names the node.
     let mut unknown = beside.clone();
     unknown["device"] = "emulated:nothing".into();
     let mut refused = |beside: &Value| {
@@ -434,7 +434,7 @@ fn another_node_runs_jobs_beside_traffic() {
     assert_contains(refused(&unknown), "the jobs beside: no device");
     unknown["node"] = "nobody".into();
     assert_contains(refused(&unknown), "nobody");
-    // The worker there goes on: it measures a test of its own.
+    // The worker on the agent continues: it measures the next test.
     assert_eq!(worker.measure(&compress("dpu0", &file)).status, Status::Ok);
 }
 
@@ -475,7 +475,7 @@ fn a_host_that_does_not_go_on_with_its_data_loses_its_connection() {
     let begun = asked(&mut silent, &NodeQuestion::File(file).encode());
     assert!(matches!(begun, NodeReply::Taken));
     assert_eq!(fs::read_dir(&data).unwrap().count(), 1);
-    // It answers that it is there all the time; that is not enough.
+    // The worker sends heartbeats but no result, which is not sufficient.
     let lost = silent.watch(Instant::now() + Duration::from_secs(20));
     assert_contains(lost.unwrap_err(), "nothing came for 300ms");
     eventually("what was half there is gone", || {
@@ -507,7 +507,7 @@ fn data_beyond_the_room_for_them_are_a_failed_sample_and_the_oldest_go_first() {
 fn a_disk_that_is_full_is_a_failed_sample_and_the_agent_goes_on() {
     let user = User::new();
     fs::create_dir(user.path("data")).unwrap();
-    // A file of the agent's can grow to 1 MiB: as to a full disk, writing more fails.
+    // The agent's files are limited to 1 MiB: like on a full disk, further writes fail.
     let keys = user.keys();
     let mut agent = Command::new("sh");
     agent

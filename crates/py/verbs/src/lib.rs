@@ -20,7 +20,7 @@ use overside_command::refusal::Refusal;
 use overside_log::LevelFilter;
 use serde_json::{Map, Value, json};
 
-/// Level of the log unless something else is asked for.
+/// Default level of the log.
 const LEVEL: LevelFilter = LevelFilter::WARN;
 const QUIET: &str = "Log less, and print nothing but errors and results";
 
@@ -66,7 +66,7 @@ verbs!(FlowVerb, definitions::FLOW);
 fn with_log(verb: Command) -> Command {
     let log = Verbosity::augment_args(Command::new("log"));
     let verb = verb.args(log.get_arguments().cloned());
-    // A shortened option of another verb could let somebody in: `agent --insecur`.
+    // A shortened option of another verb could disable authentication: `agent --insecur`.
     let verb = verb.infer_long_args(true);
     verb.mut_arg("quiet", |quiet| quiet.help(QUIET))
 }
@@ -103,7 +103,7 @@ pub fn parse(words: &[OsString]) -> (Option<String>, Value) {
     (named.map(str::to_owned), answer)
 }
 
-/// Values of the verb that was asked for, and those of its log.
+/// Returns the values of the verb and of its log options.
 fn values(verbs: &[Command], matches: &ArgMatches) -> Option<Map<String, Value>> {
     let (name, own) = matches.subcommand()?;
     let verb = verbs.iter().find(|verb| verb.get_name() == name)?;

@@ -1,4 +1,4 @@
-//! Receiving side of a connection: messages, jobs and test questions from the host.
+//! Receiving side of a connection: messages, jobs and test requests from the host.
 
 use std::io;
 use std::time::Instant;
@@ -72,7 +72,7 @@ impl Session<'_> {
         Ok(true)
     }
 
-    /// Reads the source of the job that is coming in; whether all of it is there.
+    /// Reads the source of the arriving job. Returns `true` if it is complete.
     fn receive_body(&mut self, budget: &mut usize) -> Result<bool, End> {
         while let Some(incoming) = &mut self.incoming {
             let here = self.reader.body(incoming.room());
@@ -109,7 +109,7 @@ impl Session<'_> {
         Ok(true)
     }
 
-    /// Reads once; whether anything was there.
+    /// Reads once. Returns `true` if there was anything to read.
     fn fill(&mut self) -> Result<bool, End> {
         match self.stream.read(self.reader.room()) {
             Ok(0) => Err(End::Over),

@@ -83,11 +83,11 @@ impl CpuDevice {
         Self::make(options, operations, Clock::default())
     }
 
-    /// On a clock. If that is a virtual one, each chunk is run and then takes the CPU time that it
-    /// took; there are as many threads as are asked for, and none is in another's way.
+    /// Makes a device with a clock. With a virtual one, each chunk runs and then takes the CPU time that it
+    /// took, as if it had a core to itself.
     ///
     /// # Errors
-    /// As [`CpuDevice::new`].
+    /// Those of [`CpuDevice::new`].
     pub fn on_clock(options: CpuOptions, clock: Clock) -> Result<Self, CpuError> {
         Self::make(options, Operation::all(), clock)
     }

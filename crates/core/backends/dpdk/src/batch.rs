@@ -59,7 +59,7 @@ impl Batch {
         });
     }
 
-    /// Hands it over; how many jobs the device took.
+    /// Enqueues the batch. Returns the number of jobs that the device took.
     pub(crate) fn put(&mut self, work: &Work) -> Result<usize, String> {
         let mut next = self.segments.as_ptr();
         for job in &mut self.jobs {

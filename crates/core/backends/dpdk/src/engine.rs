@@ -67,7 +67,7 @@ pub(crate) struct Loaded {
 }
 
 impl Engine {
-    /// Sets a device up. What it can do is to be tried, and filled in.
+    /// Sets up a device. Its capabilities are probed and added later.
     pub(crate) fn new(runtime: &Runtime, found: Found) -> Result<Self, String> {
         let shim = runtime.shim;
         let limits = shim.limits(found.kind, found.id)?;

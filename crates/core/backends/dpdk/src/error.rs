@@ -9,10 +9,10 @@ pub enum DpdkError {
     /// The environment does not start.
     #[error("DPDK does not start: {0}")]
     Start(String),
-    /// There is no such device.
+    /// The device does not exist.
     #[error("DPDK has no device {name:?}{found}")]
     Unknown {
-        /// Device name that the caller asked for.
+        /// Requested device name.
         name: String,
         /// Names of the available devices, formatted as the end of the error message.
         found: String,

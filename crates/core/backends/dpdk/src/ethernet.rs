@@ -63,7 +63,7 @@ struct Attached<'a> {
 impl Drop for Attached<'_> {
     fn drop(&mut self) {
         let _control = self.environment.runtime.control();
-        // SAFETY: the port was attached by us, and nobody else has it.
+        // SAFETY: the port was attached here, and nothing else uses it.
         unsafe { (self.table.stop)(self.id) };
     }
 }
@@ -133,7 +133,7 @@ impl EthernetPort {
             rx_descriptors,
         };
         let mut handles = vec![ptr::null_mut::<c_void>(); usize::from(queues)];
-        // SAFETY: there is room for as many queues as are asked for.
+        // SAFETY: there is room for the requested number of queues.
         let started = unsafe { (table.start)(id, &setup, handles.as_mut_ptr()) };
         let started = shim.check(started);
         drop(control);
@@ -174,7 +174,7 @@ impl EthernetPort {
     /// Returns `true` if the port's link is up.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        // SAFETY: any port may be asked.
+        // SAFETY: the function takes any port.
         unsafe { (self.table.is_up)(self.id) == 1 }
     }
 

@@ -1,16 +1,15 @@
 //! DPDK's devices: compression (rte_compressdev), pattern matching (rte_regexdev) and copying
 //! (rte_dmadev), in hardware or by software drivers, and Ethernet ports ([`ethernet`]).
 //!
-//! DPDK is reached through a shim in C (`shim/`), a shared library of its own that is carried in
-//! this crate and loaded when a DPDK device is asked for. So programs start and run where there is
-//! no DPDK; there, [`Environment::shared`] names what is missing.
+//! DPDK is called through a C shim (`shim/`): a shared library that this crate contains and loads
+//! when a DPDK device is opened. So programs start and run without DPDK; [`Environment::shared`]
+//! then names what is missing.
 //!
 //! Names are `dpdk:` and DPDK's name of the device: `dpdk:compress_isal`, `dpdk:mlx5_0`. Software
-//! devices are made when they are asked for. Hardware needs arguments for DPDK in
+//! devices are created when they are opened. Hardware needs arguments for DPDK in
 //! `OVERSIDE_DPDK_ARGS`; `docs/core/devices.md` lists them.
 //!
-//! All devices are polled, and all take registered memory only, whatever their drivers would let
-//! pass.
+//! All devices are polled, and all require registered memory, even if their drivers do not.
 
 mod backend;
 mod batch;

@@ -1,8 +1,8 @@
 //! Memory that DPDK and its devices know.
 //!
-//! Hardware reads and writes only memory that was registered; software drivers accept any pointer
-//! and would hide that it was not. So all DPDK devices take registered memory only, and after each
-//! allocation and registration DPDK is asked whether it really knows the memory.
+//! Hardware reads and writes only registered memory; software drivers accept any pointer, which
+//! would hide a missing registration. So all DPDK devices require registered memory, and each
+//! allocation and registration is checked with DPDK.
 
 // Takes memory from DPDK and hands it out as regions.
 #![allow(unsafe_code)]
@@ -49,7 +49,7 @@ pub(crate) fn allocate(
     }
     runtime.enter_thread();
     let shim = runtime.shim;
-    // SAFETY: any length and alignment may be asked for.
+    // SAFETY: the function takes any length and alignment.
     let start = unsafe { (shim.0.allocate)(len, align.max(64)) };
     let start = NonNull::new(start.cast::<u8>()).ok_or(MemoryError::Exhausted { len })?;
     let owner = Allocation {
@@ -61,8 +61,8 @@ pub(crate) fn allocate(
         device,
         handle: Arc::new(()) as Arc<dyn Any + Send + Sync>,
     };
-    // SAFETY: `allocate` gave out `len` zeroed bytes to nobody else, and they stay until the owner
-    // is dropped.
+    // SAFETY: `allocate` returned `len` zeroed bytes that nothing else uses, and they stay until
+    // the owner is dropped.
     Ok(unsafe { Region::from_owner(start, len, Box::new(owner), Some(registration)) })
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Pipeline {
     operation: Operation,
     behavior: Behavior,
     applied: Arc<Applied>,
-    /// There until this is dropped.
+    /// Queues and memory; `None` only while this is dropped.
     work: Option<Work>,
     /// Completions to be polled for.
     ready: VecDeque<Completion>,
@@ -278,8 +278,8 @@ impl Pipeline {
         self.batch.add(work, number as u32);
     }
 
-    /// Hands the batch over. What the device does not take goes back to the front of `jobs`.
-    /// Whether it took everything.
+    /// Submits the batch. Jobs that the device does not take return to the front of `jobs`. Returns
+    /// `true` if the device took all.
     fn flush(&mut self, jobs: &mut VecDeque<Job>, taken: &mut usize) -> bool {
         let Some(work) = &mut self.work else {
             return false;

@@ -50,7 +50,7 @@ pub(crate) struct Queue {
 struct State {
     in_flight: usize,
     inboxes: HashMap<u32, Vec<Done>>,
-    /// Since when the queue has taken nothing though it was empty.
+    /// Time since when the queue has taken nothing although it was empty.
     refuses_since: Option<Instant>,
     lost: Option<String>,
 }

@@ -28,7 +28,7 @@ pub(crate) struct Resources {
     pub(crate) init: Duration,
 }
 
-// SAFETY: the pointers are DPDK's objects, used by one thread at a time: whoever has the resources.
+// SAFETY: the pointers are DPDK's objects, used by one thread at a time: the owner of the resources.
 unsafe impl Send for Resources {}
 
 impl Resources {

@@ -1,6 +1,6 @@
 //! The C side: its table of functions, and how it is loaded.
 //!
-//! Mirrors `shim/shim.h`. What the table points to is either the shim, or a test's own functions.
+//! Mirrors `shim/shim.h`. The table points to the shim, or to a test's own functions.
 
 // Calls through the table, and loading it.
 #![allow(unsafe_code)]
@@ -36,11 +36,11 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Transform {
-    /// To raw DEFLATE.
+    /// Compression to raw DEFLATE.
     DeflateCompress = 1,
     /// From raw DEFLATE.
     DeflateDecompress = 2,
-    /// To an LZ4 block.
+    /// Compression to an LZ4 block.
     Lz4Compress = 3,
     /// From an LZ4 block.
     Lz4Decompress = 4,
@@ -267,7 +267,7 @@ impl Shim {
         lines.join("; ")
     }
 
-    /// Makes the calling thread one of DPDK's; whether it has to leave again.
+    /// Registers the calling thread with DPDK. Returns `true` if the thread has to unregister later.
     pub(crate) fn thread_enter(self) -> bool {
         // SAFETY: may be called by any thread once DPDK runs.
         unsafe { (self.0.thread_enter)() == 0 }

@@ -15,7 +15,7 @@ pub struct EmulatedBackend;
 /// Prefix of the names of emulated devices; the profile's name follows.
 const PREFIX: &str = "emulated:";
 
-/// The profile that the name of an emulated device asks for; `None` for other devices.
+/// Returns the profile in the name of an emulated device; `None` for other devices.
 pub fn profile_of(name: &str) -> Option<&str> {
     name.strip_prefix(PREFIX)
 }

@@ -38,8 +38,8 @@ pub use backend::{EmulatedBackend, profile_of};
 use context::EmulatedContext;
 use replay::Replay;
 
-/// Results of a replaying device that are kept, in bytes, over all its contexts. What does not
-/// fit is computed each time.
+/// Maximum number of bytes of a replaying device's stored results, over all its contexts. Other
+/// results are computed each time.
 const REPLAY_BYTES: usize = 1 << 30;
 
 /// Timing mode of an emulated device: when its completions are released.
@@ -159,7 +159,7 @@ impl Device for EmulatedDevice {
 
     fn alloc(&self, len: usize, align: usize) -> Result<Region, MemoryError> {
         let mut region = Region::allocate(len, align, self.registration())?;
-        // Memory that a card reads and writes is resident, and whoever asks for it pays for that.
+        // Memory that a card accesses is resident: its pages are allocated here, at the caller's expense.
         for page in region.chunks_mut(PAGE) {
             page[0] = 0;
         }

@@ -91,8 +91,8 @@ impl Replay {
         kept.by_key.get(key).cloned()
     }
 
-    /// Keeps a result if there is room for it. What failed is not kept: it may fail differently
-    /// with another destination.
+    /// Stores a result if there is room for it. Failures are not stored: they may differ with
+    /// another destination.
     pub(crate) fn keep(&self, key: Key, outcome: Outcome, destination: &[u8]) {
         let written = match outcome {
             Outcome::Done(output) => output.written.min(destination.len()),

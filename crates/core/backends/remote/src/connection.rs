@@ -62,8 +62,7 @@ pub(crate) struct Connection {
     pub(crate) outbox: Outbox,
     /// Time at which the last byte was received.
     heard: Instant,
-    /// Time at which the agent was asked for a sign of life, if nothing was received since; `None`
-    /// otherwise.
+    /// Time at which a ping was sent to the agent, if nothing was received since; `None` otherwise.
     asked: Option<Instant>,
     /// CPU time in the agent's last report.
     pub(crate) usage: Usage,
@@ -101,7 +100,7 @@ impl Connection {
         !self.outbox.is_empty() || self.stream.wants_write()
     }
 
-    /// Reads once; how many bytes, 0 if none are there.
+    /// Reads once. Returns the number of bytes, 0 if there are none now.
     pub(crate) fn fill(&mut self) -> Result<usize, Broken> {
         let read = self.stream.read(self.reader.room());
         let count = self.read_or_ended(read)?;
@@ -109,7 +108,8 @@ impl Connection {
         Ok(count)
     }
 
-    /// Reads a part of an answer to where it belongs; how many bytes, 0 if none are there.
+    /// Reads a part of an answer directly to its destination. Returns the number of bytes, 0 if
+    /// there are none now.
     pub(crate) fn fill_past(&mut self, into: &mut [u8]) -> Result<usize, Broken> {
         let read = self.stream.read(into);
         let count = self.read_or_ended(read)?;
@@ -130,8 +130,8 @@ impl Connection {
         }
     }
 
-    /// Asks a silent agent whether it is there; one that does not answer is broken. To be called
-    /// when all that came has been read.
+    /// Sends a ping to a silent agent; if it does not answer, the connection is broken. Call it
+    /// when all received bytes have been read.
     pub(crate) fn beat(
         &mut self,
         now: Instant,
@@ -162,7 +162,7 @@ impl Connection {
         self.asked.map_or(self.heard + ask, |at| at + silence)
     }
 
-    /// Asks for something.
+    /// Sends a request.
     pub(crate) fn request(&mut self, request: &Request) {
         self.outbox.control(request);
     }
@@ -182,7 +182,7 @@ impl Connection {
             if self.fill()? == 0 {
                 self.stream.wait(true, self.wants_write(), deadline)?;
             } else if Instant::now() >= deadline {
-                // It says a lot, and not what it was asked.
+                // The agent keeps sending, but not the answer.
                 return Err(io::Error::from(io::ErrorKind::TimedOut).into());
             }
         }

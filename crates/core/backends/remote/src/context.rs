@@ -145,7 +145,7 @@ impl RemoteContext {
         }
         self.lost = reason;
         self.connection = None;
-        // Whoever waits is to find out.
+        // Wakes waiting callers, so that they see the error.
         self.event.signal();
     }
 }

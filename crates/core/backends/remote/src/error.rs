@@ -64,7 +64,7 @@ pub enum RemoteError {
     NotOffered {
         /// The agent.
         node: String,
-        /// Device name that the caller asked for.
+        /// Requested device name.
         device: String,
         /// Names of the devices that the agent offers.
         offered: Vec<String>,
@@ -74,7 +74,7 @@ pub enum RemoteError {
 /// Reason why an agent does not play one end of a test, or no longer does.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// There is no such agent, or the inventory is not known.
+    /// The agent does not exist, or the inventory is unknown.
     #[error("{0}")]
     Unknown(String),
     /// The agent cannot be reached.
@@ -108,7 +108,7 @@ pub enum ProbeError {
         /// Explanation of the failure, used in the error message.
         reason: String,
     },
-    /// The agent has not answered a question in time.
+    /// The agent has not answered a request in time.
     #[error("agent {node} had not answered when the time was over")]
     Late {
         /// The agent.

@@ -26,8 +26,8 @@ impl Incoming {
         }
     }
 
-    /// Reads on; whether all of it is there. A result goes into the job's destination, if the job
-    /// has not been given up.
+    /// Continues reading. Returns `true` if the answer is complete. A result is written to the
+    /// job's destination, unless the job has been given up.
     pub(crate) fn receive(
         &mut self,
         connection: &mut Connection,

@@ -111,7 +111,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// Removes an agent; whether it was there.
+    /// Removes an agent. Returns `true` if it was in the inventory.
     pub fn remove(&mut self, name: &str) -> bool {
         self.agents.remove(name).is_some()
     }

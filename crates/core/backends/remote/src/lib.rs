@@ -44,9 +44,9 @@ pub struct Timeouts {
     pub connect: Duration,
     /// For a context to be opened, set up again or closed there.
     pub open: Duration,
-    /// Silence after which an agent is asked whether it is there.
+    /// Silence after which a ping is sent to an agent.
     pub ask: Duration,
-    /// Silence after which an agent that was asked is lost.
+    /// Silence after a ping from which on the agent counts as lost.
     pub silence: Duration,
 }
 
@@ -115,7 +115,7 @@ impl RemoteDevice {
     }
 }
 
-/// Asks an agent for its identity and its devices.
+/// Requests an agent's identity and its devices.
 ///
 /// # Errors
 /// [`RemoteError`].

@@ -1,4 +1,4 @@
-//! An agent that plays one end of a test: questions over a connection of its own, answers back.
+//! Connection to an agent that plays one end of a test: requests and their answers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,12 +22,12 @@ pub struct RemoteProbe {
     connection: Connection,
     here: SocketAddr,
     there: SocketAddr,
-    /// A question has not been answered.
+    /// `true` while a request has not been answered.
     asked: bool,
 }
 
 impl RemoteProbe {
-    /// Asks the agent `node` to play one end of a test of the kind `kind`.
+    /// Makes the agent `node` play one end of a test of the kind `kind`.
     ///
     /// # Errors
     /// [`ProbeError`].
@@ -113,23 +113,23 @@ impl RemoteProbe {
         self.there
     }
 
-    /// Asks and waits for the answer, but not beyond `deadline`.
+    /// Sends a request and waits for the answer, but not beyond `deadline`.
     ///
     /// # Errors
-    /// [`ProbeError::Lost`], [`ProbeError::Late`]; it is of no use afterwards.
+    /// [`ProbeError::Lost`], [`ProbeError::Late`]; the connection is unusable afterwards.
     pub fn ask(&mut self, question: &[u8], deadline: Instant) -> Result<Vec<u8>, ProbeError> {
         self.tell(question)?;
         self.answer(deadline)
     }
 
-    /// Sends a question without waiting for the answer; [`RemoteProbe::answer`] waits.
+    /// Sends a request without waiting for the answer; [`RemoteProbe::answer`] waits.
     ///
     /// # Errors
-    /// [`ProbeError::Lost`], also while the last question has no answer; it is of no use afterwards.
+    /// [`ProbeError::Lost`], also while the last request has no answer; the connection is unusable
+    /// afterwards.
     ///
     /// # Panics
-    /// If this is no question: of no byte, or of more than
-    /// [`overside_link::agent::MAX_PROBE_BYTES`].
+    /// If the request is empty or longer than [`overside_link::agent::MAX_PROBE_BYTES`].
     pub fn tell(&mut self, question: &[u8]) -> Result<(), ProbeError> {
         if std::mem::replace(&mut self.asked, true) {
             return Err(ProbeError::Lost {
@@ -153,13 +153,13 @@ impl RemoteProbe {
         }
     }
 
-    /// Waits for the answer to the last question, but not beyond `deadline`.
+    /// Waits for the answer to the last request, but not beyond `deadline`.
     ///
     /// # Errors
-    /// [`ProbeError::Lost`], [`ProbeError::Late`]; it is of no use afterwards.
+    /// [`ProbeError::Lost`], [`ProbeError::Late`]; the connection is unusable afterwards.
     ///
     /// # Panics
-    /// If nothing was asked.
+    /// If no request was sent.
     pub fn answer(&mut self, deadline: Instant) -> Result<Vec<u8>, ProbeError> {
         let late = ProbeError::Late {
             node: self.node.clone(),
@@ -167,13 +167,13 @@ impl RemoteProbe {
         self.answer_until(deadline)?.ok_or(late)
     }
 
-    /// Waits for the answer until `until`; `None` if it is still to come.
+    /// Waits for the answer until `until`. Returns `None` if it has not arrived.
     ///
     /// # Errors
-    /// [`ProbeError::Lost`]; it is of no use afterwards.
+    /// [`ProbeError::Lost`]; the connection is unusable afterwards.
     ///
     /// # Panics
-    /// If nothing was asked.
+    /// If no request was sent.
     pub fn answer_until(&mut self, until: Instant) -> Result<Option<Vec<u8>>, ProbeError> {
         assert!(self.asked, "there is no question to be answered");
         let answer = self.watch(until)?;
@@ -181,12 +181,12 @@ impl RemoteProbe {
         Ok(answer)
     }
 
-    /// Sees until then whether the agent is still there, as it has to be for as long as the test
-    /// goes on. What it answers, if it was asked.
+    /// Waits until then and checks that the agent is still there, which it must be while the test runs.
+    /// Returns the answer to the last request, if there was one.
     ///
     /// # Errors
     /// [`ProbeError::Lost`], at the latest when it has been silent for [`Timeouts::ask`] and
-    /// [`Timeouts::silence`]; it is of no use afterwards.
+    /// [`Timeouts::silence`]; the connection is unusable afterwards.
     pub fn watch(&mut self, until: Instant) -> Result<Option<Vec<u8>>, ProbeError> {
         let waited = self.wait(until);
         match waited.map_err(|broken| self.lost(&broken))? {
@@ -208,7 +208,7 @@ impl RemoteProbe {
                     Item::Probe(answer) => return Ok(Waited::Answer(answer)),
                     Item::Control(json) => match Reply::decode(&json)? {
                         Reply::Lost(reason) => return Ok(Waited::Lost(reason)),
-                        // It still does what it was asked for.
+                        // The agent still finishes the test.
                         Reply::Drain => {}
                         _ => return Err(not_asked()),
                     },

@@ -15,7 +15,7 @@ pub struct ThreadClock {
 }
 
 impl ThreadClock {
-    /// To be called by the thread when it begins.
+    /// Starts the thread's clock. The thread calls it when it begins.
     pub fn begin(&self) {
         let mut clock: libc::clockid_t = 0;
         // SAFETY: the calling thread exists and `clock` is writable.
@@ -25,7 +25,7 @@ impl ThreadClock {
         }
     }
 
-    /// To be called by the thread when it ends.
+    /// Stops the thread's clock. The thread calls it when it ends.
     pub fn end(&self) {
         self.end
             .store(thread_cpu_ns().saturating_add(1), Ordering::Release);

@@ -41,7 +41,7 @@ impl Doorbell {
         self.sleepers.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes up to `count` sleepers. What they are woken for has been published before.
+    /// Wakes up to `count` sleepers. The caller has published their work before.
     pub fn ring(&self, count: usize) {
         fence(Ordering::SeqCst);
         let sleepers = self.sleepers.0.load(Ordering::Relaxed);

@@ -11,7 +11,7 @@ use super::rings::{Finished, Submitted};
 /// A slot's contents, which loom watches for unordered access.
 struct Slots(Vec<loom::cell::UnsafeCell<u32>>);
 
-// Access goes to whoever holds the slot's number: that this is enough is what is tested here.
+// The holder of the slot's number has access: these tests show that this is enough.
 #[allow(unsafe_code)]
 // SAFETY: loom reports any two accesses that are not ordered.
 unsafe impl Sync for Slots {}

@@ -44,8 +44,8 @@ impl Submitted {
 
     /// Takes the oldest number.
     pub(super) fn take(&self) -> Option<u32> {
-        // Acquire on `head` as well: whoever moved it has seen a tail beyond it, and a tail older
-        // than that one would make this thread believe in entries that are not there.
+        // Acquire on `head` as well: the thread that moved it has seen a tail beyond it. With an
+        // older tail, this thread would read entries that do not exist.
         let mut head = self.head.0.load(Ordering::Acquire);
         loop {
             if head == self.tail.0.load(Ordering::Acquire) {
@@ -122,7 +122,7 @@ impl Finished {
         }
     }
 
-    /// Appends a number. Whether the caller has to wake the submitter.
+    /// Appends a number. Returns `true` if the caller has to wake the submitter.
     #[must_use]
     pub(super) fn push(&self, number: u32, now_ns: impl FnOnce() -> u64) -> bool {
         // AcqRel: of the numbers that were pushed up to here one was submitted after the entry
@@ -139,7 +139,7 @@ impl Finished {
         (enough || late()) && self.claim()
     }
 
-    /// Before a thread falls idle: whether it has to wake the submitter.
+    /// Prepares a thread for being idle. Returns `true` if it has to wake the submitter.
     #[must_use]
     pub(super) fn idle(&self) -> bool {
         let tail = self.tail.0.load(Ordering::Acquire);
@@ -155,8 +155,8 @@ impl Finished {
         self.tail.0.fetch_and(!ARMED, Ordering::AcqRel) & ARMED != 0
     }
 
-    /// Asks to be woken when `enough` completions more have gathered than `taken`, or one after `patience_ns`. Returns
-    /// `false` if there are some already: no wake-up follows. Submitter only.
+    /// Requests a wake-up when `enough` completions more than `taken` have gathered, or one after
+    /// `patience_ns`. Returns `false` if there are some already: then no wake-up follows. Submitter only.
     #[must_use]
     pub(super) fn arm(&self, taken: usize, enough: usize, patience_ns: u64) -> bool {
         // Relaxed: ordered by the exchange below.

@@ -52,7 +52,7 @@ pub(super) fn start(
         context.clocks[index].begin();
         let pinned = core.map_or(Ok(()), pin);
         let ready = pinned.is_ok();
-        // Nobody listens any more if another thread could not be started.
+        // The receiver is gone if another thread could not be started.
         let _ = report.send(pinned);
         if ready {
             let queue = WorkerQueue::new(Arc::clone(&context));

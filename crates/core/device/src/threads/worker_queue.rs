@@ -25,7 +25,7 @@ const PRECISE: Duration = Duration::from_micros(60);
 pub enum Next {
     /// Run this job and hand it to [`WorkerQueue::finish`].
     Job(RunningJob),
-    /// The time that was asked for has come.
+    /// The requested time has passed.
     Timeout,
     /// The context is going: return, dropping the jobs in hand.
     Stop,

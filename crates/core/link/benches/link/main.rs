@@ -1,11 +1,10 @@
 //! Cost of a queue pair over shared memory.
 //!
-//! `cargo bench -p overside-link --bench link [-- FILTER]`. Both sides of each ratio run in turns
-//! in one process, on the same two cores, without a copy engine. The aims: 32-byte messages at 0.8
-//! of a bare ring's rate or more, and back within 1.3 of its round trip; copies of a MiB and more
-//! at 0.95 of `memcpy`; 64-byte messages ten times as fast by polling as by event. What two cores
-//! need to see each other's stores is printed as well, because everything here depends on where
-//! they are.
+//! `cargo bench -p overside-link --bench link [-- FILTER]`. Both sides of each ratio run in alternating order
+//! in one process, on the same two cores, without a copy engine. Goals: 32-byte messages at 0.8 of a bare
+//! ring's rate or more, and round trips within 1.3 of its; copies of a MiB and more at 0.95 of `memcpy`;
+//! 64-byte messages ten times as fast by polling as by event. The time that two cores need to see each
+//! other's stores is printed as well, because everything here depends on the location of the cores.
 
 mod bare;
 #[path = "../../../../../benches/cores.rs"]

@@ -21,11 +21,11 @@ pub enum Frame {
     Answer = 3,
     /// CPU time that the context took so far. From the agent.
     Usage = 4,
-    /// To be answered with a pong of the same number. From the host.
+    /// Ping from the host, answered by a pong with the same number.
     Ping = 5,
     /// The answer to it.
     Pong = 6,
-    /// A question of a probe's, from the host, or the answer to it, from the agent.
+    /// Request of a probe from the host, or its answer from the agent.
     Probe = 7,
 }
 
@@ -99,10 +99,10 @@ pub fn control(message: &impl Message) -> Vec<u8> {
     [&Frame::Control.header(bytes.len())[..], &bytes].concat()
 }
 
-/// A frame with a question of a probe's, or the answer to one.
+/// Makes a frame with a request of a probe or its answer.
 ///
 /// # Panics
-/// If there is none, or it is longer than [`MAX_PROBE_BYTES`].
+/// If the message is empty, or longer than [`MAX_PROBE_BYTES`].
 pub fn probe(message: &[u8]) -> Vec<u8> {
     assert!(
         (1..=MAX_PROBE_BYTES).contains(&message.len()),

@@ -95,7 +95,7 @@ impl Setup {
     /// Converts the setup to the configuration that a device is opened with.
     ///
     /// # Errors
-    /// [`CodecError::Field`] if it asks for more than the wire carries.
+    /// [`CodecError::Field`] if a value is larger than the wire format allows.
     pub fn config(self) -> Result<ContextConfig, CodecError> {
         at_most("a context's depth", self.depth, MAX_DEPTH as u64)?;
         at_most(
@@ -184,7 +184,7 @@ pub enum OpeningError {
         what: String,
         /// The most it takes.
         limit: u64,
-        /// Value that the host asked for.
+        /// Requested value.
         asked: u64,
     },
     /// No library of that name.

@@ -8,7 +8,7 @@ use overside_base::MemoryBudget;
 
 /// A kind of test of which an agent can play one end.
 pub trait Probe: Send + Sync {
-    /// The name that hosts ask for it by.
+    /// Name of the kind in hosts' requests.
     fn kind(&self) -> &str;
 
     /// Begins with a test for a host.
@@ -18,12 +18,11 @@ pub trait Probe: Send + Sync {
     fn begin(&self, host: Host) -> Result<Box<dyn ProbePeer>, String>;
 }
 
-/// One end of one test. It lives on a thread of its own, from the host's first question until the
-/// host has gone.
+/// One end of one test. It runs on a thread of its own, from the host's first request until the
+/// host disconnects.
 pub trait ProbePeer: Send {
-    /// Answers a question. It may take as long as the test does, as long as it looks at
-    /// [`Host::cancelled`] now and then. Answers longer than [`super::MAX_PROBE_BYTES`] end the
-    /// connection.
+    /// Answers a request. It may take as long as the test does, if it checks [`Host::cancelled`]
+    /// periodically. Answers longer than [`super::MAX_PROBE_BYTES`] end the connection.
     fn answer(&mut self, question: &[u8]) -> Vec<u8>;
 
     /// Returns `true` if the host has begun an exchange that it must continue. It may then be

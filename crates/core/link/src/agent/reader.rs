@@ -11,7 +11,7 @@ const BUFFER: usize = 64 << 10;
 pub enum Side {
     /// Gets replies, answers, reports, pongs and a probe's answers.
     Host,
-    /// Gets requests, jobs, pings and a probe's questions.
+    /// Reads requests, jobs, pings and a probe's requests.
     Agent,
 }
 
@@ -41,18 +41,18 @@ pub enum Item {
     Answer(AnswerHead, usize),
     /// CPU time.
     Usage(Usage),
-    /// To be answered.
+    /// Ping that must be answered.
     Ping(u64),
     /// The answer.
     Pong(u64),
-    /// A question of a probe's, or the answer to one.
+    /// Request of a probe or its answer.
     Probe(Vec<u8>),
 }
 
-/// Takes a stream apart. The driver puts bytes into [`Reader::room`], says how many in
-/// [`Reader::filled`], and asks for items with [`Reader::item`] until there is none. The bytes of a
-/// job or an answer are not kept here: the driver takes the available bytes with [`Reader::body`],
-/// and may read the rest straight to its destination ([`Reader::body_passed_by`]).
+/// Parser of a stream. The driver puts bytes into [`Reader::room`], reports their number to
+/// [`Reader::filled`], and fetches items with [`Reader::item`] until there is none. The bytes of a job or an
+/// answer are not stored here: the driver takes the available bytes with [`Reader::body`], and may read the
+/// rest directly to its destination ([`Reader::body_passed_by`]).
 #[derive(Debug)]
 pub struct Reader {
     side: Side,
@@ -167,7 +167,7 @@ impl Reader {
         self.body_left
     }
 
-    /// Takes bytes of the body that are here already, as many as there are and fit; how many.
+    /// Copies bytes of the body that have arrived, as many as fit. Returns their number.
     pub fn body(&mut self, into: &mut [u8]) -> usize {
         let count = self.here().min(into.len());
         into[..count].copy_from_slice(&self.buffer[self.start..self.start + count]);

@@ -287,7 +287,7 @@ pub fn readable_or_writable(
     flags.set(PollFlags::IN, read);
     flags.set(PollFlags::OUT, write);
     let left = deadline.saturating_duration_since(Instant::now());
-    // Longer than the system can say is longer than anybody waits.
+    // The system's maximum is longer than any caller waits.
     let left = left.min(Duration::from_secs(u32::MAX.into()));
     let timeout: Timespec = left.try_into().map_err(io::Error::other)?;
     match rustix::event::poll(&mut [PollFd::new(&descriptor, flags)], Some(&timeout)) {

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
+use overside_base::random_bytes;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::layout::Layout;
@@ -125,10 +126,7 @@ pub(super) fn serve(
     let file = mapping::create(layout.len()).map_err(system(doing))?;
     let mapping = Mapping::new(&file, layout.len() as usize, true).map_err(system(doing))?;
     mapping::seal(&file, false).map_err(system(doing))?;
-    let mut nonce = [0; 8];
-    rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| system(doing)(error.into()))?;
-    let nonce = u64::from_ne_bytes(nonce);
+    let nonce = u64::from_ne_bytes(random_bytes().map_err(system(doing))?);
     let mut notifiers = Vec::with_capacity(config.queue_pairs);
     let mut theirs = Vec::with_capacity(config.queue_pairs);
     for _ in 0..config.queue_pairs {

@@ -37,8 +37,7 @@ pub(super) fn create(len: u64) -> Result<OwnedFd> {
     Ok(file)
 }
 
-/// Forbids further seals, and with `read_only` further writable mappings. What is mapped already
-/// stays as it is.
+/// Forbids further seals, and with `read_only` further writable mappings. Existing mappings stay as they are.
 pub(super) fn seal(file: impl AsFd, read_only: bool) -> Result<()> {
     let write = if read_only {
         SealFlags::FUTURE_WRITE
@@ -145,7 +144,7 @@ impl Direction {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length, and nobody keeps a window any more.
+        // SAFETY: mapped by `new` with this length, and no window is left.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok());
     }

@@ -368,7 +368,7 @@ impl QueuePair for ShmQueuePair {
             }
             std::thread::sleep(Duration::from_micros(20));
         }
-        // What has come for receives is theirs; what is broken is nobody's.
+        // Received messages belong to posted receives; an error is reported elsewhere.
         let _ = self.match_receives(usize::MAX);
         completions.extend(self.ready.drain(..));
         Closed {

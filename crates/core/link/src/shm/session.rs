@@ -79,7 +79,7 @@ impl Connection {
         }
     }
 
-    /// To be signalled when the link is lost, even if that is already so.
+    /// Signals the event when the link is lost, or now if it is already lost.
     pub(super) fn wake_when_lost(&self, event: &Arc<Event>) {
         let mut sleepers = lock(&self.sleepers);
         sleepers.push(Arc::clone(event));

@@ -31,7 +31,7 @@ impl Buffer {
 
     /// The whole buffer. Its user must keep the buffer: the window is invalid once that is dropped.
     pub(crate) fn window(&self) -> VolatileSlice {
-        // SAFETY: allocated with this size; nobody makes references to it; and see above.
+        // SAFETY: allocated with this size; no references to it are made; and see above.
         unsafe { VolatileSlice::new(self.start, self.layout.size()) }
     }
 }

@@ -123,7 +123,7 @@ impl Context {
         let registration = self.registration(mapped);
         let start = NonNull::new(start).expect("memory is not at null");
         let owner: Box<dyn Any + Send + Sync> = Box::new(buffer);
-        // SAFETY: the bytes are the buffer's, which nobody else reaches.
+        // SAFETY: the bytes are the buffer's, which nothing else accesses.
         Ok(unsafe { Region::from_owner(start, len, owner, Some(registration)) })
     }
 

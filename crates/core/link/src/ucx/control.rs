@@ -1,7 +1,7 @@
-//! Connection beside the queue pairs, over which two ends find each other and stay in touch.
+//! Control connection beside the queue pairs, over which two ends find each other and stay in touch.
 //!
-//! Beside UCX's connections there is one TCP connection that carries [`frame`]s: the handshake,
-//! questions about exported memory, and heartbeats of an end that is alive.
+//! It is a TCP connection in addition to UCX's that carries [`frame`]s: the handshake, requests
+//! about exported memory, and heartbeats.
 
 mod connection;
 pub(crate) mod frame;

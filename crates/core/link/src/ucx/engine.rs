@@ -36,7 +36,7 @@ pub(crate) enum Wait {
     Readable,
     /// Do not wait: there is more to do already.
     Soon,
-    /// Nothing more will happen.
+    /// There is no next event.
     Never,
 }
 
@@ -298,7 +298,7 @@ impl UcxEngine {
         }
     }
 
-    /// Moves completions; how many.
+    /// Moves completions to `out`. Returns their number.
     pub(super) fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> usize {
         let count = self.done.len().min(max);
         out.extend(self.done.drain(..count));
@@ -310,7 +310,7 @@ impl UcxEngine {
         self.done.len()
     }
 
-    /// Takes messages; how many.
+    /// Sends messages. Returns the number that were taken.
     pub(super) fn send(&mut self, messages: &Messages<'_>) -> usize {
         let each = messages.each();
         let mut count = 0;
@@ -331,7 +331,7 @@ impl UcxEngine {
         count
     }
 
-    /// Moves messages that have arrived; how many.
+    /// Moves arrived messages to `batch`. Returns their number.
     pub(super) fn receive(&mut self, batch: &mut RecvBatch, max: usize) -> usize {
         self.take(max.min(self.limits.depth));
         self.reap();
@@ -351,7 +351,7 @@ impl UcxEngine {
     /// [`Self::noticed`].
     pub(super) fn has_news(&mut self) -> bool {
         let here = !self.done.is_empty() || !self.arrived.is_empty() || self.end().is_some();
-        // UCX may have a message that nobody has asked for yet.
+        // UCX may have a message that was not fetched yet.
         here || self.has_room || self.worker.as_mut().and_then(RawWorker::probe).is_some()
     }
 
@@ -489,8 +489,8 @@ impl Drop for UcxEngine {
             // SAFETY: it has disconnected, nothing was under way, and it has no keys.
             unsafe { worker.close() };
         } else {
-            // UCX may still touch this memory, and nobody can tell it not to. It stays, and so do
-            // the worker and its context.
+            // UCX may still access this memory, and cannot be stopped. It stays, and so do the
+            // worker and its context.
             std::mem::forget(std::mem::take(&mut self.slots));
             std::mem::forget(Arc::clone(&self.context));
         }

@@ -33,7 +33,7 @@ pub(crate) fn held_off<R>(load: impl FnOnce() -> R) -> R {
     let mut list: Vec<*mut c_char> = missing
         .map(|(_, setting)| CString::from(*setting).into_raw())
         .collect();
-    // SAFETY: the list is read as the C library reads it; nobody frees a part of it.
+    // SAFETY: the list is read as the C library reads it; no part of it is freed.
     let before = unsafe { environ };
     if !before.is_null() {
         // SAFETY: the list ends with a null pointer.
@@ -50,7 +50,7 @@ pub(crate) fn held_off<R>(load: impl FnOnce() -> R) -> R {
     // SAFETY: one pointer takes the place of another; both lists stay.
     unsafe { environ = instead };
     let result = load();
-    // SAFETY: as above. Somebody else's change, if there was one, stays.
+    // SAFETY: as above. A change by another thread, if there was one, stays.
     unsafe {
         if environ == instead {
             environ = before;

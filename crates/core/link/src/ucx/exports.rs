@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use overside_base::lock;
+use overside_base::{lock, random_bytes};
 
 use super::buffer::Buffer;
 use super::control::frame::RegionInfo;
-use crate::secret::random_bytes;
 use crate::verbs::{Access, ExportError, Exported, ImportError, RemoteMemory, Token};
 use crate::volatile_slice::VolatileSlice;
 

@@ -33,7 +33,7 @@ impl Pair {
     }
 
     fn lock(&self) -> MutexGuard<'_, UcxEngine> {
-        // Whoever panicked under it has left a state that is checked at every step.
+        // A panic under the lock leaves a state that is checked at every step.
         lock(&self.engine)
     }
 

@@ -202,7 +202,7 @@ impl QueuePair for UcxQueuePair {
         if engine.wait() != Wait::Readable {
             return Ok(true);
         }
-        // Under the lock: whoever finds something after this sees it and signals.
+        // Under the lock: a thread that finds something after this sees it and signals.
         pair.arm(true);
         Ok(false)
     }

@@ -135,7 +135,7 @@ impl Watcher {
         self.shared.clock.end();
     }
 
-    /// Until the link is lost or its end is here.
+    /// Serves the link until it is lost or this end is dropped.
     fn watch(&self) -> LinkErrorKind {
         let first = |_| ServicedQueuePair {
             seen: 0,

@@ -287,7 +287,7 @@ impl RawWorker {
     ///
     /// UCX does not check an address: it must come from a trusted peer.
     pub(crate) fn connect(&mut self, address: &[u8], send_tag: u64) -> Result<(), String> {
-        // UCX does not ask how long an address is. One that is cut off ends in zeroes.
+        // UCX does not check the length of an address. A truncated one is padded with zeros.
         let mut padded = address.to_vec();
         padded.resize(address.len() + super::control::frame::MAX_ADDRESS_BYTES, 0);
         // SAFETY: the address outlives the call, with room behind it.
@@ -337,7 +337,7 @@ impl RawWorker {
         unsafe { (self.table().progress)(self.worker.as_ptr()) > 0 }
     }
 
-    /// Fetches operations that are over; how many.
+    /// Fetches finished operations. Returns their number.
     pub(crate) fn done(&mut self, out: &mut [Done]) -> usize {
         // SAFETY: at most as many as there is room for are written.
         unsafe {

@@ -19,7 +19,7 @@ pub struct ConfigError {
 /// A link that cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// This end asks for more than any link can do.
+    /// The configuration of this end exceeds the limits of any link.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The peer speaks another version of the protocol.
@@ -61,7 +61,7 @@ pub enum ConnectError {
         "there is no queue pair {index} to open: the link has {count}, and each is handed out once"
     )]
     QueuePair {
-        /// Index that the caller asked for.
+        /// Requested index.
         index: usize,
         /// Number of queue pairs that the link has.
         count: usize,
@@ -82,7 +82,7 @@ pub enum ExportError {
     /// Empty, or longer than the link takes.
     #[error("regions of 1 to {max} bytes can be exported, not {len}")]
     Length {
-        /// Length that the caller asked for, in bytes.
+        /// Requested length in bytes.
         len: usize,
         /// The most.
         max: u64,
@@ -96,7 +96,7 @@ pub enum ExportError {
     /// The system or the transport has no memory, or does not let it be shared.
     #[error("{len} bytes cannot be exported: {reason}")]
     Failed {
-        /// Length that the caller asked for, in bytes.
+        /// Requested length in bytes.
         len: usize,
         /// Reason that the system or the transport gave.
         reason: String,

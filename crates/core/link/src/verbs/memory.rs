@@ -152,8 +152,8 @@ impl Exported {
         self.window.copy_in(at, from)
     }
 
-    /// The eight bytes at `at`, a multiple of 8, in this machine's order, read at once. What was
-    /// stored or written before them is visible afterwards where the transport writes in order.
+    /// Reads the eight bytes at `at`, a multiple of 8, in this machine's byte order, atomically. Bytes
+    /// stored or written before them are visible afterwards if the transport writes in order.
     ///
     /// # Errors
     /// [`OutOfBounds`], also if `at` is not a multiple of 8.

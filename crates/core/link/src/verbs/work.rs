@@ -82,7 +82,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Not inline.
+    /// Makes a work request that is not inline.
     pub fn new(tag: u64, verb: Verb) -> Self {
         Self {
             tag,

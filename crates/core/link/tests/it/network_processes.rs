@@ -1,5 +1,4 @@
-//! Two processes, over UCX's transports that need no hardware. Where UCX is not installed, nothing is
-//! tested.
+//! Tests with two processes, over UCX's transports that need no hardware. They are skipped without UCX.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;

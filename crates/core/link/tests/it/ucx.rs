@@ -1,5 +1,5 @@
-//! Links over UCX pass the suite of all transports, on the transports that need no hardware. Where
-//! UCX is not installed, nothing is tested.
+//! Links over UCX pass the suite of all transports, on the transports that need no hardware. The
+//! tests are skipped without UCX.
 
 use overside_link::ucx::{self, UcxOptions};
 use overside_link::verbs::LinkConfig;

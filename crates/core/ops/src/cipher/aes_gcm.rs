@@ -1,4 +1,4 @@
-//! AES-GCM by RustCrypto, in Rust with the processor's instructions for AES and carry-less products.
+//! AES-GCM by RustCrypto, in Rust with the processor's instructions for AES and carry-less multiplication.
 
 use ::aes_gcm::aead::{AeadInOut, KeyInit};
 use ::aes_gcm::{Aes128Gcm, Aes256Gcm};
@@ -25,7 +25,7 @@ pub(super) const LIBRARY: CipherLibrary = CipherLibrary {
     },
 };
 
-/// Implements the interface for a cipher with a key: the crate has a type for each.
+/// Implements [`Aead`] for each of the crate's cipher types.
 macro_rules! aead {
     ($($Cipher:ident),*) => {$(
         impl Aead for $Cipher {

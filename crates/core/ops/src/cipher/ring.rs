@@ -1,4 +1,4 @@
-//! AES-GCM by ring, which takes BoringSSL's assembly.
+//! AES-GCM by ring, which uses BoringSSL's assembly.
 
 use ::ring::aead;
 

@@ -12,9 +12,9 @@ pub(crate) struct Codec {
     pub formats: &'static [Format],
     /// Range of the compression levels, and the default level; `None` if the library has no levels.
     pub levels: Option<(RangeInclusive<u32>, u32)>,
-    /// `auto` takes the library with the lowest number to compress.
+    /// Rank for compression: `auto` takes the library with the lowest one.
     pub compress_rank: u8,
-    /// And to decompress.
+    /// Rank for decompression.
     pub decompress_rank: u8,
     /// Returns an upper bound of the memory of a compressor in bytes, given a level and the length
     /// of sources in bytes.

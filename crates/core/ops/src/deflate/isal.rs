@@ -1,4 +1,4 @@
-//! Intel ISA-L (igzip): whole buffers at once, written for SIMD units; the system's library.
+//! Intel ISA-L (igzip), the system's library: whole buffers at once, optimized for SIMD units.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
@@ -43,8 +43,8 @@ struct Compressor {
     level: u32,
 }
 
-// SAFETY: the pointers inside the stream are set anew by each call of `run`, to memory that lives
-// during that call, and are not followed between calls.
+// SAFETY: each call of `run` sets the pointers inside the stream to memory that lives during that
+// call; they are not followed between calls.
 unsafe impl Send for Compressor {}
 
 impl Compressor {
@@ -93,7 +93,7 @@ impl Kernel for Compressor {
         stream.next_out = destination.as_mut_ptr();
         stream.avail_out = capacity.min(MAX_LEN) as u32;
         // SAFETY: the stream's pointers and lengths are those of two slices, which cannot overlap,
-        // and of the tables, as long as the level asks for; the source is only read.
+        // and of the tables, which have the length for the level; the source is only read.
         match unsafe { igzip::isal_deflate_stateless(stream) } {
             0 => Ok(written(stream.total_out as usize)),
             igzip::STATELESS_OVERFLOW => Err(no_room(capacity)),
@@ -123,7 +123,7 @@ impl Decompressor {
 }
 
 impl Decompressor {
-    /// Makes the state ready for a stream.
+    /// Prepares the state for a stream.
     fn begin(&mut self, source: &[u8], destination: &mut [u8]) -> &mut igzip::inflate_state {
         let state = &mut *self.state;
         // SAFETY: the state is valid; the function sets its fields.
@@ -140,10 +140,9 @@ impl Decompressor {
         state
     }
 
-    /// Returns `true` if a stream that was refused because of a distance only makes more output
-    /// than fits. If the last literals before a match do not fit, the one-call function reports
-    /// that the match reaches too far back. The streaming function is slower and reports this
-    /// correctly.
+    /// Returns `true` if the stream is valid and only its output is too long, although the library refused it
+    /// because of a distance. If the last literals before a match do not fit, the one-call function reports
+    /// that the match reaches too far back. The streaming function is slower and reports the right reason.
     fn is_too_long(&mut self, source: &[u8], destination: &mut [u8]) -> bool {
         let state = self.begin(source, destination);
         // SAFETY: as in `run`.
@@ -175,7 +174,7 @@ impl Kernel for Decompressor {
     }
 }
 
-/// Inflates in pieces: what there is of the source, as far as there is room.
+/// Decompresses in pieces, as much of the source as the output has room for.
 pub(crate) struct StreamDecoder(Box<igzip::inflate_state>);
 
 // SAFETY: as for `Compressor`.
@@ -204,15 +203,14 @@ impl crate::StreamDecoder for StreamDecoder {
         state.avail_in = source_len as u32;
         state.next_out = room.as_mut_ptr();
         state.avail_out = room_len as u32;
-        // SAFETY: the state was initialised; its pointers and lengths are those of two slices,
-        // which cannot overlap; the source is only read. What is needed of either after the call
-        // is copied into the state.
+        // SAFETY: the state was initialised; its pointers and lengths are those of two slices, which cannot
+        // overlap; the source is only read. The library copies into the state what it needs after the call.
         let code = unsafe { igzip::isal_inflate(state) };
         if code != OK {
             return Err(corrupt(code));
         }
         let ended = state.block_state == FINISHED;
-        // The library reads ahead, and keeps what it has read in a register.
+        // The library reads ahead and keeps the bytes it has read in a register.
         let unread = match ended {
             true => usize::try_from(state.read_in_length / 8).unwrap_or(0),
             false => 0,
@@ -233,7 +231,8 @@ impl PartDecompressor {
         Self(StreamDecoder::new())
     }
 
-    /// Takes as much of `source` as there is room for. How much it made, and whether that is all.
+    /// Decompresses as much of `source` as there is room for. Returns the number of bytes written,
+    /// and the step to report if the output is complete.
     fn drain(&mut self, source: &[u8], room: &mut [u8]) -> Result<(usize, Option<Step>), Error> {
         let (mut taken, mut made) = (0, 0);
         loop {
@@ -294,12 +293,12 @@ const NEED_DICT: i32 = igzip::ISAL_NEED_DICT as i32;
 
 const FINISHED: u32 = igzip::isal_block_state_ISAL_BLOCK_FINISH;
 
-/// The C structures that can be all zeros.
+/// C structures for which all zeros are a valid value.
 trait Zeroable {}
 impl Zeroable for igzip::isal_zstream {}
 impl Zeroable for igzip::inflate_state {}
 
-/// A structure of ISA-L's, zeroed where it lies: they are too long for a small stack.
+/// Allocates a zeroed structure on the heap: ISA-L's are too large for a small stack.
 fn zeroed<T: Zeroable>() -> Box<T> {
     let layout = Layout::new::<T>();
     // SAFETY: the layout is not empty (`Zeroable` is implemented for two long structures only);

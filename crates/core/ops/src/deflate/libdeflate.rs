@@ -1,7 +1,7 @@
-//! libdeflate: whole buffers at once, tuned for SIMD units.
+//! libdeflate: whole buffers at once, optimized for SIMD units.
 //!
-//! Bound directly because the safe bindings do not say where a stream ends, so that what follows
-//! it would go unnoticed.
+//! Bound directly because the safe bindings do not report where a stream ends, so bytes behind it
+//! would go unnoticed.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -32,8 +32,8 @@ pub(super) const CODEC: Codec = Codec {
     },
     formats: WHOLE,
     levels: Some((0..=12, 6)),
-    // On text libdeflate and ISA-L take turns at being first to decompress; on binaries, on tables,
-    // and on short streams libdeflate leads.
+    // On text, libdeflate and ISA-L are about equally fast at decompression; on binaries, tables
+    // and short streams libdeflate is faster.
     compress_rank: 1,
     decompress_rank: 0,
     compressor_bytes: |level, _| if level < 10 { 2 << 20 } else { 16 << 20 },
@@ -42,14 +42,14 @@ pub(super) const CODEC: Codec = Codec {
     decompressor: |format| Ok(Box::new(Decompressor::new(format)?)),
 };
 
-/// Continues a CRC-32, from 0, over `bytes`.
+/// Continues the CRC-32 `crc` over `bytes`; 0 starts one.
 pub fn crc32(crc: u32, bytes: &[u8]) -> u32 {
     // SAFETY: pointer and length are those of a slice; the pointer is never null, for which the
-    // function would begin anew.
+    // function would return the initial value.
     unsafe { libdeflate_crc32(crc, bytes.as_ptr().cast(), bytes.len()) }
 }
 
-/// Continues an Adler-32, from 1, over `bytes`.
+/// Continues the Adler-32 `adler` over `bytes`; 1 starts one.
 pub fn adler32(adler: u32, bytes: &[u8]) -> u32 {
     // SAFETY: as in `crc32`.
     unsafe { libdeflate_adler32(adler, bytes.as_ptr().cast(), bytes.len()) }

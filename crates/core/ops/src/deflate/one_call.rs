@@ -1,46 +1,46 @@
-//! Whole buffers by libraries with zlib's interface: each call of the library says how much it took
-//! and made, and whether that was the stream's end.
+//! Whole buffers by libraries with zlib's interface: each call of the library reports the bytes it
+//! took and wrote, and `true` if the stream ended.
 
 use super::{LAST_BLOCK, MAX_LEN, ends_early, ends_with_source, no_room};
 use crate::variant::{at_most, single, written};
 use crate::{Error, Format, Kernel, Output};
 
-/// Way in which a call ends its output.
+/// Kind of end of a call's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flush {
-    /// With what can be made of the source so far.
+    /// Writes all output for the source so far.
     Sync,
-    /// So that what follows refers to nothing before it.
+    /// Likewise, and later output refers to nothing before it.
     Full,
-    /// With the end of the stream.
+    /// Ends the stream.
     Finish,
 }
 
 /// Result of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// Bytes of the source that were taken.
+    /// Number of bytes of the source that were taken.
     pub taken: usize,
-    /// Bytes that were written to the destination.
+    /// Number of bytes that were written to the destination.
     pub made: usize,
-    /// The stream is at its end.
+    /// `true` if the stream has ended.
     pub ended: bool,
 }
 
 /// A compressor or decompressor with zlib's interface.
 pub(super) trait Stream: Send {
-    /// Begins another stream.
+    /// Starts another stream.
     fn reset(&mut self) -> Result<(), Error>;
 
-    /// Goes on with at most [`MAX_LEN`] bytes of the source and of the destination. To stop for
-    /// want of either is no error.
+    /// Continues with at most [`MAX_LEN`] bytes of the source and of the destination. Running out
+    /// of either is no error.
     fn step(&mut self, source: &[u8], room: &mut [u8], flush: Flush) -> Result<Progress, Error>;
 }
 
-/// Makes one stream a call.
+/// Compressor that writes one stream per call.
 pub(super) struct Compressor<S> {
     stream: S,
-    /// The stream is not ended but flushed.
+    /// `true` if the stream is flushed instead of ended.
     part: bool,
 }
 
@@ -68,16 +68,16 @@ impl<S: Stream> Kernel for Compressor<S> {
         let has_room = done.made < destination.len().min(MAX_LEN);
         match done.ended || self.part && has_room {
             true => Ok(written(done.made)),
-            // It stopped before the end, so it stopped for want of room.
+            // It stopped before the end, so the destination was too short.
             false => Err(no_room(destination.len())),
         }
     }
 }
 
-/// Takes one stream a call.
+/// Decompressor that takes one stream per call.
 pub(super) struct Decompressor<S> {
     stream: S,
-    /// The stream is not ended but flushed.
+    /// `true` if the stream is flushed instead of ended.
     part: bool,
 }
 
@@ -89,8 +89,7 @@ impl<S: Stream> Decompressor<S> {
         }
     }
 
-    /// Returns `true` if the decompressor, after it has taken all of its source, would accept a
-    /// stream's last block now and nothing else before it.
+    /// Returns `true` if the decompressor has taken all of its source and is between two blocks.
     fn is_between_blocks(&mut self) -> bool {
         let end = (self.stream).step(&LAST_BLOCK, &mut [0; 1], Flush::Sync);
         let expected = Progress {
@@ -116,7 +115,7 @@ impl<S: Stream> Kernel for Decompressor<S> {
                 false => Ok(written(done.made)),
             };
         }
-        // It stopped for want of room if it goes on with a byte more.
+        // If one byte more of room lets it continue, the destination was too short.
         let more = self.stream.step(rest, &mut [0; 1], Flush::Sync)?;
         if more.made > 0 {
             Err(no_room(destination.len()))

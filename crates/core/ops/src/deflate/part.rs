@@ -1,4 +1,4 @@
-//! Parts out of whole streams, for devices that end a stream with each job.
+//! Makes parts out of whole streams, for devices that end a stream with each job.
 
 use super::zlib::BlockDecoder;
 use super::{ends_early, ends_with_source};
@@ -6,17 +6,16 @@ use crate::Error;
 
 /// Size in bytes of the buffer that the content is decoded into, one piece at a time.
 const ROOM_BYTES: usize = 64 << 10;
-/// The lengths of an empty stored block (RFC 1951, section 3.2.4), which stand behind its header.
+/// Lengths of an empty stored block (RFC 1951, section 3.2.4), which follow its header.
 const EMPTY: [u8; 4] = [0, 0, 0xff, 0xff];
-/// Bits of a block's header: whether it is the last one, and its kind.
+/// Number of bits of a block's header: the flag of the last block, and the kind of the block.
 const HEADER_BITS: u32 = 3;
 
-/// Makes whole raw DEFLATE streams into parts ([`crate::Format::DeflatePart`]), which can be put one
-/// behind the other.
+/// Converts whole raw DEFLATE streams to parts ([`crate::Format::DeflatePart`]), which can be concatenated.
 ///
-/// The stream's last block is no longer marked as the last one, and an empty stored block behind it
-/// ends the part at a byte. Nothing says where a block begins or ends but the one before it, so the
-/// stream is decoded, which takes as long as decompressing it by zlib.
+/// The mark of the stream's last block is removed, and an empty stored block behind it ends the part at
+/// a byte. A block's position is only found by decoding all blocks before it, so the stream is decoded:
+/// that takes as long as decompressing it by zlib.
 ///
 /// ```
 /// use overside_ops::DeflateJoiner;
@@ -32,7 +31,7 @@ pub struct DeflateJoiner {
 }
 
 impl DeflateJoiner {
-    /// Makes room.
+    /// Allocates the decoder and its buffers.
     ///
     /// # Errors
     /// [`Error::Library`].
@@ -44,10 +43,10 @@ impl DeflateJoiner {
         })
     }
 
-    /// The part that a stream of `content_len` bytes becomes.
+    /// Converts a stream of `content_len` bytes of content to a part.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it is no stream, ends early, has bytes behind it or another length.
+    /// [`Error::Corrupt`] if it is not a stream, ends early, has bytes behind it or another length.
     pub fn part(&mut self, stream: &[u8], content_len: usize) -> Result<&[u8], Error> {
         let (last_block, end) = self.last_block(stream, content_len)?;
         let (last_byte, used_bits) = ((end - 1) / 8, (end - 1) % 8 + 1);
@@ -55,7 +54,7 @@ impl DeflateJoiner {
         self.part.clear();
         self.part.extend(stream);
         self.part[last_block / 8] &= !(1 << (last_block % 8));
-        // What a device leaves behind the end is the next header's now.
+        // Clears the bits that the device left behind the end: the next header follows there.
         self.part[last_byte] &= (0xffu16 >> (8 - used_bits)) as u8;
         if 8 - (used_bits as u32) < HEADER_BITS {
             self.part.push(0);
@@ -64,7 +63,7 @@ impl DeflateJoiner {
         Ok(&self.part)
     }
 
-    /// Returns the positions at which the last block begins and ends, in bits.
+    /// Returns the positions in bits at which the last block begins and ends.
     fn last_block(&mut self, stream: &[u8], content_len: usize) -> Result<(usize, usize), Error> {
         self.decoder.reset()?;
         let (mut taken, mut made, mut begin) = (0, 0, 0);

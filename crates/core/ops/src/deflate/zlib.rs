@@ -42,7 +42,7 @@ pub(super) const CODEC: Codec = Codec {
 /// zlib's own default for deflateInit (DEF_MEM_LEVEL).
 const MEMORY_LEVEL: i32 = 8;
 
-/// The version that the library reports.
+/// Returns the version that the library reports.
 pub(crate) fn version() -> String {
     // SAFETY: the function takes nothing and returns a NUL-terminated string that lives as long
     // as the program.
@@ -51,7 +51,7 @@ pub(crate) fn version() -> String {
         .into_owned()
 }
 
-/// Continues a CRC-32, from 0, over `bytes`.
+/// Continues the CRC-32 `crc` over `bytes`; 0 starts one.
 pub(crate) fn crc32(crc: u32, bytes: &[u8]) -> u32 {
     let crc = bytes.chunks(MAX_LEN).fold(crc.into(), |crc, part| {
         // SAFETY: pointer and length are those of a slice that is not empty.
@@ -127,24 +127,24 @@ impl Stream for Inflate {
     }
 }
 
-/// Decodes raw DEFLATE and stops behind each block.
+/// Decoder of raw DEFLATE that stops behind each block.
 pub(super) struct BlockDecoder(Inflate);
 
 /// Result of one step of a [`BlockDecoder`].
 pub(super) struct BlockStep {
-    /// Bytes of the source that were taken.
+    /// Number of bytes of the source that were taken.
     pub taken: usize,
-    /// Bytes that were written to the room.
+    /// Number of bytes that were written to the room.
     pub made: usize,
-    /// It is behind a block.
+    /// End of the block, if the decoder stopped behind one.
     pub block_end: Option<BlockEnd>,
 }
 
-/// A block's end.
+/// End of a block.
 pub(super) struct BlockEnd {
-    /// Bits of the last byte taken that are not the block's, from the highest.
+    /// Number of bits of the last byte taken that do not belong to the block, counted from the highest.
     pub unused_bits: usize,
-    /// The block says that it is the last one.
+    /// `true` if the block is marked as the last one.
     pub is_last: bool,
 }
 
@@ -153,12 +153,12 @@ impl BlockDecoder {
         Inflate::new(Format::Deflate).map(Self)
     }
 
-    /// Begins another stream.
+    /// Starts another stream.
     pub(super) fn reset(&mut self) -> Result<(), Error> {
         self.0.reset()
     }
 
-    /// Goes on until a block's end, or until source or room are used up.
+    /// Continues until a block ends, or until source or room are used up.
     pub(super) fn step(&mut self, source: &[u8], room: &mut [u8]) -> Result<BlockStep, Error> {
         let state = &mut self.0.0;
         // SAFETY: the stream was made by inflateInit2_.
@@ -186,17 +186,16 @@ fn flush_code(flush: Flush) -> i32 {
     }
 }
 
-/// A z_stream and the function that ends it.
+/// A `z_stream` and the function that ends it.
 struct State {
-    // zlib's state points back to it, so it must not move, and must not be in a `Box` either:
-    // moving a `Box` says that nobody else points into it. It came from one, and goes back in
-    // `drop`.
+    // zlib's state points back to it, so it must not move. A `Box` would be wrong: moving a `Box` asserts
+    // that no other pointer to its content exists. It is allocated as a `Box` and freed as one in `drop`.
     stream: NonNull<z::z_stream>,
     end: unsafe extern "C" fn(*mut z::z_stream) -> i32,
 }
 
-// SAFETY: zlib keeps no thread-local data; the pointers to buffers are set anew by each call and
-// not followed between calls.
+// SAFETY: zlib keeps no thread-local data; each call sets the pointers to buffers, which are not
+// followed between calls.
 unsafe impl Send for State {}
 
 impl State {
@@ -204,8 +203,8 @@ impl State {
         end: unsafe extern "C" fn(*mut z::z_stream) -> i32,
         init: impl FnOnce(*mut z::z_stream) -> i32,
     ) -> Result<Self, Error> {
-        // The bindings declare the allocators as functions that are never null, though zlib wants
-        // null for its own, so give it what it would take.
+        // The bindings declare the allocators as functions that cannot be null, but zlib's default
+        // is null. These functions do what zlib's default does.
         let stream = Box::new(z::z_stream {
             next_in: ptr::null_mut(),
             avail_in: 0,
@@ -242,7 +241,7 @@ impl State {
         unsafe { self.stream.as_ref() }
     }
 
-    /// The same, to be changed.
+    /// Returns the fields of the stream, to be changed.
     fn fields_mut(&mut self) -> &mut z::z_stream {
         // SAFETY: as for `fields`; the borrow is over before the next call.
         unsafe { self.stream.as_mut() }
@@ -274,7 +273,7 @@ impl State {
         }
     }
 
-    /// zlib's words for its last error.
+    /// Returns zlib's message for its last error.
     fn message(&self) -> String {
         if self.fields().msg.is_null() {
             return "invalid data".into();
@@ -291,12 +290,12 @@ impl Drop for State {
         // SAFETY: the stream was made by the init function that belongs to `end`, and is ended
         // only here.
         unsafe { (self.end)(self.get()) };
-        // SAFETY: it came from a `Box`, and whoever pointed to it has just been ended.
+        // SAFETY: it came from a `Box`, and the state that pointed to it has just been freed.
         drop(unsafe { Box::from_raw(self.stream.as_ptr()) });
     }
 }
 
-/// The allocator that zlib would use by itself.
+/// Allocates like zlib's default allocator.
 extern "C" fn allocate(_: z::voidpf, items: z::uInt, size: z::uInt) -> z::voidpf {
     // SAFETY: calloc takes any two numbers and returns null if it cannot.
     unsafe { libc::calloc(items as usize, size as usize) }
@@ -330,9 +329,9 @@ fn library(code: i32) -> Error {
 mod tests {
     use super::*;
 
-    /// Follows the pointer to itself that a stream keeps in `state`, as zlib's ends do.
+    /// Follows the pointer to the stream that `state` keeps, as zlib's functions that end a stream do.
     unsafe extern "C" fn end(stream: *mut z::z_stream) -> i32 {
-        // SAFETY: the test has put there what the stream was made with.
+        // SAFETY: the test has stored the pointer there that the stream was created with.
         unsafe { (*(*stream).state.cast::<z::z_stream>()).adler += 1 };
         z::Z_OK
     }
@@ -349,7 +348,7 @@ mod tests {
         });
         let mut stream = [stream.unwrap()];
         let done = stream[0].step(b"abc", &mut [0; 2], |_| {
-            // SAFETY: the stream lives, and nobody borrows it.
+            // SAFETY: the stream lives and is not borrowed.
             unsafe { (*kept).avail_in -= 1 };
             z::Z_OK
         });

@@ -1,4 +1,4 @@
-//! zlib-rs: zlib written anew in Rust, with SIMD units where there are any.
+//! zlib-rs: zlib rewritten in Rust, with SIMD instructions where the processor has them.
 
 use ::zlib_rs::{DeflateConfig, DeflateFlush, InflateError, InflateFlush, Status};
 
@@ -78,7 +78,7 @@ impl Inflate {
 impl Stream for Inflate {
     fn reset(&mut self) -> Result<(), Error> {
         match self.format {
-            // The library's reset knows no gzip.
+            // The library's reset does not support gzip.
             Format::Gzip => *self = Self::new(self.format),
             format => self.stream.reset(format == Format::Zlib),
         }
@@ -114,7 +114,7 @@ impl Stream for Inflate {
 
 /// Computes the result of a call from the library's counts before and after it.
 fn progress(status: Status, before: (u64, u64), after: (u64, u64)) -> Progress {
-    // A call counts no more than the lengths of two slices.
+    // The counts of one call are at most the lengths of two slices.
     Progress {
         taken: (after.0 - before.0) as usize,
         made: (after.1 - before.1) as usize,

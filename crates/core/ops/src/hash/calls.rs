@@ -1,19 +1,19 @@
-//! Hashes as calls in a loop, without a kernel between the loop and the hash: what one call costs
-//! shows only where nothing else happens beside it.
+//! Hashes called in a loop without a kernel between loop and hash: the cost of one call can only be
+//! measured where the loop does nothing else.
 
 use super::function::{self, Function, Inputs};
 use crate::registry::unknown_variant;
 use crate::{Error, HashAlgorithm, Operation, Variant};
 
-/// One hash by one library, in two loops.
+/// Hash of one library in two loops: dependent calls and independent calls.
 pub struct Calls {
     function: &'static Function,
-    /// The library.
+    /// Library that computes the hash.
     pub variant: Variant,
 }
 
 impl Calls {
-    /// The hash by a variant's name or `auto`.
+    /// Returns the loops of a hash, by a variant's name or `auto`.
     ///
     /// # Errors
     /// [`Error::UnknownVariant`]
@@ -27,14 +27,14 @@ impl Calls {
         })
     }
 
-    /// So many calls, each of an input that the digest before it picks: none can begin before the
-    /// last has ended. Returns the sum of [`low`](super::low) of the digests.
+    /// Runs `calls` dependent calls: the digest of each picks the input of the next, so none can
+    /// begin before the last has ended. Returns the sum of [`low`](super::low) of the digests.
     pub fn chain(&self, inputs: &Inputs, calls: u64) -> u64 {
         (self.function.chain)(inputs, calls)
     }
 
-    /// So many calls, of one input after the other: the next may begin before the last has ended.
-    /// Returns the sum of [`low`](super::low) of the digests.
+    /// Runs `calls` independent calls over the inputs in order: the next may begin before the last
+    /// has ended. Returns the sum of [`low`](super::low) of the digests.
     pub fn row(&self, inputs: &Inputs, calls: u64) -> u64 {
         (self.function.row)(inputs, calls)
     }

@@ -19,21 +19,21 @@ pub(super) const LIBRARY: HashLibrary = HashLibrary {
     ],
 };
 
-/// 32 bits.
+/// FNV-1a with 32 bits.
 fn fnv_32(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, &byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     })
 }
 
-/// 64 bits.
+/// FNV-1a with 64 bits.
 fn fnv_64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// 128 bits.
+/// FNV-1a with 128 bits.
 fn fnv_128(bytes: &[u8]) -> u128 {
     let first = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     bytes.iter().fold(first, |hash, &byte| {

@@ -1,5 +1,4 @@
-//! Entry of a hash function in the registry, and what is made from it: the kernel, and the loops of
-//! [`Calls`](super::Calls).
+//! Entry of a hash function in the registry, the kernel, and the loops of [`Calls`](super::Calls).
 
 use std::hint::black_box;
 
@@ -17,14 +16,14 @@ pub(super) struct HashLibrary {
 pub(super) struct Function {
     pub algorithm: HashAlgorithm,
     pub kernel: fn(HashAlgorithm) -> Box<dyn Kernel>,
-    /// [`Calls::chain`](super::Calls::chain), with the function in the loop.
+    /// Loop of [`Calls::chain`](super::Calls::chain) with the function inlined.
     pub chain: fn(&Inputs, u64) -> u64,
-    /// [`Calls::row`](super::Calls::row), with the function in the loop.
+    /// Loop of [`Calls::row`](super::Calls::row) with the function inlined.
     pub row: fn(&Inputs, u64) -> u64,
 }
 
-/// A [`Function`] out of an algorithm and a function of bytes; and, for what can go on with another
-/// segment, one of several segments.
+/// Makes a [`Function`] from an algorithm, a function of bytes and, for hashes that can continue
+/// with another segment, a function of several segments.
 macro_rules! function {
     ($algorithm:ident, $one:expr) => {
         $crate::hash::function::function!($algorithm, $one, None)
@@ -40,7 +39,7 @@ macro_rules! function {
 }
 pub(super) use function;
 
-/// The functions that compute `algorithm`, with their libraries.
+/// Returns the functions that compute `algorithm`, each with its library.
 pub(super) fn all(
     algorithm: HashAlgorithm,
 ) -> impl Iterator<Item = (&'static HashLibrary, &'static Function)> {
@@ -52,12 +51,12 @@ pub(super) fn all(
     LIBRARIES.iter().filter_map(of_library)
 }
 
-/// A digest: a number, written big-endian, or bytes.
+/// Digest: a number, written big-endian, or bytes.
 pub(super) trait Digest {
-    /// Writes it to a destination of its length.
+    /// Writes it to `to`, which has its length.
     fn write(&self, to: &mut [u8]);
 
-    /// [`low`] of it.
+    /// Returns [`low`] of it.
     fn low(&self) -> u64;
 }
 
@@ -88,30 +87,29 @@ impl<const LEN: usize> Digest for [u8; LEN] {
     }
 }
 
-/// The last eight bytes of a digest as a number, or all if it is shorter.
+/// Returns the last eight bytes of a digest as a number, or all bytes if it is shorter.
 pub fn low(digest: &[u8]) -> u64 {
     let from = digest.len().saturating_sub(8);
     let add = |sum: u64, &byte: &u8| sum << 8 | u64::from(byte);
     digest[from..].iter().fold(0, add)
 }
 
-/// The bytes that calls hash: so many inputs of one length.
+/// Inputs of one length that calls hash.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     bytes: Vec<u8>,
     len: usize,
-    /// From the beginning of an input to that of the next; a power of two.
+    /// Distance in bytes from the beginning of an input to the next; a power of two.
     stride: usize,
-    /// Mask that turns any number into the offset of an input: a multiple of the stride within
-    /// `bytes`.
+    /// Mask that maps any number to the offset of an input: a multiple of the stride within `bytes`.
     mask: usize,
 }
 
 impl Inputs {
-    /// `count` inputs (a power of two) of `len` bytes (at least 1), with what `fill` puts there.
+    /// Makes `count` inputs (a power of two) of `len` bytes (at least 1) and fills them with `fill`.
     ///
     /// # Panics
-    /// If `count` is no power of two or `len` is 0.
+    /// If `count` is not a power of two or `len` is 0.
     pub fn new(len: usize, count: usize, fill: impl FnOnce(&mut [u8])) -> Self {
         assert!(count.is_power_of_two() && len > 0);
         let stride = len.next_power_of_two();
@@ -125,14 +123,14 @@ impl Inputs {
         }
     }
 
-    /// The inputs in order.
+    /// Yields the inputs in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.bytes
             .chunks(self.stride)
             .map(|input| &input[..self.len])
     }
 
-    /// Which input a chain takes after a digest whose last bytes are `low`.
+    /// Returns the index of the input that follows a digest whose last bytes are `low`.
     pub fn after(&self, low: u64) -> usize {
         (low as usize & self.mask) / self.stride
     }
@@ -162,10 +160,10 @@ pub(super) fn row<D: Digest>(hash: impl Fn(&[u8]) -> D, inputs: &Inputs, calls: 
     sum
 }
 
-/// A digest of several segments.
+/// Function that returns the digest of several segments.
 type OfSegments<D> = fn(&[&[u8]]) -> D;
 
-/// A hash function's kernel. Without `several`, several segments are joined first.
+/// Makes a hash function's kernel. Without `several` it joins segments before it hashes them.
 pub(super) fn kernel<D: Digest + 'static>(
     algorithm: HashAlgorithm,
     one: fn(&[u8]) -> D,
@@ -184,7 +182,7 @@ struct Hasher<D> {
     len: usize,
     one: fn(&[u8]) -> D,
     several: Option<OfSegments<D>>,
-    /// Several segments in a row.
+    /// Buffer for joined segments.
     joined: Vec<u8>,
 }
 

@@ -1,5 +1,5 @@
-//! Known-answer tests: whether each library of a hash gives the digests that were published for it.
-//! A process that measures a hash runs them once before it believes any digest.
+//! Known-answer tests: each library of a hash has to compute the published digests.
+//! A process that measures a hash runs them once before it accepts a digest.
 //!
 //! * SHA-256: NIST, *Examples with Intermediate Values*, of FIPS 180-4. MD5: RFC 1321, A.5.
 //! * CRC-32: the check value of CRC-32/ISO-HDLC in the *Catalogue of parametrised CRC algorithms*.
@@ -14,10 +14,10 @@ use super::{murmur, spooky};
 use crate::family::WrongAnswer;
 use crate::{Config, Error, HashAlgorithm, Kernel, Operation, prepare, variants};
 
-/// A hash by a seed, as little-endian bytes.
+/// Hash function with a seed that returns little-endian bytes.
 type Seeded = fn(&[u8], u32) -> Vec<u8>;
 
-/// Yields the inputs and the digests that were published for a hash.
+/// Yields the inputs and published digests of a hash.
 fn published(algorithm: HashAlgorithm) -> impl Iterator<Item = (Vec<u8>, &'static str)> {
     let rows = include_str!("known_answers.txt").lines();
     rows.filter_map(move |row| {
@@ -35,7 +35,7 @@ fn published(algorithm: HashAlgorithm) -> impl Iterator<Item = (Vec<u8>, &'stati
     })
 }
 
-/// SMHasher's verification value, and the hash by any seed.
+/// Returns SMHasher's verification value, and the hash function with a seed.
 fn verification_value(algorithm: HashAlgorithm) -> Option<(u32, Seeded)> {
     use HashAlgorithm as A;
     fn spooky_by(bytes: &[u8], seed: u32, digest_bytes: usize) -> Vec<u8> {
@@ -65,7 +65,7 @@ fn verification_value(algorithm: HashAlgorithm) -> Option<(u32, Seeded)> {
 /// Checks that every library of the hash computes the published digests.
 ///
 /// # Errors
-/// [`WrongAnswer`] for the first that does not.
+/// [`WrongAnswer`] for the first library that does not.
 pub(super) fn check(operation: Operation) -> Result<(), WrongAnswer> {
     let Operation::Hash(algorithm) = operation else {
         return Ok(());
@@ -73,7 +73,7 @@ pub(super) fn check(operation: Operation) -> Result<(), WrongAnswer> {
     for variant in variants(operation) {
         let digest = |bytes: &[u8]| match run(operation, variant.name, bytes) {
             Ok(digest) => digest,
-            // What is no digest is told in its place.
+            // An error is reported in place of the digest.
             Err(error) => error.to_string(),
         };
         let compare = |found: String, expected: String| match found == expected {
@@ -89,7 +89,7 @@ pub(super) fn check(operation: Operation) -> Result<(), WrongAnswer> {
             compare(digest(&input), expected.into())?;
         }
         if let Some((expected, seeded)) = verification_value(algorithm) {
-            // The last of the hashes is by seed 0: that is the variant itself.
+            // The last of the hashes has seed 0, the seed of the variant.
             let whole = digest(&hashes_of_prefixes(seeded));
             let found = whole[whole.len().saturating_sub(8)..].to_owned();
             compare(found, format!("{expected:08x}"))?;
@@ -110,7 +110,7 @@ fn run(operation: Operation, variant: &str, bytes: &[u8]) -> Result<String, Erro
     Ok(digits.collect())
 }
 
-/// SMHasher's `VerificationTest`, up to its last step.
+/// Computes SMHasher's `VerificationTest` except its last step.
 fn hashes_of_prefixes(seeded: Seeded) -> Vec<u8> {
     let key: Vec<u8> = (0..=u8::MAX).collect();
     (0..256)

@@ -1,5 +1,5 @@
-//! MurmurHash2 and MurmurHash3 (Austin Appleby, SMHasher). Digests are by seed 0. The bytes are taken as
-//! little-endian words, as the reference does on the machines that it was written for.
+//! MurmurHash2 and MurmurHash3 (Austin Appleby, SMHasher) with seed 0. Bytes are read as
+//! little-endian words, as the reference does on little-endian machines.
 
 use super::function::{HashLibrary, function};
 use super::own_version;
@@ -21,7 +21,7 @@ pub(super) const LIBRARY: HashLibrary = HashLibrary {
     ],
 };
 
-/// `bytes`, at most eight, as the low bytes of a word.
+/// Reads `bytes`, at most eight, as the low bytes of a word.
 fn word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);
@@ -81,7 +81,7 @@ pub(super) fn murmur3_32(bytes: &[u8], seed: u32) -> u32 {
     hash ^ (hash >> 16)
 }
 
-/// MurmurHash3_x64_128; its first word is the low half.
+/// MurmurHash3_x64_128; its first word becomes the low half.
 pub(super) fn murmur3_128(bytes: &[u8], seed: u64) -> u128 {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;

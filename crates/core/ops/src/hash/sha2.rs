@@ -1,4 +1,4 @@
-//! SHA-256 (FIPS 180-4), with the processor's instructions for it where it has them.
+//! SHA-256 (FIPS 180-4), with the processor's SHA instructions where it has them.
 
 use ::sha2::{Digest, Sha256};
 

@@ -1,5 +1,5 @@
-//! SpookyHash V2 (Bob Jenkins, public domain). Digests are by seeds of 0. The 64-bit and the 32-bit hash are
-//! the low bits of the 128-bit one.
+//! SpookyHash V2 (Bob Jenkins, public domain) with seeds 0. The 64-bit and the 32-bit hash are the
+//! low bits of the 128-bit one.
 
 use super::function::{HashLibrary, function};
 use super::own_version;
@@ -21,14 +21,14 @@ pub(super) const LIBRARY: HashLibrary = HashLibrary {
     ],
 };
 
-/// Fills unused state and short messages.
+/// Value that fills unused state and short messages.
 const CONSTANT: u64 = 0xdead_beef_dead_beef;
-/// Words of the state.
+/// Number of words of the state.
 const WORDS: usize = 12;
-/// Bytes of a block.
+/// Number of bytes of a block.
 const BLOCK: usize = 8 * WORDS;
 
-/// The hash; its first word is the low half.
+/// SpookyHash V2 with 128 bits; its first word becomes the low half.
 pub(super) fn spooky_128(bytes: &[u8], seeds: [u64; 2]) -> u128 {
     let (first, second) = if bytes.len() < 2 * BLOCK {
         short(bytes, seeds)
@@ -38,7 +38,7 @@ pub(super) fn spooky_128(bytes: &[u8], seeds: [u64; 2]) -> u128 {
     u128::from(second) << 64 | u128::from(first)
 }
 
-/// `bytes`, at most eight, as the low bytes of a word.
+/// Reads `bytes`, at most eight, as the low bytes of a word.
 #[inline(always)]
 fn word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
@@ -46,7 +46,7 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// A step of either mixing of short messages: `a` is turned, `b` goes into it, it into `c`.
+/// Step of the mixing of short messages: rotates `a`, adds `b` to it, and xors it into `c`.
 macro_rules! turn {
     ($a:ident, $by:literal, $b:ident, $c:ident) => {
         $a = $a.rotate_left($by).wrapping_add($b);
@@ -54,7 +54,7 @@ macro_rules! turn {
     };
 }
 
-/// A step of the end of short messages: `b` goes into `a`, is turned, and is added.
+/// Step of the end of short messages: xors `b` into `a`, rotates `b`, and adds it to `a`.
 macro_rules! close {
     ($a:ident, $b:ident, $by:literal) => {
         $a ^= $b;

@@ -1,4 +1,4 @@
-//! xxHash: XXH3, and the elder XXH32 and XXH64.
+//! xxHash: XXH3, and the older XXH32 and XXH64.
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64, xxh3_128};
 use xxhash_rust::xxh32::xxh32;

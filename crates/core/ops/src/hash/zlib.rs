@@ -1,4 +1,4 @@
-//! zlib's CRC-32: tables of bytes.
+//! CRC-32 by zlib, which uses lookup tables.
 
 use super::function::{HashLibrary, function};
 use crate::deflate::{zlib_crc32, zlib_version};

@@ -1,4 +1,4 @@
-//! The LZ4 block format (lz4_Block_format.md), as far as a decoder's refusal needs explaining.
+//! The LZ4 block format (lz4_Block_format.md), only to find out why a decoder refused a block.
 
 use crate::Error;
 
@@ -28,7 +28,7 @@ fn decompressed_len(source: &[u8]) -> Option<u64> {
         let (offset, behind) = rest.split_first_chunk()?;
         rest = behind;
         let offset = u64::from(u16::from_le_bytes(*offset));
-        // An offset of 0 is wrong, but the C library takes it.
+        // An offset of 0 is invalid, but the C library accepts it.
         if offset > len {
             return None;
         }
@@ -36,7 +36,7 @@ fn decompressed_len(source: &[u8]) -> Option<u64> {
     }
 }
 
-/// A length of 4 bits, continued in the following bytes if all are set.
+/// Reads a length of 4 bits, continued in the following bytes if all bits are set.
 fn run_length(nibble: u64, rest: &mut &[u8]) -> Option<u64> {
     let mut length = nibble;
     if nibble < 15 {

@@ -19,14 +19,14 @@ use crate::variant::{Library, at_most, single, written};
 use crate::{Error, Format, Kernel, Output, Step};
 
 const LIBRARY: &str = "LZ4";
-/// The longest source of a block (LZ4_MAX_INPUT_SIZE).
+/// Longest source of a block in bytes (LZ4_MAX_INPUT_SIZE).
 const MAX_BLOCK: usize = 0x7e00_0000;
-/// From this level on the compressor is the "HC" one (LZ4HC_CLEVEL_MIN, lz4hc.h).
+/// Lowest level of the "HC" compressor (LZ4HC_CLEVEL_MIN, lz4hc.h).
 const HC_FROM: u32 = 2;
 /// Version that frame contexts are created for (LZ4F_VERSION).
 const FRAME_VERSION: u32 = 100;
 
-// What lz4-sys does not declare, from lz4.h, lz4hc.h and lz4frame.h 1.10.
+// Functions that lz4-sys does not declare, from lz4.h, lz4hc.h and lz4frame.h 1.10.
 unsafe extern "C" {
     fn LZ4_sizeofState() -> c_int;
     fn LZ4_compress_fast_extState(
@@ -67,7 +67,7 @@ pub(super) const CODEC: Codec = Codec {
         simd: false,
     },
     formats: FORMATS,
-    // 1 is the fast compressor, from 2 on it is the "HC" one.
+    // Level 1 is the fast compressor, levels from 2 on are the "HC" one.
     levels: Some((1..=12, 1)),
     compress_rank: 0,
     decompress_rank: 0,
@@ -87,7 +87,7 @@ pub(super) const CODEC: Codec = Codec {
     },
 };
 
-/// The version that the library reports.
+/// Returns the version that the library reports.
 fn version() -> String {
     // SAFETY: the function takes nothing and returns a number.
     let number = unsafe { LZ4_versionNumber() };
@@ -100,7 +100,7 @@ fn version() -> String {
 }
 
 struct BlockCompressor {
-    /// The library's state, aligned as it asks.
+    /// State of the library, aligned as it requires.
     state: Vec<u64>,
     level: u32,
 }
@@ -132,8 +132,8 @@ impl Kernel for BlockCompressor {
             level if level < HC_FROM => (LZ4_compress_fast_extState, 1),
             level => (LZ4_compress_HC_extStateHC, level as c_int),
         };
-        // SAFETY: the state is as long and aligned as the library asks for this function;
-        // pointers and lengths are those of two slices, which cannot overlap.
+        // SAFETY: the state has the length and alignment that this function requires; pointers and
+        // lengths are those of two slices, which cannot overlap.
         let len = unsafe {
             compress(
                 self.state.as_mut_ptr().cast(),
@@ -176,8 +176,7 @@ impl Kernel for BlockDecompressor {
 struct FrameCompressor {
     context: LZ4FCompressionContext,
     preferences: LZ4FPreferences,
-    /// Holds the frame where the destination may be too short for the library, which wants room
-    /// for the worst case.
+    /// Buffer for the frame if the destination is shorter than the worst case, which the library requires.
     spare: Vec<u8>,
 }
 
@@ -191,7 +190,7 @@ impl FrameCompressor {
             block_mode: BlockMode::Independent,
             content_checksum_flag: ContentChecksum::ChecksumEnabled,
             frame_type: FrameType::Frame,
-            // Anything but 0: the library puts the real size in its place.
+            // Any number except 0: the library replaces it with the real size.
             content_size: 1,
             dict_id: 0,
             block_checksum_flag: BlockChecksum::NoBlockChecksum,
@@ -278,9 +277,9 @@ impl FrameDecompressor {
         Ok(Self(context))
     }
 
-    /// Goes on decompressing; returns the bytes made, the bytes taken, and whether the frame is
-    /// over. `stable`: what was made stays where it is until the frame is over, and the rooms lie
-    /// behind each other.
+    /// Continues decompressing. Returns the number of bytes written, the number of bytes taken, and
+    /// `true` if the frame has ended. With `stable`, the output stays in place until the frame
+    /// ends, and each room follows the one before in memory.
     fn step(
         &mut self,
         source: &[u8],
@@ -310,7 +309,7 @@ impl FrameDecompressor {
         }
     }
 
-    /// Forgets whatever an earlier call left, and with it the place of that call's destination.
+    /// Discards the state of an earlier call, including the address of its destination.
     fn reset(&mut self) {
         // SAFETY: the context is valid.
         unsafe { LZ4F_resetDecompressionContext(self.0) };
@@ -328,7 +327,7 @@ impl FrameDecompressor {
                 break;
             }
             if (step.0, step.1) == (0, 0) {
-                // It is stuck, for want of room if it would go on with more.
+                // It makes no progress. The destination is too short if it continues with one byte more.
                 let has_more = self.step(&source[taken..], &mut [0; 1], true)?.0 > 0;
                 return Err(match has_more {
                     true => Error::OutputTooSmall { capacity },
@@ -357,7 +356,7 @@ impl Kernel for FrameDecompressor {
     }
 }
 
-/// Decodes one frame after the other in pieces.
+/// Decoder of one frame after the other, in pieces.
 pub(crate) struct StreamDecoder(FrameDecompressor);
 
 impl StreamDecoder {
@@ -383,7 +382,7 @@ impl crate::StreamDecoder for StreamDecoder {
     }
 }
 
-/// A length as the library counts; what is longer than it can count is not used.
+/// Converts a length to the library's type. Bytes beyond its maximum are not used.
 fn as_int(len: usize) -> c_int {
     c_int::try_from(len).unwrap_or(c_int::MAX)
 }

@@ -1,5 +1,5 @@
-//! lz4_flex: LZ4 in portable Rust. The frame is laid around its blocks here, since its own frame
-//! reader takes a frame that is cut off between two blocks for a whole one.
+//! lz4_flex: LZ4 in portable Rust. This module writes and reads the frames around its blocks: the
+//! crate's own frame reader accepts a frame that was truncated between two blocks.
 
 use lz4_flex::block::{
     CompressTable, DecompressError, compress_into_with_table, decompress_into,
@@ -13,9 +13,9 @@ use crate::codec::entry::Codec;
 use crate::variant::{Library, at_most, single, written};
 use crate::{Error, Format, Kernel, Output};
 
-/// Longest distance in bytes that a block may refer back.
+/// Maximum distance in bytes to which a block may refer back.
 const WINDOW: usize = 64 << 10;
-/// The longest block (LZ4_MAX_INPUT_SIZE); positions are counted in 32 bits.
+/// Longest block in bytes (LZ4_MAX_INPUT_SIZE); positions are counted in 32 bits.
 const MAX_BLOCK: usize = 0x7e00_0000;
 
 pub(super) const CODEC: Codec = Codec {
@@ -46,12 +46,11 @@ pub(super) const CODEC: Codec = Codec {
     },
 };
 
-/// The library's tables for sources below 64 KiB and for all others.
+/// Hash tables of the library, one for sources below 64 KiB and one for all others.
 struct Tables {
     small: CompressTable,
     large: CompressTable,
-    /// Holds the block where the destination may be too short for the library, which wants room
-    /// for the worst case.
+    /// Buffer for the block if the destination is shorter than the worst case, which the library requires.
     spare: Vec<u8>,
 }
 
@@ -131,7 +130,7 @@ impl Kernel for FrameCompressor {
             let length_at = out.position;
             out.put(&[0; 4])?;
             let room = &mut out.destination[out.position..];
-            // A block that does not get smaller is stored.
+            // A block that does not become smaller is stored.
             let room_len = room.len().min(block.len() - 1);
             let length = match self.0.compress(block, room).filter(|&len| len <= room_len) {
                 Some(len) => {
@@ -219,7 +218,7 @@ impl Kernel for FrameDecompressor {
     }
 }
 
-/// Decompresses one block behind those before it; returns its length.
+/// Decompresses one block behind the earlier ones. Returns its length.
 fn decompress_block(header: &Header, block: &[u8], out: &mut Writer<'_>) -> Result<usize, Error> {
     let capacity = out.destination.len();
     let (before, room) = out.destination.split_at_mut(out.position);

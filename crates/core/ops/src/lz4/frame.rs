@@ -1,5 +1,4 @@
-//! The LZ4 frame format (lz4_Frame_format.md): what stands around the blocks, for whoever lays out
-//! or takes apart frames.
+//! The LZ4 frame format (lz4_Frame_format.md): headers, block lengths and checksums.
 
 use xxhash_rust::xxh32::xxh32;
 
@@ -15,32 +14,32 @@ const CONTENT_CHECKSUM: u8 = 0b0000_0100;
 const RESERVED: u8 = 0b0000_0010;
 const DICTIONARY: u8 = 0b0000_0001;
 
-/// The bit of a block's length that says that the block is stored as it is.
+/// Bit of a block's length that marks an uncompressed block.
 pub const STORED: u32 = 1 << 31;
 
 /// Contents of a frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The most bytes that a block stands for.
+    /// Maximum number of content bytes of a block.
     pub block_max: usize,
-    /// Blocks refer to the ones before.
+    /// `true` if blocks refer to earlier ones.
     pub linked: bool,
-    /// A checksum follows each block.
+    /// `true` if a checksum follows each block.
     pub block_checksums: bool,
-    /// A checksum of the content follows the last block.
+    /// `true` if a checksum of the content follows the last block.
     pub content_checksum: bool,
-    /// Bytes of content, if that is said.
+    /// Size of the content in bytes; `None` if the header does not give it.
     pub content_size: Option<u64>,
 }
 
 impl Header {
-    /// The header that frames made here have.
+    /// Returns the header of frames that this crate makes.
     pub(super) fn for_content(len: usize) -> Self {
         Self::for_blocks(len, Some(len as u64))
     }
 
-    /// The header of a frame of independent blocks of up to `block_bytes` each, at most 4 MiB, with
-    /// a checksum of the content.
+    /// Returns the header of a frame of independent blocks of up to `block_bytes` each, at most 4
+    /// MiB, with a checksum of the content.
     pub fn for_blocks(block_bytes: usize, content_size: Option<u64>) -> Self {
         let holds = |max: &usize| block_bytes <= *max;
         let block_max = [4, 5, 6].map(block_len).into_iter().find(holds);
@@ -53,7 +52,7 @@ impl Header {
         }
     }
 
-    /// The header as bytes.
+    /// Encodes the header.
     pub fn write(&self) -> Vec<u8> {
         let mut flags = VERSION;
         for (bit, set) in [
@@ -74,21 +73,20 @@ impl Header {
         out
     }
 
-    /// Reads the header that `source` begins with; also returns what follows it.
+    /// Reads the header that `source` begins with. Also returns the bytes behind it.
     ///
     /// # Errors
-    /// As [`Header::parse`]; also if the source ends in the middle.
+    /// Those of [`Header::parse`]; also if the source ends within the header.
     pub(super) fn read(source: &[u8]) -> Result<(Self, &[u8]), Error> {
         let (header, len) = Self::parse(source)?.ok_or_else(ends_early)?;
         Ok((header, &source[len..]))
     }
 
-    /// Reads the header that `source` begins with; also returns its length in bytes. `None` if it
-    /// is longer than the source.
+    /// Reads the header that `source` begins with. Also returns its length in bytes. Returns `None` if
+    /// it is longer than the source.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]; also for skippable and legacy frames, and for those that need a
-    /// dictionary.
+    /// [`Error::Corrupt`], also for skippable and legacy frames and for those that need a dictionary.
     pub fn parse(source: &[u8]) -> Result<Option<(Self, usize)>, Error> {
         let corrupt = |reason: &str| Error::Corrupt(reason.into());
         let Some(descriptor) = source.strip_prefix(&MAGIC) else {
@@ -132,7 +130,7 @@ impl Header {
     }
 }
 
-/// Takes a little-endian number off the front of `rest`.
+/// Removes a little-endian number from the front of `rest`.
 pub(super) fn take_u32(rest: &mut &[u8]) -> Result<u32, Error> {
     let (number, behind) = rest.split_first_chunk().ok_or_else(ends_early)?;
     *rest = behind;
@@ -143,7 +141,7 @@ pub(super) fn ends_early() -> Error {
     Error::Corrupt("the frame ends early".into())
 }
 
-/// 64 KiB, 256 KiB, 1 MiB, 4 MiB for the identifiers 4 to 7.
+/// Returns the block size of an identifier: 64 KiB, 256 KiB, 1 MiB, 4 MiB for 4 to 7.
 const fn block_len(id: u8) -> usize {
     1 << (8 + 2 * id)
 }

@@ -22,24 +22,25 @@ pub(super) struct EngineLibrary {
 pub(super) enum GroupsBy {
     /// The library.
     Itself(fn(&Grouped) -> Result<GroupEngineMaker, Error>),
-    /// The `regex` crate, in the records that the library finds; both are this.
+    /// The `regex` crate, applied to the records that the library finds. The variant reports both
+    /// libraries as this one.
     SecondPass(&'static Library),
 }
 
 pub(super) type GroupEngineMaker =
     Box<dyn Fn() -> Result<Box<dyn GroupEngine>, Error> + Send + Sync>;
 
-/// Finds matches and what their groups hold.
+/// Engine that finds matches and their groups.
 pub(super) trait GroupEngine: Send {
-    /// The leftmost match that begins at `from` or behind it. Writes where it and each group begin
-    /// and end, [`NO_PLACE`] for a group that takes no part. Whether there is one.
+    /// Finds the leftmost match that begins at `from` or behind it. Writes the offsets at which it and each
+    /// group begin and end, [`NO_PLACE`] for a group without a match. Returns `true` if there is a match.
     ///
     /// # Errors
     /// [`Error::Library`].
     fn find(&mut self, text: &[u8], from: usize, places: &mut [usize]) -> Result<bool, Error>;
 }
 
-/// Place of a group that takes no part in a match.
+/// Offset of a group that takes no part in a match.
 pub(super) const NO_PLACE: usize = usize::MAX;
 
 /// Compiled patterns.
@@ -54,7 +55,7 @@ pub(super) struct Program {
 pub(super) type EngineMaker = Box<dyn Fn() -> Result<Box<dyn Engine>, Error> + Send + Sync>;
 
 impl Program {
-    /// Patterns that the library alone looks for.
+    /// Returns a program that only uses the library.
     pub(super) fn new(
         engine: impl Fn() -> Result<Box<dyn Engine>, Error> + Send + Sync + 'static,
     ) -> Self {
@@ -65,26 +66,27 @@ impl Program {
     }
 }
 
-/// Finds where patterns match in a buffer. No match reaches over a `\n`.
+/// Finds the offsets of matches in a buffer. No match extends over a `\n`.
 ///
-/// A *place* is where a match ends: between a record's first byte and its `\n`, both included. A
-/// place behind a final `\n` belongs to no record and means nothing.
+/// A *place* is the end of a match: between a record's first byte and its `\n`, both included. A
+/// place behind a final `\n` belongs to no record and is ignored.
 pub(super) trait Engine: Send {
-    /// A place in the first record that matches.
+    /// Returns a place in the first record that matches.
     ///
     /// # Errors
     /// [`Error::TooLarge`], [`Error::Library`].
     fn first(&mut self, buffer: &[u8]) -> Result<Option<usize>, Error>;
 
-    /// Calls `found` with at least one place of each record that matches, in ascending order.
-    /// `found` returns where the next record begins: what ends before that needs no report.
+    /// Calls `found` with at least one place of each matching record, in ascending order. `found`
+    /// returns the beginning of the next record: places before it need not be reported.
     ///
     /// # Errors
     /// [`Error::TooLarge`], [`Error::Library`].
     fn each(&mut self, buffer: &[u8], found: &mut dyn FnMut(usize) -> usize) -> Result<(), Error>;
 }
 
-/// [`Engine::each`] by a function that finds the first place from a record's beginning on.
+/// Implements [`Engine::each`] with a function that finds the first place at or behind the
+/// beginning of a record.
 pub(super) fn step_by_step(
     buffer: &[u8],
     found: &mut dyn FnMut(usize) -> usize,
@@ -99,7 +101,7 @@ pub(super) fn step_by_step(
     }
 }
 
-/// Matches no record.
+/// Engine that matches no record.
 pub(super) struct Nothing;
 
 impl Engine for Nothing {
@@ -112,7 +114,7 @@ impl Engine for Nothing {
     }
 }
 
-/// Matches every record.
+/// Engine that matches every record.
 pub(super) struct Every;
 
 impl Engine for Every {

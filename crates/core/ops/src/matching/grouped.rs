@@ -5,10 +5,10 @@ use regex_syntax::hir::{Hir, HirKind};
 use super::pattern::{Node, parse_hir, refused, write_times};
 use crate::Error;
 
-/// The most groups of a set, a group for each pattern included.
+/// Maximum number of groups of a set, including one for each pattern.
 pub(super) const MAX_GROUPS: usize = 255;
 
-/// Patterns, the first one first, as alternatives of one expression.
+/// Patterns as the alternatives of one expression, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Grouped {
     /// Expression that the engines get. In it, `^` and `$` match the ends of lines.
@@ -26,7 +26,7 @@ impl Grouped {
         let first = sources.first().ok_or(Error::NoPattern)?;
         let mut expressions = Vec::new();
         let mut patterns = Vec::new();
-        // Of a pattern alone the whole match is the whole of it.
+        // A single pattern needs no group: it is the whole match.
         let mut group = usize::from(sources.len() > 1);
         for source in sources {
             let (mut expression, mut groups) = (String::new(), 0);
@@ -52,18 +52,18 @@ impl Grouped {
         })
     }
 
-    /// Returns the number of groups that the expression has, the whole match included.
+    /// Returns the number of groups of the expression, including the whole match.
     pub(super) fn groups(&self) -> usize {
         self.patterns.last().map_or(1, |last| last.end)
     }
 
-    /// The error for a set that an engine refuses.
+    /// Returns the error for a set that an engine refuses.
     pub(super) fn refused(&self, reason: String) -> Error {
         refused(&self.source, reason)
     }
 }
 
-/// Appends it in the syntax that the engines share, and counts its groups.
+/// Appends the expression in the syntax that the engines share, and counts its groups.
 fn write(hir: &Hir, out: &mut String, groups: &mut usize) -> Result<(), String> {
     match hir.kind() {
         HirKind::Capture(capture) => {

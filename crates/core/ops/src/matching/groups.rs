@@ -1,4 +1,4 @@
-//! Matches, and what their groups hold.
+//! Matches with the contents of their groups.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use super::regex;
 use crate::variant::{Maker, at_most, single};
 use crate::{Error, Kernel, Output};
 
-/// Bytes of a number in what is answered.
+/// Size in bytes of a number in the result.
 const NUMBER_BYTES: u64 = 4;
-/// Places are numbers of 32 bits, of which the highest says that there is none.
+/// Longest source in bytes: offsets have 32 bits, and all bits set marks a group without a match.
 const MAX_LEN: usize = u32::MAX as usize - 1;
 
 /// Prepares the patterns and returns a function that makes matchers with `library`.
@@ -64,7 +64,7 @@ struct GroupMatcher {
 }
 
 impl GroupMatcher {
-    /// Reports the matches in `text` from `from` on.
+    /// Reports the matches in `text` at or behind `from`.
     fn scan(&mut self, text: &[u8], mut from: usize, found: &mut Found) -> Result<(), Error> {
         while from < text.len() && self.groups.find(text, from, &mut self.places)? {
             let (begin, end) = (self.places[0], self.places[1]);
@@ -112,7 +112,7 @@ impl Kernel for GroupMatcher {
     }
 }
 
-/// Matches that have been found so far, in the form in which they are returned.
+/// Matches so far, in the format of the result.
 struct Found<'a> {
     destination: &'a mut [u8],
     written: usize,
@@ -128,7 +128,7 @@ impl Found<'_> {
             .ok_or(Error::OutputTooSmall { capacity })?;
         let numbers = std::iter::once(pattern).chain(places.iter().copied());
         for (bytes, number) in entry.chunks_exact_mut(NUMBER_BYTES as usize).zip(numbers) {
-            // What has no place is all ones in 32 bits as well.
+            // `NO_PLACE` becomes all ones in 32 bits as well.
             bytes.copy_from_slice(&(number as u32).to_le_bytes());
         }
         self.written += len;

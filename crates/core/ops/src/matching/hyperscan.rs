@@ -20,20 +20,19 @@ const LIBRARY: &str = if cfg!(target_arch = "x86_64") {
     "Vectorscan"
 };
 
-// What follows bounds the time that it takes to compile a set: a few seconds for what is near these
-// limits, minutes for what is far beyond them.
+// These limits bound the time to compile a set: a few seconds near them, minutes far beyond them.
 
-/// By how many bytes and classes a set may grow when counted repetitions are multiplied out.
+/// Maximum number of bytes and classes that a set may gain when counted repetitions are expanded.
 const MAX_GROWTH: u64 = 2000;
-/// The most classes, repetitions, alternatives and assertions of a set.
+/// Maximum number of classes, repetitions, alternatives and assertions of a set.
 const MAX_CONSTRUCTS: u64 = 2000;
-/// The most of each pattern's optional parts, squared and summed: every part that may be left out
-/// makes ways from everything before it to everything behind it.
+/// Maximum of the sum, over the patterns, of the squared number of optional parts: each optional
+/// part connects everything before it with everything behind it.
 const MAX_WAYS: u64 = 10_000;
-/// Maximum nesting of repetitions: each level doubles the effort.
+/// Maximum nesting of repetitions: each level doubles the compile time.
 const MAX_REPETITION_NESTING: u32 = 12;
 
-/// It counts a buffer's bytes in 32 bits.
+/// Longest buffer in bytes: the library counts in 32 bits.
 const MAX_LEN: usize = u32::MAX as usize;
 
 const ALONE: Library = Library {
@@ -46,7 +45,7 @@ const ALONE: Library = Library {
 
 pub(super) const ENGINE: EngineLibrary = EngineLibrary {
     library: ALONE,
-    // It needs SSSE3.
+    // The library needs SSSE3.
     is_supported: || Platform::is_valid().is_ok(),
     suits: |_| true,
     because: "of the engines for any pattern it is mostly the quickest",
@@ -59,7 +58,7 @@ pub(super) const ENGINE: EngineLibrary = EngineLibrary {
     groups: GroupsBy::SecondPass(&WITH_REGEX),
 };
 
-/// Records by one, groups by the other.
+/// Hyperscan finds the records, the `regex` crate finds the groups.
 const WITH_REGEX: Library = Library {
     title: if cfg!(target_arch = "x86_64") {
         "Hyperscan and Rust regex"
@@ -71,7 +70,7 @@ const WITH_REGEX: Library = Library {
 };
 
 fn version() -> String {
-    // "5.4.0 2021-01-26": the version, and the day it was built.
+    // "5.4.0 2021-01-26": the version and the build date.
     let version = version_str().to_string_lossy();
     version.split(' ').next().unwrap_or_default().into()
 }
@@ -97,7 +96,7 @@ impl Database {
     }
 }
 
-/// Refuses what would take long to compile.
+/// Refuses patterns that would take long to compile.
 fn check_effort(patterns: &[Compiled]) -> Result<(), Error> {
     let (mut growth, mut constructs, mut ways) = (0u64, 0, 0u64);
     for pattern in patterns {
@@ -135,7 +134,7 @@ impl Scanner {
         })
     }
 
-    /// Calls `found` with the end of each match, in no guaranteed order, until it says so.
+    /// Calls `found` with the end of each match, in no guaranteed order, until `found` stops it.
     fn scan(&self, buffer: &[u8], mut found: impl FnMut(usize) -> Matching) -> Result<(), Error> {
         at_most(buffer, MAX_LEN)?;
         let visit = |_, _, end: u64, _| found(end as usize);
@@ -150,7 +149,7 @@ impl Engine for Scanner {
     fn first(&mut self, buffer: &[u8]) -> Result<Option<usize>, Error> {
         let mut first = None;
         let mut rest = buffer;
-        // Whatever is found first, something may lie before it.
+        // The first match reported is not always the leftmost: another one may lie before it.
         while !rest.is_empty() {
             let mut place = None;
             self.scan(rest, |end| {
@@ -170,7 +169,7 @@ impl Engine for Scanner {
     fn each(&mut self, buffer: &[u8], found: &mut dyn FnMut(usize) -> usize) -> Result<(), Error> {
         let mut places = std::mem::take(&mut self.places);
         places.clear();
-        // A pattern may end in many places of one record; the first that comes is enough.
+        // A pattern may end at many places of one record; the first report is enough.
         let mut record = 0..0;
         let result = self.scan(buffer, |end| {
             if !record.contains(&end) {

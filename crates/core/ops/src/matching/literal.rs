@@ -1,9 +1,9 @@
-//! Literals that a record must contain, found by `memchr`; what else the pattern asks for is
-//! looked at only in the records that contain them.
+//! Literals that a record must contain, found by `memchr`. The rest of a pattern is only checked in the
+//! records that contain its literals.
 //!
-//! Many patterns are literals with anything between them: `on .+ at .`. Those need no engine at
-//! all. Of others the records with the literal are shown to the `regex` crate. Of a pattern's
-//! literals the one that is the rarest in a sample of the buffer is looked for first.
+//! 1. Many patterns are literals with arbitrary bytes between them (`on .+ at .`): they need no engine.
+//! 2. Records with the literals of any other pattern are checked by the `regex` crate.
+//! 3. Of a pattern's literals, the search looks for the rarest one in a sample of the buffer first.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::variant::Library;
 
 const NAME: &str = "literal";
 
-/// The most patterns that are searched for one beside the other.
+/// Maximum number of patterns that are searched for at the same time.
 const MAX_PATTERNS: usize = 8;
 /// Maximum number of patterns for which `auto` searches by literals. Each pattern must consist of
 /// literals and gaps only, or have a literal of at least `SUITABLE_BYTES`.
@@ -53,7 +53,7 @@ pub(super) const ENGINE: EngineLibrary = EngineLibrary {
     groups: GroupsBy::SecondPass(&WITH_REGEX),
 };
 
-/// Literals, and what else patterns ask for in the records that contain them.
+/// Literals first, then the `regex` crate in the records that contain them.
 const WITH_REGEX: Library = Library {
     title: "memchr and Rust regex",
     version: || {
@@ -67,8 +67,10 @@ const WITH_REGEX: Library = Library {
 struct Literals(Arc<[Pattern]>);
 
 impl Literals {
+    /// Finds the literals of the patterns.
+    ///
     /// # Errors
-    /// [`Error::Pattern`] for a pattern without a literal, or one too many.
+    /// [`Error::Pattern`] for a pattern without a literal, or for too many patterns.
     fn compile(patterns: &[Compiled]) -> Result<Self, Error> {
         if patterns.len() > MAX_PATTERNS {
             let reason = format!(
@@ -84,7 +86,7 @@ impl Literals {
             .map(Self)
     }
 
-    /// Returns `true` if patterns like these are usually found fastest by their literals.
+    /// Returns `true` if the search by literals is usually the fastest one for such patterns.
     fn suit(patterns: &[Compiled]) -> bool {
         let suits = |compiled: &Compiled| {
             let (literals, gaps) = split(compiled.parts());
@@ -102,7 +104,7 @@ impl Literals {
         self.0.iter().all(is_chain)
     }
 
-    /// A searcher for one thread.
+    /// Makes a searcher for one thread.
     fn searcher(&self) -> Searcher {
         let rests = self.0.iter().map(|pattern| pattern.rest.clone());
         Searcher {
@@ -115,7 +117,7 @@ impl Literals {
     }
 }
 
-/// A pattern's literals, and what else a record needs to match.
+/// Literals of a pattern, and the other conditions that a record must meet to match.
 struct Pattern {
     literals: Vec<Finder<'static>>,
     rest: Rest,
@@ -123,9 +125,9 @@ struct Pattern {
 
 #[derive(Clone)]
 enum Rest {
-    /// The literals in their order, with at least so much around and between them.
+    /// Literals in order, with minimum gaps around and between them.
     Chain(Gaps),
-    /// This.
+    /// Expression that the record must match.
     Regex(Regex),
 }
 
@@ -158,7 +160,7 @@ impl Pattern {
         })
     }
 
-    /// The literal that is the rarest in `sample`; the longest of those that are equally rare.
+    /// Returns the literal that is the rarest in `sample`; the longest one if several are equally rare.
     fn rarest(&self, sample: &[u8]) -> usize {
         if self.literals.len() == 1 {
             return 0;
@@ -174,19 +176,18 @@ impl Pattern {
     }
 }
 
-/// The literals among the parts of a pattern; with the gaps, if there is nothing but gaps around
-/// them.
+/// Returns the literals among the parts of a pattern, and the gaps if there is nothing else around them.
 fn split(parts: &[Node]) -> (Vec<Vec<u8>>, Option<Gaps>) {
     let mut literals: Vec<Vec<u8>> = Vec::new();
     let mut between = Vec::new();
     let mut is_chain = true;
-    // What stands since the last literal: how much at least, and whether it may be more.
+    // Gap since the last literal: its minimum, and `true` if it may be longer.
     let (mut gap, mut is_open, mut is_literal) = (0usize, false, false);
     for part in parts {
         match (part, any(part)) {
             (Node::Byte(byte), _) => {
                 if !is_literal {
-                    // Before the first literal a record may have more in any case.
+                    // Before the first literal a record may have more bytes in any case.
                     is_chain &= is_open || literals.is_empty();
                     between.push(gap);
                     literals.push(Vec::new());
@@ -263,10 +264,10 @@ impl Searcher {
         }
     }
 
-    /// A place in the next record that matches, from the record on that begins at `from`.
+    /// Returns a place in the next matching record, from the record that begins at `from` on.
     fn next(&mut self, buffer: &[u8], from: usize) -> Option<usize> {
         loop {
-            // The nearest candidate, and whose it is.
+            // Position of the nearest candidate, and the index of its pattern.
             let mut nearest: Option<(usize, usize)> = None;
             for (index, cursor) in self.cursors.iter_mut().enumerate() {
                 if cursor.place.is_some_and(|place| place < from) {
@@ -304,18 +305,19 @@ impl Cursor {
     }
 }
 
-/// An occurrence of a pattern's rarest literal.
+/// Occurrence of a pattern's rarest literal.
 struct Candidate<'a> {
     buffer: &'a [u8],
-    /// The beginning of its record or of one before it.
+    /// Beginning of its record or of an earlier one.
     from: usize,
     place: usize,
 }
 
 enum Check {
-    /// The record matches; a place in it, as near to its end as is known.
+    /// The record matches. Holds a place in it, as near to the record's end as is known.
     Match(usize),
-    /// Not with what lies before this place in it; at its end, it does not match.
+    /// The record does not match with anything before this place. If it is the record's end, the
+    /// record does not match.
     Skip(usize),
 }
 
@@ -338,7 +340,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// Checks whether the other literals are around this one, which is number `which`.
+    /// Checks that the other literals are around this one, which has the index `which`.
     fn chain(&self, gaps: &Gaps, literals: &[Finder<'_>], which: usize) -> Check {
         if which > 0 || gaps.before > 0 {
             let (begin, before) = (self.begin(), &literals[..which]);
@@ -346,7 +348,7 @@ impl Candidate<'_> {
                 .least(&self.buffer[begin..self.place], before)
                 .is_none()
             {
-                // The literal may stand in this record once more.
+                // The literal may occur in this record again.
                 let end = self.end();
                 let least = gaps.least(&self.buffer[begin..end], before);
                 return Check::Skip(least.map_or(end, |least| begin + least));
@@ -363,7 +365,7 @@ impl Candidate<'_> {
         let end = self.end();
         match gaps.fit(&self.buffer[behind..end], literals, which) {
             true => Check::Match(end),
-            // Where the literal stands once more there is less behind it.
+            // A later occurrence of the literal has even less behind it.
             false => Check::Skip(end),
         }
     }
@@ -371,8 +373,8 @@ impl Candidate<'_> {
 
 impl Gaps {
     /// Returns the smallest offset in `text`, the beginning of a record, at which the literal after
-    /// `literals` can begin. `literals` are the first ones of the pattern. `None` if they and their
-    /// gaps do not fit into `text`.
+    /// `literals` can begin. `literals` are the first ones of the pattern. Returns `None` if they
+    /// and their gaps do not fit into `text`.
     fn least(&self, text: &[u8], literals: &[Finder<'_>]) -> Option<usize> {
         let mut at = self.before;
         for (literal, gap) in literals.iter().zip(&self.between) {
@@ -381,7 +383,7 @@ impl Gaps {
         (at <= text.len()).then_some(at)
     }
 
-    /// Returns `true` if the literals after number `which`, with the gaps around them, fit into
+    /// Returns `true` if the literals after index `which`, with the gaps around them, fit into
     /// `text`: the rest of the record behind that literal.
     fn fit(&self, text: &[u8], literals: &[Finder<'_>], which: usize) -> bool {
         let mut at = 0;

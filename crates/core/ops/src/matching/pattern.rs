@@ -5,18 +5,17 @@ use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, HirKind, Look};
 
 use crate::Error;
 
-/// The most patterns of one matcher.
+/// Maximum number of patterns of one matcher.
 const MAX_PATTERNS: usize = 1000;
-/// The longest pattern in bytes, and the longest set of them.
+/// Maximum length in bytes of a pattern.
 const MAX_PATTERN_BYTES: usize = 1000;
 const MAX_SET_BYTES: usize = 100_000;
 /// Maximum nesting of groups.
 const MAX_NESTING: u32 = 100;
-/// The most that a counted repetition may repeat, counted repetitions inside it included: RE2's
-/// limit.
+/// Maximum of a counted repetition, multiplied by the counted repetitions inside it: RE2's limit.
 const MAX_REPETITION: u64 = 1000;
-/// By how many bytes and classes a set may grow when counted repetitions are multiplied out: what
-/// engines compile in less than a second.
+/// Maximum number of bytes and classes that a set may gain when counted repetitions are expanded:
+/// engines compile such sets in less than a second.
 const MAX_GROWTH: u64 = 20_000;
 /// Maximum memory in bytes that an engine may use for its program or its caches.
 pub(super) const MAX_PROGRAM_BYTES: usize = 64 << 20;
@@ -27,11 +26,11 @@ pub(super) enum Patterns {
     Never,
     /// Every record matches.
     Always,
-    /// It depends on the record.
+    /// The result depends on the record.
     Some(Vec<Compiled>),
 }
 
-/// A pattern, rewritten.
+/// Rewritten pattern.
 #[derive(Debug)]
 pub(super) struct Compiled {
     /// Expression that the engines get. In it, `^` and `$` match the ends of lines.
@@ -43,7 +42,7 @@ pub(super) struct Compiled {
 }
 
 impl Patterns {
-    /// Parses patterns and takes out of them what cannot change which records match.
+    /// Parses patterns and removes parts that cannot change which records match.
     ///
     /// # Errors
     /// [`Error::NoPattern`], [`Error::Pattern`].
@@ -89,8 +88,8 @@ impl Patterns {
 }
 
 impl Compiled {
-    /// Compiles a set as one alternation. If that fails, one pattern at a time is tried, to name
-    /// the one that is to blame.
+    /// Compiles a set as one alternation. If that fails, compiles each pattern alone to find the
+    /// one that causes the error.
     pub(super) fn all<T>(
         patterns: &[Self],
         compile: impl Fn(&str) -> Result<T, String>,
@@ -119,13 +118,13 @@ impl Compiled {
         }
     }
 
-    /// The error for this pattern.
+    /// Returns the error for this pattern.
     pub(super) fn refused(&self, reason: String) -> Error {
         refused(&self.source, reason)
     }
 
-    /// The error for a set that an engine refuses for `reason`: about the first pattern that is
-    /// refused by itself, or about the first one.
+    /// Returns the error for a set that an engine refuses for `reason`: for the first pattern that
+    /// is refused by itself, otherwise for the first one.
     pub(super) fn blame(
         patterns: &[Self],
         reason: String,
@@ -140,7 +139,7 @@ impl Compiled {
 }
 
 pub(super) fn refused(source: &str, reason: String) -> Error {
-    // A message has to fit on a screen.
+    // The message has to fit on a screen.
     let mut pattern: String = source.chars().take(200).collect();
     if pattern.len() < source.len() {
         pattern.push('…');
@@ -169,14 +168,13 @@ pub(super) fn parse_hir(source: &str) -> Result<Hir, String> {
     })
 }
 
-/// A pattern without captures, greed and line ends, none of which matters to whether a record
-/// matches.
+/// Pattern without captures, greediness and line ends: none of these changes which records match.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
     /// Matches nothing.
     Never,
     Byte(u8),
-    /// More bytes than one; never `\n`.
+    /// Set of more than one byte, never with `\n`.
     Class(Vec<(u8, u8)>),
     Begin,
     End,
@@ -187,9 +185,9 @@ pub(super) enum Node {
         min: u32,
         max: Option<u32>,
     },
-    /// One after the other; none is the empty match.
+    /// Parts one after the other; without parts, the empty match.
     Concat(Vec<Node>),
-    /// At least two.
+    /// At least two alternatives.
     Either(Vec<Node>),
 }
 
@@ -204,7 +202,7 @@ impl Node {
             }
             HirKind::Class(class) => Self::class(&byte_ranges(class)?),
             HirKind::Look(look) => match look {
-                // A record is all that a pattern sees.
+                // A pattern sees one record only.
                 Look::Start | Look::StartLF => Self::Begin,
                 Look::End | Look::EndLF => Self::End,
                 Look::WordAscii => Self::WordBoundary,
@@ -226,7 +224,7 @@ impl Node {
         parts.iter().map(Self::from_hir).collect()
     }
 
-    /// Bytes, less the one that no record contains.
+    /// Returns the class of these bytes without `\n`, which no record contains.
     fn class(ranges: &[(u8, u8)]) -> Self {
         let mut class = ClassBytes::new(ranges.iter().map(|&(a, b)| ClassBytesRange::new(a, b)));
         class.difference(&ClassBytes::new([ClassBytesRange::new(b'\n', b'\n')]));
@@ -247,10 +245,10 @@ impl Node {
             (Self::Never, 0, _) => EMPTY,
             (Self::Never, ..) => Self::Never,
             (_, 1, Some(1)) => node,
-            // Repeating what takes no room changes nothing.
+            // Repeating an empty match changes nothing.
             (node, 0, _) if node.is_look_or_empty() => EMPTY,
             (node, ..) if node.is_look_or_empty() => node.clone(),
-            // `(?:x+)+` and its kin are one repetition.
+            // `(?:x+)+` and similar nestings are one repetition.
             (
                 Self::Repeat {
                     node,
@@ -307,12 +305,12 @@ impl Node {
         }
     }
 
-    /// By how many bytes and classes it grows when counted repetitions are multiplied out.
+    /// Returns the number of bytes and classes that it gains when counted repetitions are expanded.
     pub(super) fn growth(&self) -> u64 {
         self.positions() - self.written()
     }
 
-    /// Returns the number of bytes and classes, with repetitions multiplied out.
+    /// Returns the number of bytes and classes, with repetitions expanded.
     fn positions(&self) -> u64 {
         let sum = |parts: &[Self]| {
             parts
@@ -351,7 +349,7 @@ impl Node {
         }
     }
 
-    /// Returns the number of parts that may be left out, with repetitions multiplied out.
+    /// Returns the number of optional parts, with repetitions expanded.
     pub(super) fn optional(&self) -> u64 {
         match self {
             Self::Repeat { node, min, max } => {
@@ -375,7 +373,7 @@ impl Node {
         }
     }
 
-    /// Returns how deep repetitions nest.
+    /// Returns the depth of nested repetitions.
     pub(super) fn nesting(&self) -> u32 {
         match self {
             Self::Repeat { node, .. } => 1 + node.nesting(),
@@ -386,7 +384,7 @@ impl Node {
         }
     }
 
-    /// The largest product of nested counted repetitions.
+    /// Returns the largest product of nested counted repetitions.
     fn repetition(&self) -> u64 {
         match self {
             Self::Repeat { node, min, max } => {
@@ -400,8 +398,8 @@ impl Node {
         }
     }
 
-    /// The shortest pattern that matches in the same records: repetitions at either end are cut
-    /// to what they need at least. `.*foo.*` is `foo`; `(.+) on (.+)` is `. on .`.
+    /// Returns the shortest pattern that matches in the same records: repetitions at either end are
+    /// cut to their minimum. `.*foo.*` becomes `foo`; `(.+) on (.+)` becomes `. on .`.
     fn needed(self) -> Self {
         self.needed_at(Edge::First).needed_at(Edge::Last)
     }
@@ -433,10 +431,10 @@ impl Node {
         }
     }
 
-    /// Appends it in the syntax that the engines share.
+    /// Appends the pattern in the syntax that the engines share.
     pub(super) fn write(&self, out: &mut String) {
         match self {
-            // The constructors leave none of these inside a pattern.
+            // The constructors put none of these inside a pattern.
             Self::Never => out.push_str(r"[^\x00-\xff]"),
             Self::Byte(byte) => write_byte(*byte, out),
             Self::Class(ranges) => {
@@ -462,7 +460,7 @@ impl Node {
     }
 }
 
-/// An end of a pattern.
+/// Beginning or end of a pattern.
 #[derive(Clone, Copy)]
 enum Edge {
     First,
@@ -481,7 +479,7 @@ impl Edge {
 fn byte_ranges(class: &Class) -> Result<Vec<(u8, u8)>, String> {
     let class = match class {
         Class::Bytes(class) => Some(class.clone()),
-        // Only `(?u)` makes these.
+        // Only `(?u)` makes Unicode classes.
         Class::Unicode(class) => class.to_byte_class(),
     };
     let class = class.ok_or("it asks for Unicode; patterns match bytes")?;
@@ -502,8 +500,8 @@ fn write_group(parts: &[impl std::borrow::Borrow<Node>], separator: &str, out: &
     out.push(')');
 }
 
-/// Appends the operator that repeats the preceding expression `min` to `max` times; `None` is no
-/// maximum.
+/// Appends the operator that repeats the preceding expression `min` to `max` times; `None` means
+/// without maximum.
 pub(super) fn write_times(min: u32, max: Option<u32>, out: &mut String) {
     out.push_str(&match (min, max) {
         (0, None) => "*".into(),

@@ -68,7 +68,7 @@ impl Re2 {
         Compiled::all(patterns, Self::new)
     }
 
-    /// The same program for another thread.
+    /// Compiles the same program for another thread.
     fn recompile(&self) -> Result<Self, Error> {
         Self::new(&self.expression).map_err(|reason| Error::Library {
             library: "RE2",
@@ -96,7 +96,7 @@ impl Re2 {
                 expression: expression.into(),
             }),
             None => {
-                // SAFETY: the array ends in NUL in any case: it was all zeros before.
+                // SAFETY: the array was all zeros, and the function writes a NUL-terminated string.
                 let reason = unsafe { CStr::from_ptr(reason.as_ptr()) };
                 Err(reason.to_string_lossy().into_owned())
             }
@@ -127,7 +127,7 @@ impl Re2 {
         }
     }
 
-    /// The end of the leftmost match from `from` on.
+    /// Returns the end of the leftmost match from `from` on.
     fn end(&self, buffer: &[u8], from: usize) -> Result<Option<usize>, Error> {
         let mut places = [0; 2];
         let found = self.find(buffer, from, &mut places)?;

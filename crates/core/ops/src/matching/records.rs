@@ -1,4 +1,4 @@
-//! From places where something matches to records that match.
+//! Converts the places of matches to matching records.
 
 use memchr::{memchr, memchr_iter, memrchr};
 
@@ -6,7 +6,7 @@ use super::engine::Engine;
 use crate::variant::single;
 use crate::{Error, Kernel, MatchKind, Output};
 
-/// Answers one kind of question with one engine.
+/// Matcher of one kind with one engine.
 pub(super) struct Matcher {
     kind: MatchKind,
     engine: Box<dyn Engine>,
@@ -26,10 +26,10 @@ impl Matcher {
     fn count(&mut self, buffer: &[u8]) -> Result<u64, Error> {
         let (mut count, mut next) = (0, 0);
         let is_complete = buffer.is_empty() || buffer.ends_with(b"\n");
-        // Where a record begins does not matter.
+        // The beginning of the record does not matter here.
         self.engine.each(buffer, &mut |place| {
             if is_complete && place == buffer.len() {
-                // That is behind the last record.
+                // The place is behind the last record.
                 return place;
             }
             if place >= next {
@@ -61,8 +61,7 @@ impl Matcher {
     }
 }
 
-/// Calls `matching` with the offsets at which each matching record begins, and at which the next one
-/// does, in order.
+/// Calls `matching` with the beginning of each matching record and of the record after it, in order.
 pub(super) fn each_record(
     engine: &mut dyn Engine,
     buffer: &[u8],
@@ -108,13 +107,14 @@ impl Kernel for Matcher {
 /// Position of a record in the buffer.
 struct Record {
     begin: usize,
-    /// Behind its `\n`; behind the end of the buffer if it has none, since that is a place in it.
+    /// Offset behind its `\n`; one behind the end of the buffer if it has none, because that end is
+    /// still a place in it.
     next: usize,
 }
 
 impl Record {
-    /// The record that has `place` between its first byte and its `\n`, both included; none for
-    /// the end of a buffer whose last record is complete.
+    /// Returns the record that has `place` between its first byte and its `\n`, both included;
+    /// `None` for the end of a buffer whose last record is complete.
     fn at(buffer: &[u8], place: usize) -> Option<Self> {
         let begin = memrchr(b'\n', &buffer[..place]).map_or(0, |end| end + 1);
         if begin == buffer.len() {

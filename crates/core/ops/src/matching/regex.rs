@@ -31,7 +31,7 @@ pub(super) const ENGINE: EngineLibrary = EngineLibrary {
     groups: GroupsBy::Itself(groups),
 };
 
-/// Compiles the expression and returns a function that makes engines that find groups.
+/// Compiles the expression and returns a function that makes engines for groups.
 pub(super) fn groups(grouped: &Grouped) -> Result<GroupEngineMaker, Error> {
     let regex = build(&grouped.expression).map_err(|reason| grouped.refused(reason))?;
     Ok(Box::new(move || {

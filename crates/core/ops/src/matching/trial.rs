@@ -1,4 +1,4 @@
-//! Which engine is the quickest with these patterns on this data.
+//! Finds the fastest engine for patterns by trying them on a sample of the data.
 
 use std::time::{Duration, Instant};
 
@@ -8,27 +8,24 @@ use super::supported;
 
 /// Number of timed runs of each engine after the first one; the shortest time counts.
 const ROUNDS: usize = 3;
-/// Another engine than `auto`'s has to need less than this share of its time, so that noise does
-/// not decide.
+/// Maximum time of another engine as a share of the default one's: noise must not decide.
 const BETTER: f64 = 0.9;
 
 /// Result of trying engines on a sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// The variant that is to be used.
+    /// Variant to use.
     pub variant: &'static str,
-    /// Each variant that takes the patterns, with the shortest time it took for the sample. Empty
-    /// if no engine is needed.
+    /// Shortest time for the sample of each variant that accepts the patterns. Empty if no engine is needed.
     pub times: Vec<(&'static str, Duration)>,
 }
 
-/// Tries all engines that take `patterns` on `sample`, which is some of the data and consists of
-/// whole records. The one that `auto` takes by the patterns alone stays unless another is clearly
-/// quicker. Compiles the patterns for each engine, so a few milliseconds are the least that it
-/// takes.
+/// Tries all engines that accept `patterns` on `sample`, a part of the data that consists of whole
+/// records. The engine that `auto` takes by the patterns alone stays unless another is clearly faster.
+/// Compiles the patterns for each engine, which takes at least a few milliseconds.
 ///
 /// # Errors
-/// Those of [`prepare`] for `auto`'s engine.
+/// Those of [`prepare`] for the engine of `auto`.
 pub fn try_matchers(patterns: &[String], sample: &[u8]) -> Result<Trial, Error> {
     let config = |variant: &str| Config {
         variant: variant.into(),
@@ -45,7 +42,7 @@ pub fn try_matchers(patterns: &[String], sample: &[u8]) -> Result<Trial, Error> 
     }
     let mut engines = vec![Timed::new(first, &prepared)?];
     for name in supported().map(|engine| engine.library.name) {
-        // What refuses the patterns is no candidate.
+        // An engine that refuses the patterns is no candidate.
         if name != first
             && let Ok(prepared) = prepare(&config(name))
         {

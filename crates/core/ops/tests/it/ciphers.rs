@@ -1,12 +1,12 @@
-//! Encryption: libraries agree at every length, and nothing that was changed is decrypted. Published
-//! results are in `check_known_answers`.
+//! Encryption: libraries agree at every length, and a changed buffer is not decrypted.
+//! `check_known_answers` has the published results.
 
 use crate::common;
 
 use common::{kernel, names, run};
 use overside_ops::{Cipher, Error, Operation, check_known_answers};
 
-/// Bytes that a sealed buffer has more: a nonce and a tag.
+/// Number of bytes that a sealed buffer has in addition: a nonce and a tag.
 const OVERHEAD_BYTES: usize = 12 + 16;
 
 fn plaintext(len: usize) -> Vec<u8> {
@@ -62,7 +62,7 @@ fn no_byte_of_what_was_changed_or_cut_is_decrypted() {
                     matches!(error, Error::Corrupt(_)),
                     "{name} {context}: {error}"
                 );
-                // What the kernel did not touch, or cleared.
+                // Each byte is either untouched or cleared.
                 let is_clear = out.iter().all(|&byte| byte == 0xa5 || byte == 0);
                 assert!(is_clear, "{name} {context}: {out:02x?}");
             };

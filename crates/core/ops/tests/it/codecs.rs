@@ -7,7 +7,7 @@ use overside_ops::Operation::{Compress, Decompress};
 use overside_ops::{Error, Format, Kernel, variants};
 use proptest::prelude::*;
 
-/// A text, its compressed forms by every variant, and the format: what many tests begin with.
+/// Returns a text compressed by every variant, with the format and the variant.
 fn streams(content: &[u8]) -> Vec<(Format, &'static str, Vec<u8>)> {
     let mut all = Vec::new();
     for format in FORMATS {
@@ -20,7 +20,7 @@ fn streams(content: &[u8]) -> Vec<(Format, &'static str, Vec<u8>)> {
     all
 }
 
-/// The variants that decompress a format.
+/// Yields the variants that decompress a format.
 fn decompressors(format: Format) -> impl Iterator<Item = (&'static str, Box<dyn Kernel>)> {
     let names = names(Decompress(format)).into_iter();
     names.map(move |name| (name, kernel(Decompress(format), name)))
@@ -76,7 +76,7 @@ fn every_level_makes_a_valid_stream() {
     }
 }
 
-/// But of ISA-L at levels 1 and 2 (docs/measure/limits.md).
+/// ISA-L at levels 1 and 2 is the exception (docs/measure/limits.md).
 #[test]
 fn the_same_bytes_make_the_same_stream_in_every_kernel() {
     let text = own_sources();
@@ -115,7 +115,7 @@ fn real_files_are_restored() {
     }
 }
 
-/// The only member of a zip file (APPNOTE.TXT, section 4.3.7), which all variants agree about.
+/// Returns the only member of a zip file (APPNOTE.TXT, section 4.3.7), decompressed alike by all variants.
 fn unzipped(file: &[u8]) -> Vec<u8> {
     let short = |at: usize| usize::from(u16::from_le_bytes([file[at], file[at + 1]]));
     let long = |at: usize| short(at) | short(at + 2) << 16;
@@ -162,7 +162,7 @@ fn a_stream_fits_where_it_fits() {
                 "{format:?} {name}"
             );
         }
-        // A kernel is as good as new after an error.
+        // A kernel works after an error as before.
         let (again, _) = run(&mut *kernel, content, worst_case(content.len())).unwrap();
         assert!(again == stream, "{format:?} {name}");
     }
@@ -192,8 +192,8 @@ fn a_stream_that_is_cut_off_is_corrupt() {
                 let result = run(&mut *kernel, &stream[..len], 2 * content.len());
                 match result {
                     Err(Error::Corrupt(_)) => {}
-                    // A block has no length and no checksum: cut off behind literals it is whole.
-                    // So is a part behind a block of its own.
+                    // A block has no length and no checksum: if it is cut behind literals, it is
+                    // still complete. So is a part that is cut behind one of its blocks.
                     Ok((part, _)) if matches!(format, Format::Lz4Block | Format::DeflatePart) => {
                         assert!(content.starts_with(&part));
                     }
@@ -214,7 +214,7 @@ fn what_follows_a_stream_is_corrupt() {
             // A block ends where its bytes end.
             continue;
         }
-        // Two parts are one.
+        // Two parts make one part.
         let again = if format == Format::DeflatePart {
             0
         } else {
@@ -237,7 +237,7 @@ fn what_follows_a_stream_is_corrupt() {
 fn checksums_are_checked() {
     let content = noise(1000);
     for (format, made_by, stream) in streams(&content) {
-        // Noise is stored, so a flipped bit in the middle is in the content.
+        // Random bytes are stored, so a flipped bit in the middle is in the content.
         let checked = !matches!(
             format,
             Format::Deflate | Format::DeflatePart | Format::Lz4Block
@@ -283,7 +283,7 @@ fn giant_claims_cost_nothing() {
         matches!(error, Error::Corrupt(_) | Error::OutputTooSmall { .. }),
         "{error}"
     );
-    // An LZ4 frame that says that it holds 2^60 bytes, and holds one.
+    // An LZ4 frame whose header gives a size of 2^60 bytes, with a content of one byte.
     let lz4 = [
         &[0x04, 0x22, 0x4d, 0x18, 0x68, 0x70][..],
         &(1u64 << 60).to_le_bytes(),
@@ -315,7 +315,7 @@ fn frames_that_need_a_dictionary_or_hold_nothing_are_corrupt() {
     }
 }
 
-/// Bytes with runs and repeats, as compressors meet them.
+/// Bytes with runs and repeats, typical input of compressors.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     let run = (any::<u8>(), 1..300usize).prop_map(|(byte, len)| vec![byte; len]);
     let text = "[a-e ]{0,40}".prop_map(String::into_bytes);
@@ -341,7 +341,7 @@ proptest! {
         for name in names(Compress(FORMATS[format])) {
             let mut kernel = kernel(Compress(FORMATS[format]), name);
             let (mut stream, _) = run(&mut *kernel, &content, worst_case(content.len())).unwrap();
-            // Damage: a byte is changed, and one is moved.
+            // Damages the stream: changes one byte and moves another.
             let len = stream.len();
             stream[from % len] = new;
             let byte = stream.remove(to % len);

@@ -12,7 +12,7 @@ pub(crate) use overside_testkit::data::{noise, shared};
 
 pub(crate) use checks::{FORMATS, config, guarded as run, kernel};
 
-/// A kernel of the named variant at a level.
+/// Makes a kernel of the named variant at a level.
 pub(crate) fn kernel_at(
     operation: Operation,
     variant: &str,
@@ -25,7 +25,7 @@ pub(crate) fn kernel_at(
     prepare(&config).unwrap().kernel().unwrap()
 }
 
-/// The names of an operation's variants.
+/// Returns the names of an operation's variants.
 pub(crate) fn names(operation: Operation) -> Vec<&'static str> {
     variants(operation)
         .iter()
@@ -33,12 +33,12 @@ pub(crate) fn names(operation: Operation) -> Vec<&'static str> {
         .collect()
 }
 
-/// Room that suffices for any codec's worst case.
+/// Returns a room that suffices for any codec's worst case.
 pub(crate) fn worst_case(len: usize) -> usize {
     len + len / 8 + 1024
 }
 
-/// Real data that every checkout has: this crate's own sources.
+/// Returns real data that every checkout has: this crate's own sources.
 pub(crate) fn own_sources() -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut all = Vec::new();

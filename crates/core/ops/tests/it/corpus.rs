@@ -1,4 +1,4 @@
-//! The fuzzer's corpora, replayed. `fuzz/README.md` says how to fuzz.
+//! Replays the corpora of the fuzzer. `fuzz/README.md` describes how to fuzz.
 
 use crate::common;
 
@@ -14,7 +14,7 @@ fn replay(target: &str, check: impl Fn(&[u8])) {
     let mut count = 0;
     for file in fs::read_dir(&corpus).unwrap() {
         let path = file.unwrap().path();
-        // The name is what a failure needs to be found again.
+        // The name is needed to find a failure again.
         eprintln!("{}", path.display());
         check(&fs::read(&path).unwrap());
         count += 1;
@@ -39,7 +39,7 @@ fn matching() {
 
 #[test]
 fn patterns_that_are_made() {
-    // A few of what the fuzzer makes.
+    // A few inputs like those of the fuzzer.
     let mut random = overside_base::Random::new(3);
     for _ in 0..2000 {
         let len = 10 + random.below(60) as usize;

@@ -1,5 +1,5 @@
-//! Digests and copies: segments, limits, calls in a loop. Published digests are in
-//! `hash::check_known_answers`.
+//! Digests and copies: segments, limits, calls in a loop. `hash::check_known_answers` has the
+//! published digests.
 
 use crate::common;
 
@@ -7,7 +7,7 @@ use common::{names, own_sources};
 use overside_ops::hash::{Calls, Inputs, low};
 use overside_ops::{Config, Error, HashAlgorithm, Operation, prepare};
 
-/// One digest by one variant, the source cut into `segments`.
+/// Returns one digest by one variant, with the source cut into `segments`.
 fn digest(algorithm: HashAlgorithm, variant: &str, segments: &[&[u8]]) -> String {
     let mut kernel = common::kernel(Operation::Hash(algorithm), variant);
     let mut out = [0xa5; 40];

@@ -7,7 +7,7 @@ use common::{config, names};
 use overside_ops::{Error, MatchKind, Operation, Output, prepare, try_matchers, variants};
 use proptest::prelude::*;
 
-/// The four queries over accident descriptions that the published figures use.
+/// The four queries over accident descriptions of the published figures.
 const ACCIDENT_QUERIES: [&str; 4] = [
     "At (.+)Exit (.+)",
     "(.+) on (.+) at Exit (.+)",
@@ -15,7 +15,7 @@ const ACCIDENT_QUERIES: [&str; 4] = [
     "Ramp to (.+)",
 ];
 
-/// The engine that takes only patterns with a literal in them.
+/// Engine that only takes patterns with a literal in them.
 const LITERAL: &str = "literal";
 
 const ACCIDENTS: &str = "\
@@ -36,7 +36,7 @@ fn answer(variant: &str, kind: MatchKind, patterns: &[&str], text: &[u8]) -> (Ou
     (output, out)
 }
 
-/// Returns how many records match one pattern, and the bitmap of which ones.
+/// Returns the number of records that match one pattern, and their bitmap.
 fn matching(engine: &str, pattern: &str, text: &[u8]) -> (u64, Vec<u8>) {
     let (output, bits) = answer(engine, MatchKind::Bitmap, &[pattern], text);
     (output.value.unwrap(), bits)
@@ -49,7 +49,7 @@ fn first(engine: &str, pattern: &str, text: &[u8]) -> Option<u64> {
     output.value
 }
 
-/// The engines that take any patterns.
+/// Returns the engines that take any patterns.
 fn engines() -> Vec<&'static str> {
     let mut names = names(Operation::Match(MatchKind::Count));
     names.retain(|name| *name != LITERAL);
@@ -257,7 +257,7 @@ fn what_an_engine_cannot_do_is_refused_with_a_reason() {
     }
 }
 
-/// Patterns that Hyperscan does not take, or would take too long for.
+/// Returns patterns that Hyperscan does not support or takes too long to compile.
 fn not_for_hyperscan() -> Vec<(Vec<&'static str>, &'static str)> {
     vec![
         (vec!["c^|[ab]"], "anchor"),
@@ -403,8 +403,8 @@ fn literals_are_found_with_what_stands_around_them() {
 
 #[test]
 fn one_long_record_takes_no_more_than_its_length_to_search() {
-    // Each occurrence of a literal is behind one that lacks what has to stand in front of it.
-    // The sample says that `c` is not rare.
+    // In front of each occurrence of a literal another required one is missing. In the sample, `c`
+    // is not rare.
     let text = "c\n".repeat(20_000) + &"ab".repeat(1 << 20);
     for pattern in [
         "c.*ab",
@@ -442,7 +442,7 @@ fn auto_goes_by_the_patterns_and_a_trial_by_the_data() {
     assert!(try_matchers(&["(".into()], b"x").is_err());
 }
 
-/// Patterns over a small alphabet, so that they match often.
+/// Makes patterns over a small alphabet, so that they match often.
 fn pattern() -> impl Strategy<Value = String> {
     let atom = prop_oneof![
         6 => "[abc ]",

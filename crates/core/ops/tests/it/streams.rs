@@ -17,8 +17,8 @@ fn compressed(format: Format, variant: &str, content: &[u8]) -> Vec<u8> {
         .0
 }
 
-/// Decodes in pieces of `take` bytes into rooms of `room` bytes. The content, and how many bytes
-/// belong to the stream; `None` if it does not end.
+/// Decodes in pieces of `take` bytes into rooms of `room` bytes. Returns the content and the number
+/// of bytes of the stream; `None` if the stream does not end.
 fn decoded(
     decoder: &mut dyn StreamDecoder,
     stream: &[u8],
@@ -171,7 +171,7 @@ fn only_whole_streams_become_parts() {
         let error = joiner.part(wrong, len).unwrap_err();
         assert!(matches!(error, Error::Corrupt(_)), "{what}: {error}");
     }
-    // What went wrong before leaves nothing behind.
+    // Earlier errors have no effect.
     assert!(joiner.part(&stream, len).is_ok());
 }
 
@@ -208,7 +208,7 @@ proptest! {
     }
 }
 
-/// RFC 1950, section 8.2.
+/// Adler-32 by its definition (RFC 1950, section 8.2).
 fn adler_by_definition(bytes: &[u8]) -> u32 {
     let (mut a, mut b) = (1u32, 0u32);
     for byte in bytes {

@@ -1,4 +1,4 @@
-//! Tests of how variants are listed and chosen.
+//! Tests of the list of variants and of the choice among them.
 
 use crate::common;
 
@@ -186,7 +186,7 @@ fn kernels_of_one_preparation_run_in_their_own_threads() {
 
 #[test]
 fn the_version_of_a_crate_that_cannot_be_asked_is_the_locked_one() {
-    // By variant. The others' libraries tell their version.
+    // Versions by variant. The libraries of the others report their version.
     let crates = [
         ("aes-gcm", "aes-gcm"),
         ("crc32fast", "crc32fast"),
@@ -201,7 +201,7 @@ fn the_version_of_a_crate_that_cannot_be_asked_is_the_locked_one() {
     ];
     let lock = include_str!("../../../../../Cargo.lock");
     let by_groups = Operation::Match(MatchKind::Groups);
-    // For groups some stand together with a second one.
+    // For groups, some engines are combined with a second one.
     let operations = Operation::all().into_iter().filter(|one| *one != by_groups);
     let all: Vec<_> = operations.flat_map(variants).collect();
     for (variant, name) in crates {

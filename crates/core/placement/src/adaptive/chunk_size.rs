@@ -36,7 +36,7 @@ pub(crate) struct Finished {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Resized {
     pub(crate) bytes: usize,
-    /// To find out whether it is faster.
+    /// `true` if the length is used to measure it, not because it is the fastest.
     pub(crate) probe: bool,
     /// Reason for the decision: the throughputs that were compared, in MB/s, with their chunk
     /// lengths.

@@ -100,7 +100,7 @@ impl Executor {
             return self.finish(target, completion, destination);
         }
         let place = completion.tag;
-        // What the CPU has begun as well needs nobody to verify it.
+        // A chunk that the CPU has started as well needs no verification.
         if self.in_flight.drop_from(place, target) {
             lane.tally.failed += 1;
             return;
@@ -138,8 +138,7 @@ impl Executor {
         }
     }
 
-    /// A device of which one result is wrong is not used again. What else it answered is verified
-    /// all the same.
+    /// Stops using a device that returned a wrong result. Its other results are verified as well.
     fn answered_wrong(&mut self, answer: &Answer, reason: &str) {
         let device = answer.target;
         let name = self.lanes.name(device).to_owned();

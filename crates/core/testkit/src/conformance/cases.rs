@@ -129,7 +129,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The shortest output that can be asked for less than.
+    /// Returns the length of the shortest output that a test can request less than.
     pub(super) fn shortest_output(&self) -> usize {
         match self.config.operation.lengths() {
             Lengths::Shrinks => 20,

@@ -169,7 +169,7 @@ pub fn dropping_with_work_in_flight(make: Factory<'_>) {
     }
 }
 
-/// So may both ends, with writes that have not arrived.
+/// Both ends may be dropped, with writes that have not arrived.
 pub fn dropping_both_ends_with_work_in_flight(make: Factory<'_>) {
     for _ in 0..3 {
         let link = Link::new(make);

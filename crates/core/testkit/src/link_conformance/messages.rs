@@ -65,7 +65,7 @@ pub fn messages_of_any_length(make: Factory<'_>) {
     }
 }
 
-/// Sent before anybody receives, by both kinds of sending, received by both kinds of receiving.
+/// Messages are sent by both methods before any receive is posted, and received by both methods.
 pub fn messages_wait_until_they_are_received(make: Factory<'_>) {
     let link = Link::new(make);
     let (mut host, mut dpu) = link.pairs();

@@ -129,7 +129,7 @@ pub fn room_wakes(make: Factory<'_>) {
     });
 }
 
-/// An end that did not ask for events has none, returns an error, and goes on working.
+/// An end opened without events has no descriptor, returns an error, and continues to work.
 pub fn no_events_unless_asked_for(make: Factory<'_>) {
     let link = Link::new(make);
     let (mut host, mut dpu) = link.pairs();

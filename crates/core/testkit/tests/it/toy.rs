@@ -49,7 +49,7 @@ struct Toy {
 
 pub(crate) fn toy(fault: Fault) -> Arc<dyn Device> {
     let cores = CpuDevice::new(CpuOptions::default()).unwrap();
-    // One operation is not there, for the suite to ask for.
+    // One operation is missing, so that the suite can request it.
     let known = cores
         .capabilities()
         .iter()

@@ -110,7 +110,7 @@ impl Input {
         self.filled = rest.len();
         self.at = keep;
         drop(rest);
-        // The same two take turns as long as nobody else reads them.
+        // The same two buffers alternate if no other reader holds them.
         self.spare = bytes.reclaim().ok();
         Ok(())
     }

@@ -16,8 +16,7 @@ use crate::{Container, Error, MAX_CHUNK_BYTES, Options};
 
 /// Parts and marks that may wait for being written.
 const MAX_PENDING: usize = 4096;
-/// The shortest buffers that are asked for, in bytes: the longest result of the usual chunk, and
-/// several compressed ones.
+/// Minimum length of buffers in bytes: the longest result of the usual chunk, and several compressed ones.
 const MIN_DESTINATION_BYTES: usize = 1 << 20;
 const MIN_SOURCE_BYTES: usize = 1 << 20;
 /// The longest source of a part in bytes: whatever a chunk that gets no smaller takes.
@@ -53,7 +52,7 @@ pub(super) enum Pending {
     Part(MemberPosition, Expected),
     /// Bytes as they are.
     Bytes(Slice),
-    /// An LZ4 frame begins; whether its content has a checksum.
+    /// Beginning of an LZ4 frame; `true` if its content has a checksum.
     Begin(bool),
     /// An LZ4 frame ends: its content's length and checksum, if it has them.
     End(MemberPosition, Option<u64>, Option<u32>),

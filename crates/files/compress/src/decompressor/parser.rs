@@ -198,7 +198,7 @@ impl<W: Write> Parser<W> {
         ParseStep::Consumed(0)
     }
 
-    /// Begins to decompress a stream in pieces. What the targets have comes first.
+    /// Starts decompressing a stream in pieces. Pending work of the targets is finished first.
     fn begin_streaming(&mut self, container: Container) -> Result<(), Error> {
         self.emit_all()?;
         let decoder = match &mut self.streaming {

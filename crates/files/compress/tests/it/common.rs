@@ -39,7 +39,7 @@ pub(crate) fn decompressed(bytes: &[u8]) -> Result<(Vec<u8>, Summary), Error> {
     Ok((out, summary))
 }
 
-/// Text, as long as asked for.
+/// Makes a text of `len` bytes.
 pub(crate) fn text(len: usize) -> Vec<u8> {
     overside_testkit::data::text(1, len)
 }

@@ -65,7 +65,7 @@ fn members_of_all_kinds_follow_each_other() {
 fn what_gzip_headers_may_hold_is_read() {
     let (bytes, _) = compressed(b"content", &Options::default());
     let rest = &bytes[24..];
-    // Name, comment and a checksum of the header; an extra field of somebody else's.
+    // Name, comment and a checksum of the header; an extra field of another program.
     let mut header = vec![0x1f, 0x8b, 8, 0b1_1110, 1, 2, 3, 4, 0, 255];
     header.extend([6, 0, b'A', b'p', 2, 0, 1, 2]);
     header.extend(b"name\0comment\0");

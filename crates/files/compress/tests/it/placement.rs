@@ -169,7 +169,7 @@ fn streams_that_devices_end_are_joined_to_one_of_zlib() {
         );
         let (bytes, made) = compressed(&content, &options);
         assert!(decompressed(&bytes).unwrap().0 == content, "{policy}");
-        // One stream and nothing behind it, for whoever else reads zlib.
+        // A single stream without anything behind it, as other readers of zlib expect.
         let mut kernel = overside_ops::prepare(&overside_ops::Config::new(
             overside_ops::Operation::Decompress(overside_ops::Format::Zlib),
         ))

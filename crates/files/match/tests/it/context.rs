@@ -75,7 +75,7 @@ proptest! {
         let all = Oracle::new(&[""]).lines(&text, false);
         let mut expected = around(&all, &oracle.lines(&text, invert), context, max);
         if !context.is_wanted() {
-            // Nobody wanted numbers.
+            // Numbers were not requested.
             for (_, record) in &mut expected.0 {
                 record.0 = 0;
             }

@@ -251,7 +251,7 @@ fn damaged_files_are_errors() {
     }
 }
 
-/// A reader that believed these lengths would ask for more memory than any machine has.
+/// Trusting these lengths would require more memory than any machine has.
 #[test]
 fn lengths_that_a_file_has_not_are_errors() {
     let attempt = |kind, bytes: &[u8]| attempt(kind, bytes).unwrap_err().to_string();

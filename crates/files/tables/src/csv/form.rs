@@ -1,8 +1,9 @@
-//! Types of the columns of comma-separated values: those in which each value comes back as the same text.
+//! Types and text formats (*forms*) of the columns of comma-separated values. A form is only chosen
+//! if each value is restored to the same text.
 //!
-//! A column has a form if each of its values has: `00501` is no integer, `1.50` is a decimal of two digits beside
-//! `2.25` and text beside `2.5`, and a time with another offset than its neighbours' is text. A writer of CSV finds
-//! the form of a column in its field's metadata, where it is not the usual one.
+//! A column has a form if each of its values has it: `00501` is not an integer, `1.50` is a decimal with two
+//! digits beside `2.25` and text beside `2.5`, and a column of times with different offsets is text. If the
+//! form is not the usual one, the field's metadata contains it for the writer of CSV.
 
 use std::sync::Arc;
 
@@ -17,13 +18,13 @@ use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 
 use crate::types::has_leap_second;
 
-/// Key of a field's metadata that has the form of its values as text, unless it is the usual one.
+/// Key of a field's metadata for the form of its values; absent for the usual form.
 const FORM: &str = "overside.csv.form";
-/// Digits of decimals that are guessed.
+/// Precision of inferred decimals.
 const DIGITS: u8 = 38;
-/// Digits that a float of 64 bits always keeps.
+/// Number of decimal digits that a 64-bit float always preserves.
 const FLOAT_DIGITS: usize = 15;
-/// Units of times by the digits of their fractions.
+/// Units of times, by the number of digits of their fractions.
 const UNITS: [(u8, TimeUnit); 4] = [
     (0, TimeUnit::Second),
     (3, TimeUnit::Millisecond),
@@ -31,45 +32,45 @@ const UNITS: [(u8, TimeUnit); 4] = [
     (9, TimeUnit::Nanosecond),
 ];
 
-/// Form of floats whose whole numbers are written without a point: `1` for `1.0`.
+/// Form of floats in which whole numbers have no point: `1` for `1.0`.
 const SHORT: &str = "short";
 
-/// The layout of a time such as `2018-08-01T12:00:00.250+02:00`.
+/// Text format of a time such as `2018-08-01T12:00:00.250+02:00`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TimeLayout {
     separator: char,
-    /// Digits of the fraction: 0, 3, 6 or 9.
+    /// Number of digits of the fraction: 0, 3, 6 or 9.
     digits: u8,
-    /// `true` if values have as few digits as they need, `false` if all have the same number.
+    /// `true` if each value has as few digits as it needs, `false` if all have the same number.
     is_least: bool,
-    /// Empty, `Z` or an offset.
+    /// Time zone: empty, `Z` or an offset.
     zone: String,
 }
 
-/// A type, and how its values are written.
+/// Type, and the text format of its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Text,
     Boolean,
     Integer,
-    /// Floats; `true` for whole numbers without a point.
+    /// Floats; `true` if whole numbers have no point.
     Float(bool),
     Decimal(i8),
     Date,
     Time(TimeLayout),
-    /// A type that the user named.
+    /// Type that the user named.
     Named(DataType),
 }
 
-/// A time as text: the instant, and the layout of its text.
+/// Parsed time: the instant, and its text format.
 struct TimeText<'a> {
     separator: u8,
-    /// Seconds since 1970 in UTC, or without a zone in that of the text.
+    /// Seconds since 1970: in UTC, or local ones if there is no zone.
     seconds: i64,
     fraction: i64,
-    /// Digits of the fraction.
+    /// Number of digits of the fraction.
     digits: u8,
-    /// Empty, `Z` or an offset.
+    /// Time zone: empty, `Z` or an offset.
     zone: &'a str,
 }
 
@@ -128,12 +129,12 @@ impl<'a> TimeText<'a> {
         })
     }
 
-    /// `true` if the fraction has as few groups of three digits as it needs.
+    /// Returns `true` if the fraction has as few groups of three digits as it needs.
     fn is_least(&self) -> bool {
         self.digits == 0 || self.fraction % 1000 != 0
     }
 
-    /// The instant in units of so many digits.
+    /// Returns the instant in the unit with that number of digits.
     fn value(&self, digits: u8) -> Option<i64> {
         let fraction = self.fraction * 10_i64.pow((digits - self.digits).into());
         self.seconds
@@ -154,7 +155,7 @@ impl TimeLayout {
         layout.value(text).map(|_| layout)
     }
 
-    /// The value of text in this layout, in the unit of the layout.
+    /// Parses a text in this layout to a number in the unit of the layout.
     fn value(&self, text: &str) -> Option<i64> {
         let time = TimeText::of(text)?;
         let has_fraction = match self.is_least {
@@ -175,7 +176,7 @@ impl TimeLayout {
         DataType::Timestamp(unit.map_or(TimeUnit::Second, |(_, unit)| *unit), zone)
     }
 
-    /// The layout for `chrono`; `None` if it is that of Arrow's writer.
+    /// Returns the layout for `chrono`; `None` if it is that of Arrow's writer.
     fn pattern(&self) -> Option<String> {
         let (separator, digits) = (self.separator, self.digits);
         let zone = match self.zone.as_str() {
@@ -192,7 +193,7 @@ impl TimeLayout {
 }
 
 impl Form {
-    /// The forms of a value, the best first.
+    /// Returns the possible forms of a value, the best first.
     pub(super) fn all_of(text: &str) -> Vec<Self> {
         let scale = text
             .split_once('.')
@@ -208,7 +209,7 @@ impl Form {
         forms
     }
 
-    /// The form of a column to which the value comes, if there is one.
+    /// Returns the form of a column with this form after adding the value; `None` if there is none.
     pub(super) fn with(mut self, text: &str) -> Option<Self> {
         if let (Self::Time(layout), Some(time)) = (&mut self, TimeText::of(text))
             && layout.is_least
@@ -230,7 +231,7 @@ impl Form {
         }
     }
 
-    /// The field of a column of that name.
+    /// Returns the field of a column of that name.
     pub(super) fn field(&self, name: &str) -> Field {
         let (kind, form) = match self {
             Self::Text => (DataType::Utf8, None),
@@ -246,7 +247,7 @@ impl Form {
         Field::new(name, kind, true).with_metadata(form.into_iter().collect())
     }
 
-    /// The values of a column. The error is the row, in the array, of a value that has not the form.
+    /// Parses the values of a column. The error is the index of a row whose value does not have the form.
     pub(super) fn parse(&self, array: &ArrayRef) -> Result<ArrayRef, usize> {
         let text = array.as_string::<i32>();
         Ok(match self {
@@ -306,7 +307,7 @@ fn values<T: ArrowPrimitiveType>(
     Ok(values.finish())
 }
 
-/// `true` if Arrow's cast cuts nothing of a value of a type that the user named.
+/// Returns `true` if Arrow's cast to the type that the user named loses nothing of the value.
 fn is_kept(text: &str, kind: &DataType) -> bool {
     let fraction = text.rsplit_once('.').map_or("", |(_, fraction)| fraction);
     let end = fraction.find(|letter: char| !letter.is_ascii_digit());
@@ -326,7 +327,7 @@ fn is_kept(text: &str, kind: &DataType) -> bool {
     }
 }
 
-/// `true` for digits of a whole number without zeros in front of it.
+/// Returns `true` for the digits of a whole number without leading zeros.
 fn is_whole(digits: &str) -> bool {
     let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
     !digits.is_empty() && are_digits && (digits.len() == 1 || !digits.starts_with('0'))
@@ -358,11 +359,12 @@ fn date(text: &str) -> Option<i32> {
     has_layout.then(|| Date32Type::parse(text))?
 }
 
-/// The float that is written so.
+/// Parses a float if it would be written as the same text.
 fn float(text: &str, is_short: bool) -> Option<f64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    // Numbers of so few digits are all different floats, so that the digits come back: what is left is their layout.
+    // Floats distinguish all numbers with so few digits, so the digits are preserved. It remains to
+    // check their layout.
     let is_plain = is_whole(whole)
         && fraction.bytes().all(|byte| byte.is_ascii_digit())
         && whole.len() + fraction.len() <= FLOAT_DIGITS
@@ -389,7 +391,7 @@ fn written(value: f64, is_short: bool, buffer: &mut ryu::Buffer) -> &str {
     }
 }
 
-/// The column as text in the form that its field names; `None` if that is the usual one.
+/// Returns the column as text in the form of its field; `None` if that is the usual form.
 pub(crate) fn as_text(field: &Field, array: &ArrayRef) -> Result<Option<ArrayRef>, ArrowError> {
     let Some(form) = field.metadata().get(FORM) else {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! Columns out of the buffers of a message.
+//! Makes columns from the buffers of a message.
 //!
-//! The schema is walked from its first field to its last, children after their parents; each takes
-//! the next node and the next buffers. Arrow validates what they make: lengths, offsets, UTF-8,
-//! keys of dictionaries.
+//! The schema is traversed from its first field to its last, children after their parents; each
+//! field takes the next node and the next buffers. Arrow validates the result: lengths, offsets,
+//! UTF-8, keys of dictionaries.
 
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::Buffer;
@@ -13,9 +13,9 @@ use arrow_schema::{DataType, Field, UnionMode};
 use super::dictionaries::Dictionaries;
 use crate::Error;
 
-/// The most rows of a batch: a column of nulls has them for nothing.
+/// Maximum number of rows of a batch: a column of nulls can have any number without any bytes.
 pub(super) const ROWS_MAX: i64 = 1 << 31;
-/// The most values of a child, likewise.
+/// Maximum number of values of a child, for the same reason.
 const VALUES_MAX: i64 = 1 << 40;
 
 /// Nodes and buffers of a message that no column has taken yet.
@@ -28,7 +28,7 @@ pub(super) struct Arrays<'a> {
 }
 
 impl<'a> Arrays<'a> {
-    /// Begins with the nodes of a batch's header, and its decompressed buffers.
+    /// Starts with the nodes of a batch's header, and its decompressed buffers.
     pub(super) fn new(
         batch: &RecordBatch<'_>,
         buffers: Vec<Buffer>,
@@ -46,12 +46,12 @@ impl<'a> Arrays<'a> {
         }
     }
 
-    /// The next column.
+    /// Makes the next column.
     pub(super) fn column(&mut self, field: &Field) -> Result<ArrayRef, Error> {
         Ok(make_array(self.data(field.data_type(), Some(field))?))
     }
 
-    /// Passes over the next column. How many buffers it has.
+    /// Skips the next column. Returns its number of buffers.
     pub(super) fn skip(&mut self, kind: &DataType) -> Result<usize, Error> {
         self.nodes.next().ok_or_else(too_few)?;
         let left = self.buffers.len();
@@ -67,12 +67,12 @@ impl<'a> Arrays<'a> {
         Ok(buffers)
     }
 
-    /// The values of a dictionary.
+    /// Makes the values of a dictionary.
     pub(super) fn values(&mut self, kind: &DataType) -> Result<ArrayRef, Error> {
         Ok(make_array(self.data(kind, None)?))
     }
 
-    /// Everything has been used.
+    /// Checks that all nodes and buffers have been used.
     pub(super) fn finish(mut self) -> Result<(), Error> {
         let is_used = self.nodes.next().is_none()
             && self.buffers.next().is_none()
@@ -114,7 +114,7 @@ impl<'a> Arrays<'a> {
             }
         }
         if len == 0 && matches!(kind, DataType::RunEndEncoded(..)) {
-            // Some writers give an empty one a run that ends at 0.
+            // Some writers give an empty column a run that ends at 0.
             return Ok(ArrayData::new_empty(kind));
         }
         // Offsets and views of a misaligned buffer are copied to where they can be read.
@@ -160,7 +160,7 @@ impl<'a> Arrays<'a> {
     }
 }
 
-/// The fields under a type.
+/// Returns the child fields of a type.
 pub(super) fn children(kind: &DataType) -> Vec<&Field> {
     match kind {
         DataType::List(child)

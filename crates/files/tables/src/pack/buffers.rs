@@ -1,8 +1,8 @@
-//! One buffer of a message, compressed as the format has it: its length as a number of 64 bits,
-//! then an LZ4 or Zstandard frame; or -1 and the buffer as it is, if that is not longer.
+//! Buffers of a message, compressed as the format defines it: the length as a number of 64 bits, then an LZ4
+//! or Zstandard frame. A buffer that would not become shorter follows -1 instead and is not compressed.
 //!
-//! LZ4 frames are laid around blocks that do not refer to each other, so that whoever decodes can
-//! do blocks side by side, an engine among them. Readers need not know.
+//! LZ4 frames consist of independent blocks, so threads and devices can decode blocks in parallel.
+//! Other readers are not affected.
 
 use std::sync::Arc;
 
@@ -16,27 +16,27 @@ use super::threads::Kernels;
 use crate::Error;
 use crate::memory::BufferPool;
 
-/// Bytes of the length before each buffer.
+/// Number of bytes of the length before each buffer.
 pub(super) const PREFIX_BYTES: usize = 8;
 /// Value in place of the length before a buffer that is not compressed.
 pub(super) const NOT_COMPRESSED: i64 = -1;
-/// Bytes that a block of an LZ4 frame stands for.
+/// Number of content bytes of a block of an LZ4 frame.
 pub(super) const LZ4_BLOCK_BYTES: usize = 256 << 10;
-/// By how much a byte can become longer at most: an LZ4 length grows by 255 with each byte of it; a
-/// block of Zstandard has at least 4 bytes, and holds at most 128 KiB.
+/// Maximum number of bytes that one compressed byte can stand for: an LZ4 length grows by 255 with
+/// each byte; a Zstandard block has at least 4 bytes and a content of at most 128 KiB.
 pub(super) const LZ4_RATIO_MAX: u64 = 255;
 pub(super) const ZSTD_RATIO_MAX: u64 = 32 << 10;
 
-/// A buffer as it is written.
+/// Encoded buffer.
 pub(super) enum Encoded {
-    /// With the length before it.
+    /// Compressed buffer with the length before it.
     Compressed(Buffer),
-    /// It would not be shorter.
+    /// Buffer that would not become shorter.
     Stored(Buffer),
 }
 
-/// The header of the frames that are written. The format has lengths of its own, and Arrow's
-/// libraries write no checksums.
+/// Returns the header of written frames. It has neither content size nor checksum: the format has
+/// its own lengths, and Arrow's libraries write no checksums.
 pub(super) fn lz4_header(len: usize) -> Header {
     Header {
         content_checksum: false,
@@ -53,7 +53,7 @@ pub(super) fn compress(
 ) -> Result<Encoded, Error> {
     let mut region = memory.take(PREFIX_BYTES + source.len())?;
     let (prefix, room) = region.split_at_mut(PREFIX_BYTES);
-    // What gets no shorter is stored.
+    // The result must be shorter than the source; otherwise the buffer is stored.
     let room = &mut room[..source.len()];
     let written = match codec {
         Codec::None => return Ok(Encoded::Stored(source)),
@@ -72,7 +72,7 @@ pub(super) fn compress(
     ))
 }
 
-/// The length that was written; `None` if it did not fit.
+/// Returns the length that was written; `None` if it did not fit.
 fn fitting(result: Result<overside_ops::Output, OpsError>) -> Result<Option<usize>, Error> {
     match result {
         Ok(output) => Ok(Some(output.written)),
@@ -100,7 +100,7 @@ fn lz4_frame(
     Ok(frame.and_then(Lz4FrameWriter::end))
 }
 
-/// Lays a frame around its blocks, in a room that may be too short for it.
+/// Writer of a frame around its blocks. Its room may be too short.
 pub(super) struct Lz4FrameWriter<'a> {
     room: &'a mut [u8],
     written: usize,
@@ -123,7 +123,8 @@ impl<'a> Lz4FrameWriter<'a> {
         self.room.get_mut(self.written + WORD_BYTES..)
     }
 
-    /// The next block, of which so many bytes are in the room; `None`: it is stored.
+    /// Adds the next block, of which `compressed` bytes are in the room; `None` for a block to be
+    /// stored. Returns `None` if there is no room left.
     fn block(mut self, source: &[u8], compressed: Option<usize>) -> Option<Self> {
         let len = match compressed {
             Some(len) => len as u32,
@@ -139,7 +140,8 @@ impl<'a> Lz4FrameWriter<'a> {
         Some(self)
     }
 
-    /// The next block, compressed elsewhere; `None`: it is stored.
+    /// Adds the next block, which was compressed elsewhere; `None` for a block to be stored.
+    /// Returns `None` if there is no room left.
     pub(super) fn copied_block(mut self, source: &[u8], compressed: Option<&[u8]>) -> Option<Self> {
         if let Some(bytes) = compressed {
             self.room()?.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -147,7 +149,7 @@ impl<'a> Lz4FrameWriter<'a> {
         self.block(source, compressed.map(<[u8]>::len))
     }
 
-    /// The length of the frame.
+    /// Completes the frame. Returns its length, or `None` if there is no room left.
     pub(super) fn end(mut self) -> Option<usize> {
         self.word(0)?;
         Some(self.written)
@@ -161,15 +163,15 @@ impl<'a> Lz4FrameWriter<'a> {
     }
 }
 
-/// A compressed buffer without the length before it.
+/// Compressed buffer without the length before it.
 pub(super) struct Frame {
     pub codec: CompressionType,
     pub bytes: Buffer,
-    /// The length of what is in it.
+    /// Length of the content in bytes.
     pub len: usize,
 }
 
-/// Decompresses a frame into as many bytes as are said to be in it: no more, no fewer.
+/// Decompresses a frame, whose content must have exactly the declared length.
 pub(super) fn decompress(
     kernels: &mut Kernels,
     memory: &Arc<BufferPool>,
@@ -220,18 +222,18 @@ pub(super) fn damaged(error: OpsError) -> Error {
     }
 }
 
-/// A block of a frame.
+/// Block of a frame.
 pub(super) struct Lz4Block {
     /// Offset of the block in the frame, in bytes.
     pub begin: usize,
     pub len: usize,
     pub is_stored: bool,
-    /// The most bytes that it may stand for.
+    /// Maximum number of bytes of its content.
     pub block_max: usize,
 }
 
-/// The blocks of a frame, if each can be decoded by itself and nothing but them is there to be
-/// verified.
+/// Returns the blocks of a frame; `None` if they depend on each other, or if the frame has other
+/// parts that must be verified.
 pub(super) fn lz4_blocks(frame: &[u8]) -> Result<Option<Vec<Lz4Block>>, Error> {
     let cut = || Error::Damaged("an LZ4 frame ends early".into());
     let (header, mut begin) = Header::parse(frame).map_err(damaged)?.ok_or_else(cut)?;

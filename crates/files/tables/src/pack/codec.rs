@@ -1,4 +1,4 @@
-//! Codecs that messages are compressed with, and layouts of messages.
+//! Codecs and layouts of messages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +7,10 @@ use arrow_ipc::CompressionType;
 
 use crate::Error;
 
-/// Compression of a message's buffers, each by itself, as the format defines it.
+/// Compression of each of a message's buffers, as the format defines it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Codec {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
     /// LZ4 frames of independent blocks.
@@ -19,7 +19,7 @@ pub enum Codec {
     Zstd(u32),
 }
 
-/// The level of Zstandard unless another is set: what Arrow's C++ library and pyarrow use.
+/// Default level of Zstandard: that of Arrow's C++ library and pyarrow.
 const ZSTD_LEVEL: u32 = 1;
 const ZSTD_LEVEL_MAX: u32 = 22;
 
@@ -37,7 +37,7 @@ impl Codec {
 impl FromStr for Codec {
     type Err = Error;
 
-    /// `none`, `lz4`, `zstd`, `zstd:9`.
+    /// Parses `none`, `lz4`, `zstd`, `zstd:9`.
     fn from_str(text: &str) -> Result<Self, Error> {
         let level = |level: &str| {
             let level = level.parse().ok();
@@ -64,7 +64,7 @@ impl fmt::Display for Codec {
     }
 }
 
-/// The two ways in which messages of Arrow IPC follow each other.
+/// Sequence of Arrow IPC messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// One message after the other; dictionaries may be replaced.

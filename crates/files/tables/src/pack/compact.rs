@@ -1,4 +1,4 @@
-//! Columns as they are best written: those that Arrow's encoder would write more of than there is.
+//! Replaces columns that Arrow's encoder would write with more bytes than they have.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use arrow_select::take::take;
 use super::arrays::children;
 use crate::Error;
 
-/// The batch with such columns replaced.
+/// Returns the batch with such columns replaced.
 ///
-/// * Views of strings and bytes are written with all the bytes behind them. A part of a table, as a
-///   partition is, would take the whole of them along; those that use less than half of the bytes
-///   get memory of their own.
-/// * A union in a list would be written from its beginning on, wherever the list begins in it.
-/// * Runs without rows would be written with one that ends at 0, which readers refuse.
+/// * Views of strings and bytes are written with all the bytes that they could refer to. A part of a
+///   table, such as a partition, would include the bytes of the whole table. Views that use less than
+///   half of the bytes get memory of their own.
+/// * A union in a list would be written from its first value on, even if the list uses only the end.
+/// * Runs without rows would be written with a run that ends at 0, which readers refuse.
 pub(super) fn compact(batch: &RecordBatch) -> Result<RecordBatch, Error> {
     let columns = batch.columns().iter().map(compacted);
     let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;

@@ -1,4 +1,4 @@
-//! Messages to columns: what compressed buffers become, and the dictionaries that came before.
+//! Decodes messages to columns: decompresses their buffers, and keeps the dictionaries of the stream.
 
 use std::sync::Arc;
 
@@ -36,17 +36,17 @@ pub(super) struct Decoder {
     pub cpu_ns: u64,
 }
 
-/// A message whose buffers are on their way.
+/// Message whose buffers are being decompressed.
 pub(super) struct Incoming {
     header: Buffer,
-    /// Buffers that need no decompression; `None` in the place of each other one.
+    /// Buffers that need no decompression; `None` in place of each other one.
     buffers: Vec<Option<Buffer>>,
-    /// The others, in order.
+    /// Results for the other buffers, in order.
     pending: Pending<Vec<Buffer>>,
     pub bytes: u64,
 }
 
-/// A buffer as it is in a body.
+/// Buffer in a body.
 enum Stored {
     Plain(Buffer),
     Compressed(Frame),
@@ -72,12 +72,12 @@ impl Decoder {
         })
     }
 
-    /// The schema of the batches.
+    /// Returns the schema of the batches.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Decodes only these columns from now on.
+    /// Selects the columns that are decoded from now on.
     pub(super) fn select(&mut self, columns: &Columns) -> Result<(), Error> {
         self.schema = match columns {
             Columns::All => Arc::clone(&self.stored),
@@ -104,7 +104,7 @@ impl Decoder {
         Ok(wanted)
     }
 
-    /// Waits for the buffers of a message. The batch that they make; `None` if it was a dictionary.
+    /// Waits for the buffers of a message. Returns its batch; `None` if it was a dictionary.
     pub(super) fn finish(
         &mut self,
         incoming: Incoming,
@@ -124,7 +124,7 @@ impl Decoder {
         self.decode(&header, buffers.into_iter().flatten().collect())
     }
 
-    /// Compares a message with its body, and begins to decompress.
+    /// Checks a message's header against its body, and starts decompression.
     pub(super) fn start(&mut self, Raw { header, body }: Raw) -> Result<Incoming, Error> {
         let parsed = message::parse(&header)?;
         let batch = message::batch_of(&parsed)
@@ -181,7 +181,7 @@ impl Decoder {
         }))
     }
 
-    /// Makes a batch of a message; `None` if it was a dictionary.
+    /// Makes a batch from a message. Returns `None` if it was a dictionary.
     fn decode(
         &mut self,
         header: &Buffer,
@@ -229,7 +229,7 @@ impl Decoder {
     }
 }
 
-/// The buffer that a header says is there.
+/// Returns the buffer that a header declares.
 fn stored(
     body: &Buffer,
     range: &arrow_ipc::Buffer,

@@ -1,4 +1,4 @@
-//! The dictionaries of a stream, as they are at a place in it.
+//! Current dictionaries of a stream.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use arrow_select::concat::concat;
 
 use crate::Error;
 
-/// Dictionaries by their numbers. What is added to one is joined to it when it is next needed.
+/// Dictionaries by number. Additions are concatenated when the dictionary is next needed.
 #[derive(Default)]
 pub(super) struct Dictionaries(HashMap<i64, Vec<ArrayRef>>);
 
 impl Dictionaries {
-    /// Replaces a dictionary, or adds to it.
+    /// Replaces a dictionary, or appends to it.
     pub(super) fn add(
         &mut self,
         number: i64,
@@ -30,7 +30,7 @@ impl Dictionaries {
         Ok(())
     }
 
-    /// Joins what was added.
+    /// Concatenates the additions of each dictionary.
     pub(super) fn join(&mut self) -> Result<(), Error> {
         for parts in self.0.values_mut().filter(|parts| parts.len() > 1) {
             let arrays: Vec<&dyn Array> = parts.iter().map(|part| &**part).collect();
@@ -39,7 +39,7 @@ impl Dictionaries {
         Ok(())
     }
 
-    /// A dictionary, after [`Dictionaries::join`].
+    /// Returns a dictionary. Call [`Dictionaries::join`] first.
     pub(super) fn get(&self, number: i64) -> Option<&ArrayRef> {
         self.0.get(&number)?.first()
     }

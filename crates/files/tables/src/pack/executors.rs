@@ -1,5 +1,5 @@
-//! The device of a placement, and who hands it jobs: each thread that has some submits them through
-//! an executor of its own, so that a budget of two threads is two submitters.
+//! Executors that submit jobs to the devices of a placement. Each submitting thread has an executor
+//! of its own, so a budget of two threads is two submitters.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -16,39 +16,39 @@ use overside_placement::{
 
 use crate::Error;
 
-/// Longest single wait for the targets, after which the wait begins again.
+/// Longest single wait for the targets; then the wait starts again.
 const WAIT: Duration = Duration::from_secs(1);
-/// Jobs in flight on a device, of each submitter.
+/// Number of jobs in flight on a device for each submitter.
 const DEVICE_DEPTH: usize = 16;
 
-/// Which target gets what, as for files (`docs/core/placement.md`).
+/// Placement of a flow's codec work, with the same policies as for files (`docs/core/placement.md`).
 #[derive(Clone)]
 pub struct Placement {
-    /// Which target gets what.
+    /// Policy that chooses the target of each job.
     pub policy: Policy,
-    /// The devices.
+    /// Devices of the policy's targets.
     pub devices: Vec<Arc<dyn Device>>,
-    /// Which of its results are verified before they count.
+    /// Results that are verified before they are used.
     pub verify: Verify,
 }
 
-/// A part of a message for a codec.
+/// Part of a message, with a codec's operation for it.
 pub struct Job {
-    /// Bytes that the codec works on.
+    /// Input of the codec.
     pub source: Buffer,
-    /// The longest result that is wanted.
+    /// Maximum length of the result in bytes; longer ones are not needed.
     pub capacity: usize,
 }
 
-/// An operation, its level, and the longest source and destination.
+/// Operation, level, and the longest source and destination.
 type Key = (Operation, Option<u32>, usize, usize);
 
-/// Executors that are open.
+/// Open executors.
 pub(super) struct Executors {
     placement: Placement,
     threads: usize,
     idle: Mutex<HashMap<Key, Vec<Executor>>>,
-    /// Held while the CPU has a part, for which there are as many threads as the budget has.
+    /// Held while the CPU has a share, for which it uses all threads of the budget.
     cpu_part: Mutex<()>,
 }
 
@@ -62,13 +62,13 @@ impl Executors {
         }
     }
 
-    /// Returns `true` if a device can do the operation.
+    /// Returns `true` if a device supports the operation.
     pub(super) fn has(&self, operation: Operation) -> bool {
         let can = |device: &Arc<dyn Device>| device.capabilities().get(operation).is_some();
         self.placement.devices.iter().any(can)
     }
 
-    /// Shares of about the same number, in order, one for each thread that may submit.
+    /// Divides items into shares of about equal size, in order: one for each thread that may submit.
     pub(super) fn shares<T>(&self, items: impl IntoIterator<Item = T>) -> Vec<Vec<T>> {
         let submitters = match self.placement.policy.uses_cpu() {
             true => 1,
@@ -84,7 +84,7 @@ impl Executors {
         shares
     }
 
-    /// Runs jobs on the targets of the placement. The results in the order of the jobs.
+    /// Runs jobs on the targets of the placement. Returns the results in the order of the jobs.
     pub(super) fn run(
         &self,
         operation: Operation,
@@ -101,13 +101,13 @@ impl Executors {
             Some(executor) => executor,
             None => self.open(key)?,
         };
-        // One that failed is not used again.
+        // An executor that failed is not used again.
         let results = run(&mut executor, jobs)?;
         lock(&self.idle).entry(key).or_default().push(executor);
         Ok(results)
     }
 
-    /// Returns the reports of the executors that are not at work now, by operation.
+    /// Returns the reports of the idle executors, by operation.
     pub(super) fn reports(&self) -> Vec<(Operation, Report)> {
         let idle = lock(&self.idle);
         let executors = (idle.iter()).flat_map(|((operation, ..), executors)| {
@@ -127,7 +127,7 @@ impl Executors {
             threads: self.threads,
             cores: None,
         };
-        // What a device compressed is verified by decompressing it.
+        // Results of compression are verified by decompressing them.
         let inverse = match operation {
             Operation::Compress(format) => Some(Operation::Decompress(format)),
             _ => None,

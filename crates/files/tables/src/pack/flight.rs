@@ -1,5 +1,4 @@
-//! Messages one by one, as Arrow Flight carries them: header and body apart, without what frames
-//! them in a stream or a file.
+//! Single messages for Arrow Flight: header and body apart, without the framing of a stream or a file.
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use super::{outer, schema};
 use crate::Error;
 use crate::schema::schema_change;
 
-/// A message of Arrow IPC.
+/// Arrow IPC message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// FlatBuffers header of the message.
@@ -31,18 +30,18 @@ pub struct Message {
     pub body: Bytes,
 }
 
-/// Record batches to messages.
+/// Encoder of record batches to messages.
 pub struct MessagePacker {
     packer: Packer<Vec<u8>>,
-    /// Bytes that the batch before took.
+    /// Number of bytes of the previous batch.
     last_bytes: usize,
 }
 
 impl MessagePacker {
-    /// Begins a stream: its schema, and dictionaries without values.
+    /// Starts a stream: its schema, and dictionaries without values.
     ///
     /// # Errors
-    /// As [`Packer::new`].
+    /// Those of [`Packer::new`].
     pub fn new(
         schema: &SchemaRef,
         options: PackOptions,
@@ -57,7 +56,7 @@ impl MessagePacker {
             packer,
             last_bytes: 0,
         };
-        // The encoder gives the schema with the first batch.
+        // The encoder writes the schema with the first batch.
         let mut messages = packer.pack(&RecordBatch::new_empty(Arc::clone(schema)))?;
         messages.pop();
         Ok((packer, messages))
@@ -68,10 +67,10 @@ impl MessagePacker {
         self.packer.time()
     }
 
-    /// The messages of a batch: dictionaries that are new or have changed, and the batch.
+    /// Encodes a batch: new or changed dictionaries, then the batch.
     ///
     /// # Errors
-    /// As [`Packer::write`].
+    /// Those of [`Packer::write`].
     pub fn pack(&mut self, batch: &RecordBatch) -> Result<Vec<Message>, Error> {
         self.packer.get_mut()?.reserve(self.last_bytes);
         self.packer.write(batch)?;
@@ -82,7 +81,7 @@ impl MessagePacker {
     }
 }
 
-/// The messages that are one behind the other in `bytes`.
+/// Splits `bytes` into its messages.
 fn split(mut bytes: Bytes) -> Result<Vec<Message>, Error> {
     let mut messages = Vec::new();
     while !bytes.is_empty() {
@@ -104,18 +103,18 @@ fn split(mut bytes: Bytes) -> Result<Vec<Message>, Error> {
     Ok(messages)
 }
 
-/// Messages to record batches. What is not compressed is not copied, unless a type needs another
-/// alignment.
+/// Decoder of messages to record batches. Uncompressed buffers are not copied, unless a type needs
+/// another alignment.
 pub struct MessageUnpacker {
     decoder: Decoder,
     time: StageTime,
 }
 
 impl MessageUnpacker {
-    /// Begins a stream with the header of its first message.
+    /// Starts a stream with the header of its first message.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if that is no schema.
+    /// [`Error::Damaged`] if the message is not a schema.
     pub fn new(
         header: &[u8],
         options: UnpackOptions,
@@ -130,7 +129,7 @@ impl MessageUnpacker {
         })
     }
 
-    /// The schema of the batches.
+    /// Returns the schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         self.decoder.schema()
     }
@@ -143,11 +142,11 @@ impl MessageUnpacker {
         }
     }
 
-    /// The batch of the next message; `None` if it was a dictionary.
+    /// Decodes the next message to a batch; `None` if it was a dictionary.
     ///
     /// # Errors
-    /// [`Error::SchemaChange`] for another schema; others if the message is damaged. Nothing more can be read
-    /// then.
+    /// [`Error::SchemaChange`] for another schema; others if the message is damaged. After an error no
+    /// further message can be decoded.
     pub fn unpack(&mut self, message: Message) -> Result<Option<RecordBatch>, Error> {
         let mut time = StageTime::default();
         let batch = time.measure(|| self.decode(message));
@@ -161,7 +160,7 @@ impl MessageUnpacker {
         if let Some(found) = parsed.header_as_schema() {
             let found = outer::without_key(&schema::read(Some(found))?);
             return match found == *self.decoder.schema() {
-                // Said twice is not changed.
+                // Repeating the same schema is no change.
                 true => Ok(None),
                 false => Err(schema_change(self.decoder.schema(), &found)),
             };

@@ -9,10 +9,10 @@ use flatbuffers::FlatBufferBuilder;
 use super::message::ALIGN_BYTES;
 use crate::Error;
 
-/// The magic bytes of a file.
+/// Magic bytes of a file.
 pub(super) const NAME: &[u8; 6] = b"ARROW1";
 
-/// First bytes of a file: the magic bytes, and padding.
+/// First bytes of a file: the magic bytes and padding.
 pub(super) const MAGIC: [u8; ALIGN_BYTES] = {
     let mut magic = [0; ALIGN_BYTES];
     let mut at = 0;
@@ -26,14 +26,14 @@ pub(super) const MAGIC: [u8; ALIGN_BYTES] = {
 /// Index of the messages of a file, built while they are written.
 #[derive(Default)]
 pub(super) struct Footer {
-    /// Bytes written so far.
+    /// Number of bytes written so far.
     pub position: u64,
     dictionaries: Vec<Block>,
     batches: Vec<Block>,
 }
 
 impl Footer {
-    /// Notes a message that was written.
+    /// Records a message that was written.
     pub(super) fn wrote(
         &mut self,
         kind: MessageHeader,
@@ -52,12 +52,12 @@ impl Footer {
         Ok(())
     }
 
-    /// The footer, its length, and the magic bytes.
+    /// Encodes the footer, its length, and the magic bytes.
     pub(super) fn write(&self, schema: &Schema) -> Result<Vec<u8>, Error> {
         let mut fbb = FlatBufferBuilder::new();
         let dictionaries = fbb.create_vector(&self.dictionaries);
         let batches = fbb.create_vector(&self.batches);
-        // Numbers dictionaries as the encoder of the messages does.
+        // The encoder of the messages numbers dictionaries in the same way.
         let mut numbers = DictionaryTracker::new(true);
         let schema = IpcSchemaEncoder::new()
             .with_dictionary_tracker(&mut numbers)

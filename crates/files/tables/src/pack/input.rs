@@ -1,5 +1,5 @@
-//! Inputs that messages are read from. The lengths that messages declare are not believed: memory
-//! is taken for bytes that are there, or for little more than came so far.
+//! Inputs that messages are read from. Lengths that messages declare are not trusted: memory is
+//! allocated for existing bytes, or for little more than has arrived.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -11,25 +11,25 @@ use arrow_buffer::Buffer;
 use crate::Error;
 use crate::memory::BufferPool;
 
-/// Number of bytes that memory is taken for at once, if the reader has given less so far.
+/// Maximum number of bytes that are allocated at once if the reader has returned fewer so far.
 const TRUSTED_BYTES: usize = 1 << 20;
 
-/// Bytes from outside.
+/// Source of messages.
 pub(super) enum Source<'a> {
-    /// A file whose length is known.
+    /// File with a known length.
     File(File, u64),
     /// Memory, which is not copied.
     Memory(Buffer),
-    /// Anything else.
+    /// Reader of unknown length.
     Reader(Box<dyn Read + Send + 'a>),
 }
 
-/// A source, and how far it has been read.
+/// Source with the current position.
 pub(super) struct Input<'a> {
     source: Source<'a>,
     position: u64,
     memory: Arc<BufferPool>,
-    /// The most bytes that a reader gave at once.
+    /// Largest number of bytes that the reader returned at once.
     most: usize,
 }
 
@@ -43,12 +43,12 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Bytes that were read one after the other.
+    /// Returns the number of bytes that were read in sequence.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
 
-    /// The length, if it is known.
+    /// Returns the length if it is known.
     pub(super) fn len(&self) -> Option<u64> {
         match &self.source {
             Source::File(_, len) => Some(*len),
@@ -57,7 +57,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The next `len` bytes.
+    /// Reads the next `len` bytes.
     pub(super) fn next(&mut self, len: u64) -> Result<Buffer, Error> {
         let bytes = match &mut self.source {
             Source::Reader(reader) => {
@@ -72,7 +72,7 @@ impl<'a> Input<'a> {
         Ok(bytes)
     }
 
-    /// The next four bytes as a number; `None` at the end.
+    /// Reads the next four bytes as a number; `None` at the end.
     pub(super) fn word(&mut self) -> Result<Option<u32>, Error> {
         let mut word = [0; 4];
         match &mut self.source {
@@ -92,7 +92,7 @@ impl<'a> Input<'a> {
         Ok(Some(u32::from_le_bytes(word)))
     }
 
-    /// Bytes of a source whose length is known.
+    /// Reads bytes at an offset of a source with a known length.
     pub(super) fn at(&self, begin: u64, len: u64) -> Result<Buffer, Error> {
         let end = begin.checked_add(len);
         if end.is_none_or(|end| self.len().is_none_or(|len| end > len)) {
@@ -111,7 +111,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Reads `len` bytes into memory that grows with what comes, from `trusted` bytes on.
+/// Reads `len` bytes into memory that starts with `trusted` bytes and grows as data arrive.
 fn read(
     reader: &mut dyn Read,
     len: usize,
@@ -136,7 +136,7 @@ fn read(
     }
 }
 
-/// Fills as much of `room` as there are bytes for.
+/// Fills `room` as far as the reader has bytes. Returns their number.
 fn fill(reader: &mut dyn Read, room: &mut [u8]) -> Result<usize, Error> {
     let mut filled = 0;
     while filled < room.len() {
@@ -150,7 +150,7 @@ fn fill(reader: &mut dyn Read, room: &mut [u8]) -> Result<usize, Error> {
     Ok(filled)
 }
 
-/// Makes the error for data that ends too early.
+/// Returns the error for data that end too early.
 pub(super) fn cut() -> Error {
     Error::Damaged("it ends in the middle of a message".into())
 }

@@ -1,4 +1,4 @@
-//! Messages: a header in FlatBuffers, and a body of buffers.
+//! Messages: a FlatBuffers header and a body of buffers.
 //!
 //! Apache Arrow columnar format, "Serialization and Interprocess Communication (IPC)".
 
@@ -13,11 +13,11 @@ use overside_base::quietly;
 use crate::Error;
 use crate::error::replace_invalid;
 
-/// Marker at the beginning of a message; older streams leave it out.
+/// Marker at the beginning of a message; absent in older streams.
 pub(super) const CONTINUATION: u32 = u32::MAX;
-/// Multiple that headers and buffers are padded to, in bytes.
+/// Multiple in bytes to which headers and buffers are padded.
 pub(super) const ALIGN_BYTES: usize = 64;
-/// The marker and the length before a header.
+/// Number of bytes of the marker and the length before a header.
 pub(super) const PREFIX_BYTES: usize = 8;
 
 /// Compression of the buffers of a body, as its header declares it.
@@ -27,16 +27,16 @@ pub(super) struct Compression {
     pub method: BodyCompressionMethod,
 }
 
-/// A header, verified as far as FlatBuffers go.
+/// Verifies a header as FlatBuffers.
 pub(super) fn parse(header: &[u8]) -> Result<Message<'_>, Error> {
     arrow_ipc::root_as_message(header)
         .map_err(|error| unreadable("the header of a message", &error))
 }
 
-/// The most texts of a header that are mended; each costs a look at the whole header.
+/// Maximum number of texts of a header that are repaired; each costs one verification of the whole header.
 const MENDED_MAX: usize = 64;
 
-/// A header with question marks in the place of bytes of its texts that are not UTF-8, and what `read` finds in it.
+/// Replaces bytes of a header's texts that are not UTF-8 by question marks, and applies `read` to the header.
 pub(super) fn mended<T>(
     mut header: Buffer,
     read: impl Fn(&[u8]) -> Result<T, InvalidFlatbuffer>,
@@ -55,7 +55,7 @@ pub(super) fn mended<T>(
     read(&header).map(|found| (header, found))
 }
 
-/// A message's header, its texts mended, and the length of its body.
+/// Returns a message's header with repaired texts, and the length of its body.
 pub(super) fn header_of(header: Buffer) -> Result<(Buffer, i64), Error> {
     mended(header, |header| {
         Ok(arrow_ipc::root_as_message(header)?.bodyLength())
@@ -63,7 +63,7 @@ pub(super) fn header_of(header: Buffer) -> Result<(Buffer, i64), Error> {
     .map_err(|error| unreadable("the header of a message", &error))
 }
 
-/// The record batch that a message has, or that the dictionary in it has.
+/// Returns the record batch in a message, or in the dictionary in it.
 pub(super) fn batch_of<'a>(message: &Message<'a>) -> Option<RecordBatch<'a>> {
     match message.header_type() {
         MessageHeader::RecordBatch => message.header_as_record_batch(),
@@ -80,7 +80,7 @@ pub(super) fn compression_of(batch: &RecordBatch<'_>) -> Option<Compression> {
     })
 }
 
-/// The header of a message with other buffers.
+/// Returns the header of a message with other buffers.
 pub(super) fn with_buffers(
     message: &Message<'_>,
     buffers: &[arrow_ipc::Buffer],
@@ -129,7 +129,7 @@ pub(super) fn with_buffers(
     Ok(fbb.finished_data().to_vec())
 }
 
-/// A header as it is written: with the marker, its length, and padding.
+/// Returns a header with its framing: the marker, its length, and padding.
 pub(super) fn framed(header: &[u8]) -> Vec<u8> {
     let len = (PREFIX_BYTES + header.len()).next_multiple_of(ALIGN_BYTES);
     let mut out = Vec::with_capacity(len);
@@ -140,7 +140,7 @@ pub(super) fn framed(header: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Bytes in pieces, which are not joined if it can be helped.
+/// Bytes in several buffers, which are only joined if necessary.
 pub(super) struct Pieces(std::collections::VecDeque<Buffer>);
 
 impl Pieces {
@@ -152,7 +152,7 @@ impl Pieces {
         self.0.iter().all(Buffer::is_empty)
     }
 
-    /// The next `len` bytes, or fewer if there are no more, in pieces.
+    /// Removes the next `len` bytes, or fewer if there are no more, as buffers.
     pub(super) fn take_pieces(&mut self, len: usize) -> Vec<Buffer> {
         let (mut pieces, mut missing) = (Vec::new(), len);
         while let Some(first) = self.0.front_mut()
@@ -169,8 +169,8 @@ impl Pieces {
         pieces
     }
 
-    /// The next `len` bytes, or fewer if there are no more: where they are, if they are in one
-    /// piece.
+    /// Removes the next `len` bytes, or fewer if there are no more. They are not copied if they are
+    /// in one buffer.
     pub(super) fn take(&mut self, len: usize) -> Buffer {
         let mut pieces = self.take_pieces(len);
         pieces.retain(|piece| !piece.is_empty());
@@ -187,15 +187,15 @@ impl Pieces {
     }
 }
 
-/// Makes the error for bytes that are no table of FlatBuffers. The first line of `error` says what
-/// is wrong. The others say only where, in a tree that the user does not see, and are left out.
+/// Returns the error for bytes that are not valid FlatBuffers. The first line of `error` has the
+/// reason. The other lines describe a path in a tree that users do not see, and are left out.
 pub(super) fn unreadable(what: &str, error: &impl std::fmt::Display) -> Error {
     let reasons = error.to_string();
     let reason = reasons.lines().next().unwrap_or_default();
     Error::Damaged(format!("{what}: {}", reason.trim_end_matches('.')))
 }
 
-/// Arrow's library panics at some things that it should refuse.
+/// Runs `work` and converts panics to errors: Arrow's library panics on some invalid input.
 pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     quietly(work).unwrap_or_else(|panic| Err(Error::Damaged(panic)))
 }

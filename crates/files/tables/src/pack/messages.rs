@@ -1,4 +1,4 @@
-//! The messages of a stream in order, or those of a file by its index.
+//! Reads the messages of a stream in sequence, or those of a file by its index.
 
 use std::fs::File;
 use std::ops::Range;
@@ -15,12 +15,13 @@ use super::schema;
 use crate::Error;
 use crate::memory::BufferPool;
 
-/// The magic bytes and the footer's length at a file's end.
+/// Number of bytes of the footer's length and the magic bytes at a file's end.
 const TAIL_BYTES: u64 = 10;
-/// Zeros between the magic bytes and the first message, in words: at most 64 bytes altogether.
+/// Maximum number of words of zeros between the magic bytes and the first message: at most 64 bytes
+/// with the magic bytes.
 const PADDING_WORDS_MAX: usize = 16;
 
-/// A message as it was read.
+/// Message before it is decoded.
 pub(super) struct Raw {
     pub header: Buffer,
     pub body: Buffer,
@@ -33,22 +34,22 @@ pub(super) struct Messages<'a> {
 }
 
 enum Order {
-    /// One behind the other, the first word of the first message.
+    /// Messages in sequence. Holds the first word of the first message.
     Stream(Option<u32>),
-    /// By the index: dictionaries, then batches. With the footer.
+    /// Footer of a file, and its messages: dictionaries, then batches.
     File(Buffer, std::vec::IntoIter<Block>),
     Over,
 }
 
 impl<'a> Messages<'a> {
-    /// Finds out which it is.
+    /// Detects whether the input is a file or a stream.
     pub(super) fn open(mut input: Input<'a>) -> Result<Self, Error> {
         let first = input.word()?.ok_or_else(cut)?;
         let is_file = NAME.starts_with(&first.to_le_bytes());
         let order = match (is_file, input.len()) {
             (false, _) => Order::Stream(Some(first)),
             (true, Some(len)) => Self::index(&input, len)?,
-            // What cannot be read from its end is read as the stream that is in it.
+            // A file that cannot be read from its end is read as the stream that it contains.
             (true, None) => {
                 input.next(4)?;
                 let mut word = 0;
@@ -68,7 +69,7 @@ impl<'a> Messages<'a> {
         })
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub(super) fn bytes_read(&self) -> u64 {
         self.bytes_read + self.input.position()
     }
@@ -93,7 +94,7 @@ impl<'a> Messages<'a> {
         let dictionaries = footer.dictionaries().into_iter().flatten();
         let batches = footer.recordBatches().into_iter().flatten();
         let blocks: Vec<Block> = dictionaries.chain(batches).copied().collect();
-        // Blocks do not overlap: what is read is not more than there is.
+        // Blocks must not overlap, so that no more bytes are read than there are.
         let mut sum = 0_u64;
         for block in &blocks {
             let (_, header_len, body_len) = parts(block)?;
@@ -106,7 +107,7 @@ impl<'a> Messages<'a> {
         Ok(Order::File(bytes.clone(), blocks.into_iter()))
     }
 
-    /// The bytes of each message of a file, as its index has them.
+    /// Returns the byte range of each message of a file, from its index.
     fn ranges(&self) -> Result<Vec<Range<u64>>, Error> {
         let blocks = match &self.order {
             Order::File(_, blocks) => blocks.as_slice(),
@@ -120,7 +121,7 @@ impl<'a> Messages<'a> {
         blocks.iter().map(range).collect()
     }
 
-    /// The schema, before the first message.
+    /// Returns the schema, which precedes the first message.
     pub(super) fn schema(&mut self) -> Result<SchemaRef, Error> {
         if let Order::File(footer, _) = &self.order {
             let footer = arrow_ipc::root_as_footer(footer)
@@ -131,7 +132,7 @@ impl<'a> Messages<'a> {
         schema::read(message::parse(&raw.header)?.header_as_schema())
     }
 
-    /// The next dictionary or batch; `None` at the end.
+    /// Reads the next dictionary or batch; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Raw>, Error> {
         let Some(raw) = self.next_raw()? else {
             return Ok(None);
@@ -170,13 +171,13 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// The bytes of each dictionary and batch of an Arrow IPC file of that length.
+/// Returns the byte range of each dictionary and batch of an Arrow IPC file of that length.
 pub(crate) fn blocks(file: File, len: u64) -> Result<Vec<Range<u64>>, Error> {
     let memory = Arc::new(BufferPool::new(0));
     Messages::open(Input::new(Source::File(file, len), &memory))?.ranges()
 }
 
-/// The message at which a stream is, whose first word may have been read.
+/// Reads the next message of a stream. Its first word may have been read already.
 fn following(input: &mut Input<'_>, first: Option<u32>) -> Result<Option<Raw>, Error> {
     let first = match first {
         Some(first) => Some(first),

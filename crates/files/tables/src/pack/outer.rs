@@ -1,17 +1,15 @@
-//! Outer compression: the body of a message as a whole, by any codec, in chunks that a device
-//! takes.
+//! Outer compression: the body of a message as a whole, by any codec, in chunks that devices accept.
 //!
-//! A schema says with the key `overside.outer.format` that the bodies of its messages are so
-//! compressed. Each message says so too, with a codec that Arrow does not have, so that a reader
-//! that does not know it refuses the message. Ranges of buffers in its header are those in the body
-//! before. The body is, in little-endian numbers:
+//! The key `overside.outer.format` in a schema's metadata marks a stream of such messages. Each message
+//! declares a codec that Arrow does not have, so readers without outer compression refuse it. Ranges of
+//! buffers in its header refer to the uncompressed body. The compressed body is, in little-endian numbers:
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
-//! | 8 | length of the body before |
-//! | 4 | length of each chunk of it but the last |
-//! | 4 each | of each chunk, the length compressed; the highest bit: it is not compressed |
-//! | | the chunks, one behind the other, then zeros to a multiple of 8 |
+//! | 8 | length of the uncompressed body |
+//! | 4 | uncompressed length of each chunk except the last |
+//! | 4 each | compressed length of each chunk; the highest bit marks an uncompressed one |
+//! | | the chunks, then zeros to a multiple of 8 |
 
 use std::collections::HashMap;
 use std::fmt;
@@ -31,19 +29,18 @@ use super::threads::{Kernels, Pending};
 use crate::Error;
 use crate::memory::BufferPool;
 
-/// The key of the schema's metadata.
+/// Key of the schema's metadata.
 pub const OUTER_FORMAT_KEY: &str = "overside.outer.format";
-/// Compression that the headers of messages declare. Arrow knows 0 and 1 as codecs and 0 as a
-/// method.
+/// Compression that the headers of messages declare. Arrow has the codecs 0 and 1 and the method 0.
 pub(super) const COMPRESSION: Compression = Compression {
     codec: CompressionType(100),
     method: BodyCompressionMethod(100),
 };
-/// The chunks that are made: what every engine takes whose limits are published.
+/// Length in bytes of written chunks: all engines with published limits accept it.
 const CHUNK_BYTES: usize = 1 << 20;
-/// The longest that are read.
+/// Maximum length in bytes of chunks that are read.
 const CHUNK_BYTES_MAX: usize = 64 << 20;
-/// Before the lengths of the chunks.
+/// Number of bytes before the lengths of the chunks.
 const HEADER_BYTES: usize = 12;
 const LENGTH_BYTES: usize = 4;
 const STORED: u32 = 1 << 31;
@@ -56,7 +53,7 @@ pub struct Outer {
     level: Option<u32>,
 }
 
-/// Chunks on their way: as a piece of the body, or stored.
+/// Chunks that are being compressed: each becomes a piece of the body or is stored.
 pub(super) struct Compressing {
     body_len: usize,
     pending: Pending<Vec<Chunk>>,
@@ -68,7 +65,7 @@ struct Chunk {
 }
 
 impl Outer {
-    /// The formats that there are.
+    /// Supported formats.
     pub const FORMATS: [Format; 6] = [
         Format::Deflate,
         Format::Gzip,
@@ -78,22 +75,22 @@ impl Outer {
         Format::Zstd,
     ];
 
-    /// In that format, at that level of the library's; its default unless set.
+    /// Returns outer compression in that format and at that level; `None` is the library's default.
     pub fn new(format: Format, level: Option<u32>) -> Self {
         Self { format, level }
     }
 
-    /// The format.
+    /// Returns the format.
     pub fn format(self) -> Format {
         self.format
     }
 
-    /// The level, if one is set.
+    /// Returns the level if one is set.
     pub fn level(self) -> Option<u32> {
         self.level
     }
 
-    /// Checks that a library here has the format at that level.
+    /// Checks that a library supports the format at that level.
     ///
     /// # Errors
     /// [`Error::Codec`].
@@ -106,7 +103,7 @@ impl Outer {
         Ok(())
     }
 
-    /// The schema that says so.
+    /// Returns the schema with the key for this format.
     pub(super) fn announce(self, schema: &Schema) -> Result<SchemaRef, Error> {
         let mut metadata = schema.metadata().clone();
         metadata.insert(OUTER_FORMAT_KEY.into(), name(self.format));
@@ -184,7 +181,7 @@ fn chunks(body: &Buffer) -> impl Iterator<Item = Buffer> + '_ {
         .map(|begin| body.slice_with_length(begin, CHUNK_BYTES.min(body.len() - begin)))
 }
 
-/// `deflate`, `zstd`, ...
+/// Returns the format's name: `deflate`, `zstd`, ...
 fn name(format: Format) -> String {
     let operation = Operation::Compress(format).to_string();
     operation.trim_start_matches("compress-").into()
@@ -198,7 +195,7 @@ fn format_named(text: &str) -> Option<Format> {
 impl FromStr for Outer {
     type Err = Error;
 
-    /// `deflate`, `zstd:9`.
+    /// Parses `deflate` or `zstd:9`.
     fn from_str(text: &str) -> Result<Self, Error> {
         let unknown = || Error::UnknownOuter(text.into());
         let (name, level) = match text.split_once(':') {
@@ -217,7 +214,7 @@ impl fmt::Display for Outer {
     }
 }
 
-/// The format that a schema's metadata name.
+/// Returns the format in a schema's metadata.
 pub(super) fn format_of(metadata: &HashMap<String, String>) -> Result<Option<Format>, Error> {
     let Some(name) = metadata.get(OUTER_FORMAT_KEY) else {
         return Ok(None);
@@ -227,7 +224,7 @@ pub(super) fn format_of(metadata: &HashMap<String, String>) -> Result<Option<For
     format.map(Some).ok_or_else(unknown)
 }
 
-/// The schema of the batches: what is compressed is no matter of theirs.
+/// Returns the schema of the batches, without the key.
 pub(super) fn without_key(schema: &SchemaRef) -> SchemaRef {
     if !schema.metadata().contains_key(OUTER_FORMAT_KEY) {
         return Arc::clone(schema);
@@ -242,7 +239,7 @@ impl Compressing {
         self.pending.is_done()
     }
 
-    /// The pieces of the body, and the CPU time that they took.
+    /// Waits for the chunks. Returns the pieces of the body, and the CPU time that they took.
     pub(super) fn wait(self, pool: &CodecPool) -> Result<(Vec<Buffer>, u64), Error> {
         let (chunks, cpu_ns) = pool.threads.wait(self.pending)?;
         let chunks: Vec<Chunk> = chunks.into_iter().flatten().collect();
@@ -262,17 +259,17 @@ impl Compressing {
     }
 }
 
-/// By how much a byte can become longer at most.
+/// Returns the maximum number of bytes that one compressed byte can stand for.
 fn ratio_max(format: Format) -> u64 {
     match format {
         Format::Lz4 | Format::Lz4Block => super::buffers::LZ4_RATIO_MAX,
         Format::Zstd => super::buffers::ZSTD_RATIO_MAX,
-        // A bit for a length and one for a distance make 258 bytes (RFC 1951).
+        // One bit for a length and one for a distance make 258 bytes (RFC 1951).
         _ => 1032,
     }
 }
 
-/// The body that was compressed, at most `bytes_max` long.
+/// Decompresses a body to at most `bytes_max` bytes.
 pub(super) fn decompress(
     pool: &CodecPool,
     format: Format,
@@ -341,7 +338,7 @@ fn put(room: &mut [u8], bytes: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Chunks of a body, as its head declares them, checked against the bytes that are there.
+/// Chunks of a body, as its header declares them, checked against the existing bytes.
 struct Plan {
     body_len: usize,
     chunks: Vec<PlannedChunk>,
@@ -350,7 +347,7 @@ struct Plan {
 struct PlannedChunk {
     bytes: Buffer,
     is_stored: bool,
-    /// Bytes that it stands for.
+    /// Number of uncompressed bytes.
     len: usize,
 }
 

@@ -1,9 +1,8 @@
-//! Record batches to messages.
+//! Encodes record batches as messages.
 //!
 //! 1. Arrow's own encoder lays out the message without compression and without copying.
-//! 2. Its buffers are compressed on the pool, each for itself, and the header is written again with
-//!    where they are then.
-//! 3. Messages are written in order (`sink`). While that and compressing go on, so does the caller.
+//! 2. Each of its buffers is compressed on the pool, and the header is written again with their new offsets.
+//! 3. Messages are written in order (`sink`). The caller continues while they are compressed and written.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::Write;
@@ -30,22 +29,22 @@ use super::threads::Pending;
 use crate::Error;
 use crate::check_schema;
 
-/// Multiple that the buffers of a compressed body are padded to, in bytes.
+/// Multiple in bytes to which the buffers of a compressed body are padded.
 const COMPRESSED_ALIGN_BYTES: usize = 8;
 
-/// Options for writing batches. The default is a file that is not compressed.
+/// Options for writing batches. The default is an uncompressed file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackOptions {
-    /// A stream or a file.
+    /// Stream or file.
     pub layout: Layout,
-    /// Codec of each buffer, which every reader of Arrow IPC can read.
+    /// Codec of each buffer, supported by every reader of Arrow IPC.
     pub codec: Codec,
-    /// Compression of the bodies of messages as a whole, which only this crate's readers know. Not
-    /// together with a codec.
+    /// Compression of the bodies of messages as a whole, which only this crate's readers support.
+    /// Cannot be combined with a codec.
     pub outer: Option<Outer>,
 }
 
-/// Writes record batches as Arrow IPC.
+/// Writer of record batches as Arrow IPC.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -70,35 +69,34 @@ pub struct Packer<W> {
     schema: SchemaRef,
     encoder: StreamEncoder,
     pool: Arc<CodecPool>,
-    /// Messages that are not written, in order.
+    /// Messages that are not written yet, in order.
     pending: VecDeque<Outgoing>,
     footer: Footer,
-    /// Dictionaries that are written.
+    /// Numbers of the dictionaries that were written.
     dictionaries: HashSet<i64>,
     time: StageTime,
     failed: bool,
 }
 
-/// A message on its way.
+/// Message that is not written yet.
 struct Outgoing {
     header: Buffer,
     body: Body,
 }
 
 enum Body {
-    /// Pieces of the message as they are written, its header included.
+    /// Pieces of the complete message, including its header.
     Ready(Vec<Buffer>),
-    /// Which of the buffers have bytes, and what becomes of those.
+    /// For each buffer `true` if it has bytes, and the results of compressing those.
     Compressing(Vec<bool>, Pending<Vec<Encoded>>),
     Outer(outer::Compressing),
 }
 
 impl<W: Write + Send + 'static> Packer<W> {
-    /// Writes what comes before the first batch.
+    /// Writes the beginning of the stream or file, up to the first batch.
     ///
     /// # Errors
-    /// [`Error::Format`] for a schema that the format does not have, [`Error::Options`],
-    /// [`Error::Io`].
+    /// [`Error::Format`] for a schema that the format does not have, [`Error::Options`], [`Error::Io`].
     pub fn new(
         mut writer: W,
         schema: SchemaRef,
@@ -133,7 +131,7 @@ impl<W: Write + Send + 'static> Packer<W> {
         })
     }
 
-    /// Takes a batch. It is compressed meanwhile, and written by a later call at the latest.
+    /// Takes a batch. It is compressed in the background, and a later call writes it.
     ///
     /// # Errors
     /// [`Error`]; then nothing more can be written.
@@ -148,10 +146,10 @@ impl<W: Write + Send + 'static> Packer<W> {
         result
     }
 
-    /// Writes all that was taken, except what ends the stream or the file.
+    /// Writes all batches so far, but not the end of the stream or the file.
     ///
     /// # Errors
-    /// As [`Packer::write`].
+    /// Those of [`Packer::write`].
     pub fn flush(&mut self) -> Result<(), Error> {
         if self.failed {
             return Err(Error::Spent);
@@ -168,8 +166,8 @@ impl<W: Write + Send + 'static> Packer<W> {
         result
     }
 
-    /// Writes what is left and what ends the stream or the file. The writer back, flushed, and what
-    /// it took.
+    /// Writes the remaining messages and the end of the stream or the file. Returns the flushed writer,
+    /// and the time and bytes of the work.
     ///
     /// # Errors
     /// [`Error`].
@@ -179,7 +177,7 @@ impl<W: Write + Send + 'static> Packer<W> {
         }
         let mut time = StageTime::default();
         let schema = Arc::clone(&self.schema);
-        // What replaces it encodes nothing.
+        // The replacement is never used.
         let empty = StreamEncoder::try_new(&Schema::empty())?;
         let encoder = std::mem::replace(&mut self.encoder, empty);
         time.measure(|| {
@@ -209,10 +207,10 @@ impl<W: Write + Send + 'static> Packer<W> {
         }
     }
 
-    /// The writer. What was taken last need not be in it.
+    /// Returns the writer. The last batches may not be written yet.
     ///
     /// # Errors
-    /// [`Error`]: what came before could not be written.
+    /// [`Error`]: an earlier batch could not be written.
     pub fn get_mut(&mut self) -> Result<&mut W, Error> {
         let (writer, cpu_ns) = self.sink.writer(&self.pool)?;
         self.time.cpu_ns += cpu_ns;
@@ -226,7 +224,7 @@ impl<W: Write + Send + 'static> Packer<W> {
         while !pieces.is_empty() {
             self.start(&mut pieces)?;
         }
-        // One more than there are threads, so that none is without work while this one writes.
+        // One message more than there are threads, so that all threads have work while this one writes.
         while self.pending.len() > self.pool.threads() || self.is_first_done() {
             if let Some(outgoing) = self.pending.pop_front() {
                 self.put(outgoing)?;
@@ -243,7 +241,7 @@ impl<W: Write + Send + 'static> Packer<W> {
         })
     }
 
-    /// Begins with the next message of the encoder's.
+    /// Starts to compress the encoder's next message.
     fn start(&mut self, pieces: &mut Pieces) -> Result<(), Error> {
         let prefix = pieces.take(PREFIX_BYTES);
         let len = prefix.get(4..).and_then(|len| len.first_chunk());
@@ -294,7 +292,7 @@ impl<W: Write + Send + 'static> Packer<W> {
         Body::Compressing(has_bytes, pending)
     }
 
-    /// A file has one dictionary for a field, to which others may be added.
+    /// Refuses a second dictionary for a field of a file; additions are allowed.
     fn check_dictionary(&mut self, message: &Message<'_>) -> Result<(), Error> {
         let Some(dictionary) = message.header_as_dictionary_batch() else {
             return Ok(());
@@ -338,7 +336,7 @@ impl<W: Write + Send + 'static> Packer<W> {
         Ok(())
     }
 
-    /// The message that compressed buffers make, with the length of its header.
+    /// Assembles a message from compressed buffers. Returns it with the length of its header.
     fn assemble(
         &self,
         message: &Message<'_>,

@@ -1,4 +1,4 @@
-//! LZ4 buffers of a message on a device, block by block.
+//! Runs the LZ4 buffers of a message on a device, block by block.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::memory::BufferPool;
 pub(super) const COMPRESS: Operation = Operation::Compress(Format::Lz4Block);
 pub(super) const DECOMPRESS: Operation = Operation::Decompress(Format::Lz4Block);
 
-/// Begins to compress buffers, none of them empty. The result is what the threads make of them, if
-/// the device's library is the same.
+/// Starts to compress buffers, none of them empty. The result is the same as on the threads if the
+/// device uses the same library.
 pub(super) fn start_compressing(
     pool: &CodecPool,
     executors: &Arc<Executors>,
@@ -70,7 +70,7 @@ fn compress(
     sources.iter().map(encode).collect()
 }
 
-/// The bytes of a result; `None` if they would not be fewer than those of the source.
+/// Returns the bytes of a result; `None` if they are not fewer than those of the source.
 pub(super) fn output(result: &ChunkResult) -> Result<Option<&[u8]>, Error> {
     match &result.result {
         Ok(_) => Ok(result.output()),
@@ -78,8 +78,8 @@ pub(super) fn output(result: &ChunkResult) -> Result<Option<&[u8]>, Error> {
     }
 }
 
-/// Begins to decompress frames of LZ4. Those whose blocks a device cannot do side by side are done
-/// by the thread that submits the others.
+/// Starts to decompress LZ4 frames. Frames whose blocks are not independent are decompressed by the
+/// thread that submits the others.
 pub(super) fn start_decompressing(
     pool: &CodecPool,
     executors: &Arc<Executors>,
@@ -139,7 +139,7 @@ fn decompress(
     of_frames().map(decode).collect()
 }
 
-/// The bytes that a job made of a part of a file: that it is corrupt is the file's fault.
+/// Returns the decompressed bytes of a job. If the input was corrupt, the error is the file's.
 pub(super) fn decompressed(result: &ChunkResult) -> Result<&[u8], Error> {
     match &result.result {
         Ok(_) => Ok(result.output().unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! Schemas from outside.
+//! Schemas of inputs.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use super::arrays::children;
 use super::message::guarded;
 use crate::Error;
 
-/// Types of the values of dictionaries, by the dictionaries' numbers.
+/// Types of the values of dictionaries, by dictionary number.
 pub(super) type DictionaryTypes = HashMap<i64, DataType>;
 
-/// The schema in a message or a footer.
+/// Reads the schema of a message or a footer.
 pub(super) fn read(schema: Option<arrow_ipc::Schema<'_>>) -> Result<SchemaRef, Error> {
     let schema = schema.ok_or_else(|| Error::Damaged("it does not begin with a schema".into()))?;
     if !schema.endianness().equals_to_target_endianness() {
@@ -21,7 +21,7 @@ pub(super) fn read(schema: Option<arrow_ipc::Schema<'_>>) -> Result<SchemaRef, E
     guarded(|| Ok(SchemaRef::new(fb_to_schema(schema))))
 }
 
-/// The dictionaries that the columns have.
+/// Returns the dictionaries of the columns.
 pub(super) fn dictionary_types(schema: &Schema) -> Result<DictionaryTypes, Error> {
     let mut types = DictionaryTypes::new();
     for field in schema.fields() {

@@ -44,7 +44,7 @@ impl WaitingBytes {
         }
     }
 
-    /// Adds some. Whether there are too many now.
+    /// Adds some. Returns `true` if the maximum is exceeded.
     fn add(&mut self, bytes: usize) -> bool {
         self.own += bytes;
         self.all.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX

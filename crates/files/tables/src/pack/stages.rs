@@ -9,17 +9,16 @@ use serde::Serialize;
 
 use super::threads::tasks_ns;
 
-/// Time and bytes of one stage. Stages that run side by side overlap, so their wall times do not
-/// add up.
+/// Time and bytes of one stage. Stages may run in parallel, so their wall times do not add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StageTime {
     /// Time that the caller spent in the stage, in nanoseconds.
     pub wall_ns: u64,
     /// CPU time of all threads that worked for it, in nanoseconds.
     pub cpu_ns: u64,
-    /// Bytes that went in: of files as they are stored, of batches in memory.
+    /// Number of input bytes: of files as they are stored, of batches in memory.
     pub bytes_in: u64,
-    /// Bytes that came out, likewise.
+    /// Number of output bytes, likewise.
     pub bytes_out: u64,
 }
 
@@ -28,7 +27,7 @@ pub struct StageTime {
 pub struct StageTimes {
     /// Reading, decompressing and validating.
     pub unpack: StageTime,
-    /// Dealing rows out to partitions.
+    /// Distributing rows to partitions.
     pub partition: StageTime,
     /// Compressing and writing.
     pub repack: StageTime,
@@ -46,8 +45,8 @@ impl StageTime {
         }
     }
 
-    /// Runs `work` on this thread and adds what it took, without tasks of other stages that this
-    /// thread did meanwhile.
+    /// Runs `work` on this thread and adds its time, without tasks of other stages that ran on this
+    /// thread meanwhile.
     pub fn measure<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let (begin, cpu_ns) = (Instant::now(), own_cpu_ns());
         let result = work();
@@ -57,7 +56,7 @@ impl StageTime {
     }
 }
 
-/// CPU time of this thread without what tasks took on it, which count where they belong.
+/// Returns the CPU time of this thread without that of tasks, which count for their own stages.
 fn own_cpu_ns() -> u64 {
     thread_cpu_ns().saturating_sub(tasks_ns())
 }

@@ -1,9 +1,9 @@
-//! Messages to record batches.
+//! Decodes messages to record batches.
 //!
-//! 1. A message is read, and what it says of its buffers is compared with what is there.
+//! 1. A message is read, and its header is checked against its body.
 //! 2. Its compressed buffers are decompressed on the pool, while the next messages are read and the
-//!    caller works on the batch before. The others stay where they are.
-//! 3. Arrow validates the columns that they make.
+//!    caller processes the previous batch. Uncompressed buffers are not copied.
+//! 3. Arrow validates the columns.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -24,12 +24,12 @@ use crate::{Columns, Error};
 /// Options for reading batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnpackOptions {
-    /// The most bytes that the buffers of one message may have, decompressed.
+    /// Maximum number of decompressed bytes of the buffers of one message.
     pub message_bytes_max: u64,
 }
 
 impl Default for UnpackOptions {
-    /// 4 GiB a message.
+    /// Returns a limit of 4 GiB for each message.
     fn default() -> Self {
         Self {
             message_bytes_max: 4 << 30,
@@ -37,7 +37,7 @@ impl Default for UnpackOptions {
     }
 }
 
-/// Reads record batches out of Arrow IPC, a stream or a file, whatever it is compressed with.
+/// Reader of record batches from an Arrow IPC stream or file with any compression.
 pub struct Unpacker<'a> {
     messages: Messages<'a>,
     decoder: Decoder,
@@ -49,14 +49,14 @@ pub struct Unpacker<'a> {
     is_over: bool,
 }
 
-/// Limit on the bytes that are read ahead, decompressed, beyond one message.
+/// Maximum number of decompressed bytes that are read ahead, beyond one message.
 const AHEAD_BYTES_MAX: u64 = 256 << 20;
 
 impl<'a> Unpacker<'a> {
-    /// Reads a stream. A file is possible too, in the order in which it was written.
+    /// Reads a stream. Also reads a file, in the order in which it was written.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it does not begin with a schema; [`Error::Io`].
+    /// [`Error::Damaged`] if the input does not begin with a schema; [`Error::Io`].
     pub fn stream(
         reader: impl Read + Send + 'a,
         options: UnpackOptions,
@@ -65,11 +65,11 @@ impl<'a> Unpacker<'a> {
         Self::open(Source::Reader(Box::new(reader)), options, pool)
     }
 
-    /// Reads what is in a file, from its beginning on; of what is no regular file, a pipe for
-    /// instance, from where it is.
+    /// Reads a file from its beginning on. Anything but a regular file, such as a pipe, is read from its
+    /// current position on.
     ///
     /// # Errors
-    /// As [`Unpacker::stream`].
+    /// Those of [`Unpacker::stream`].
     pub fn file(
         mut file: File,
         options: UnpackOptions,
@@ -85,10 +85,10 @@ impl<'a> Unpacker<'a> {
         Self::open(source, options, pool)
     }
 
-    /// Reads what is in memory. What is not compressed there stays there.
+    /// Reads a buffer. Uncompressed parts of it are not copied.
     ///
     /// # Errors
-    /// As [`Unpacker::stream`].
+    /// Those of [`Unpacker::stream`].
     pub fn bytes(
         bytes: Buffer,
         options: UnpackOptions,
@@ -119,13 +119,13 @@ impl<'a> Unpacker<'a> {
         })
     }
 
-    /// The schema of the batches.
+    /// Returns the schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         self.decoder.schema()
     }
 
-    /// Reads only these columns of the batches that are still to come; buffers of others are not
-    /// decompressed. To be called before the first batch.
+    /// Selects the columns of the remaining batches; buffers of other columns are not decompressed. Call
+    /// it before the first batch.
     ///
     /// # Errors
     /// [`Error::Format`]: there is no such column.
@@ -142,7 +142,7 @@ impl<'a> Unpacker<'a> {
         }
     }
 
-    /// Reads messages as long as there are threads for them.
+    /// Reads messages as long as threads are free.
     fn read_ahead(&mut self) -> Result<(), Error> {
         while self.ahead.is_empty()
             || (self.ahead.len() < self.pool.threads() && self.ahead_bytes < AHEAD_BYTES_MAX)
@@ -157,7 +157,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// The next batch; `None` at the end.
+    /// Returns the next batch; `None` at the end.
     fn batch(&mut self) -> Result<Option<RecordBatch>, Error> {
         loop {
             self.read_ahead()?;
@@ -167,7 +167,7 @@ impl<'a> Unpacker<'a> {
             self.ahead_bytes -= incoming.bytes;
             self.time.bytes_out += incoming.bytes;
             if let Some(batch) = self.decoder.finish(incoming)? {
-                // So that threads have work while the caller is busy with the batch.
+                // The threads get work while the caller processes the batch.
                 if self.pool.threads() > 1 {
                     self.read_ahead()?;
                 }

@@ -1,4 +1,4 @@
-//! Which row groups may have wanted rows, by the statistics of their columns.
+//! Selects the row groups that may have wanted rows, by the statistics of their columns.
 
 use arrow_array::{ArrayRef, BooleanArray, Scalar};
 use arrow_ord::cmp::{gt, lt};

@@ -1,4 +1,4 @@
-//! Arrays as other types, where each value comes back the same.
+//! Converts arrays to other types without loss.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::INTERVAL;
 
 const NANOSECONDS_OF_MILLISECOND: i64 = 1_000_000;
 
-/// The array as that type. An error says that a value would be another one then.
+/// Converts the array to that type. Returns an error if a value would change.
 pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     let from = array.data_type();
     match (from, to) {
@@ -28,7 +28,7 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arrow
             cast(&convert(array, values)?, to)
         }
         (DataType::RunEndEncoded(_, values), to) => convert(&cast(array, values.data_type())?, to),
-        // No cast of these changes a value.
+        // None of these casts changes a value.
         (from, to) if is_text(from) && is_text(to) => cast(array, to),
         _ => {
             let converted = cast(array, to)?;
@@ -43,13 +43,13 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arrow
     }
 }
 
-/// `true` for a time as text whose second is 60, which Arrow reads as the one before.
+/// Returns `true` for a time as text whose second is 60, which Arrow reads as second 59.
 pub fn has_leap_second(text: &str) -> bool {
     let seconds = text.splitn(3, ':').nth(2);
     seconds.is_some_and(|seconds| seconds.starts_with("60"))
 }
 
-/// `true` for text and bytes, also within other types.
+/// Returns `true` for text and bytes, also within other types.
 fn is_text(kind: &DataType) -> bool {
     match kind {
         DataType::Dictionary(_, values) => is_text(values),
@@ -70,7 +70,7 @@ fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     cast_with_options(array, to, &options)
 }
 
-/// Months, days and milliseconds, as Parquet has them: 32 bits each without a sign.
+/// Converts intervals to Parquet's months, days and milliseconds: unsigned numbers of 32 bits.
 fn interval_bytes(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let array = cast(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
     let mut bytes = FixedSizeBinaryBuilder::with_capacity(array.len(), 12);
@@ -93,7 +93,7 @@ fn interval_bytes(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(bytes.finish()))
 }
 
-/// Intervals of what Parquet has.
+/// Converts Parquet's intervals to Arrow's.
 fn intervals(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let array = array.as_fixed_size_binary();
     let value = |bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Comma-separated values.
+//! Tests of comma-separated values.
 
 use std::io::{Cursor, Read, repeat};
 
@@ -80,7 +80,7 @@ fn a_row_has_as_many_values_as_the_header() {
     assert_eq!((types.len(), batches.len()), (2, 0));
 }
 
-/// A quote that is never closed ends with an error, not with the memory.
+/// The result is an error instead of an exhausted memory.
 #[test]
 fn an_open_quote_does_not_take_all_memory() {
     let head = Cursor::new(b"a,b\n1,2\n".to_vec());

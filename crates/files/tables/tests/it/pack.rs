@@ -1,4 +1,4 @@
-//! Packing and unpacking, compared with Arrow's own readers and writers.
+//! Tests of packing and unpacking, compared with Arrow's own readers and writers.
 
 use std::io::Cursor;
 use std::num::NonZeroUsize;
@@ -47,7 +47,7 @@ fn unpacked(bytes: &[u8], pool: &Arc<CodecPool>) -> Result<Vec<RecordBatch>, Err
     Ok(from_memory)
 }
 
-/// Columns of many types: numbers that shrink and those that do not, text, and what nests.
+/// Makes columns of many types: compressible and incompressible numbers, text, and nested types.
 fn table(rows: usize, seed: u64) -> RecordBatch {
     let mut random = Random::new(seed);
     let ids = Int64Array::from_iter_values(0..rows as i64);
@@ -458,7 +458,7 @@ fn another_schema_is_refused() {
         ..PackOptions::default()
     };
     let mut bytes = packed(&[batch], options, &pool(1));
-    // Without the end, then once more from the schema on.
+    // The stream without its end, followed by the same stream from the schema on.
     bytes.truncate(bytes.len() - 8);
     let two = bytes.repeat(2);
     let mut unpacker =

@@ -1,4 +1,4 @@
-//! Properties that must hold for any bytes; the fuzz target checks them too.
+//! Properties of arbitrary bytes, which the fuzz target also checks.
 
 use std::io::Cursor;
 use std::num::NonZeroUsize;
@@ -10,12 +10,12 @@ use overside_tables::pack::{
     Codec, CodecPool, Layout, PackOptions, Packer, UnpackOptions, Unpacker,
 };
 
-/// Batches that are read at most: a few bytes may be many.
+/// Maximum number of batches that are read: a few bytes may declare many.
 const BATCHES_MAX: usize = 64;
-/// The rows of a batch that is written again.
+/// Maximum number of rows of a batch that is written again.
 const ROWS_MAX: usize = 1 << 16;
 
-/// Any bytes are batches, which are the same when they are written and read again, or refused.
+/// Checks that any bytes are either refused, or are batches that are the same after writing and reading.
 pub(crate) fn ipc(bytes: &[u8]) {
     static POOL: OnceLock<Arc<CodecPool>> = OnceLock::new();
     let pool = POOL.get_or_init(|| Arc::new(CodecPool::new(NonZeroUsize::MIN).expect("a pool")));
@@ -34,7 +34,7 @@ pub(crate) fn ipc(bytes: &[u8]) {
         codec: Codec::Lz4,
         outer: None,
     };
-    // What could be read can be written, but for what the format's writer does not take.
+    // Batches that were read can be written, unless the format's writer does not support them.
     let Ok(mut packer) = Packer::new(Vec::new(), first.schema(), options, pool) else {
         return;
     };
@@ -55,7 +55,7 @@ pub(crate) fn ipc(bytes: &[u8]) {
     }
 }
 
-/// The batches before the first error.
+/// Returns the batches before the first error.
 fn batches(unpacker: Result<Unpacker, Error>) -> Vec<RecordBatch> {
     let batches = unpacker.into_iter().flatten().map_while(Result::ok);
     let short = batches.take_while(|batch| batch.num_rows() <= ROWS_MAX);

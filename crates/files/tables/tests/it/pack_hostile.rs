@@ -1,4 +1,4 @@
-//! Files and streams that are damaged, or made to do harm.
+//! Tests with damaged and malicious files and streams.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -113,7 +113,7 @@ fn what_fuzzing_found_stays_found() {
     assert!(files >= 8, "{files}");
 }
 
-/// Changes the number of 64 bits that stands before the first LZ4 frame.
+/// Changes the number of 64 bits before the first LZ4 frame.
 fn with_length(mut bytes: Vec<u8>, len: i64) -> Vec<u8> {
     let magic = overside_ops::lz4_frame::MAGIC;
     let at = bytes

@@ -1,4 +1,4 @@
-//! Codecs on devices: the bytes are those of the threads.
+//! Tests of codecs on devices: their bytes are those of the threads.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ fn every_placement_writes_the_same_bytes_and_reads_them() {
                 let read = Unpacker::bytes(bytes.clone().into(), UnpackOptions::default(), &pool);
                 let read = read.expect("a schema").collect::<Result<Vec<_>, _>>();
                 let parts = [batch.slice(0, 30_000), batch.slice(30_000, 10_000)];
-                // Not assert_eq, which would print all of them.
+                // `assert_eq` would print all bytes.
                 let is_same = read.expect("batches") == parts;
                 assert!(is_same, "{policy} {options:?} {}", batch.schema());
             }
@@ -80,7 +80,7 @@ fn every_placement_writes_the_same_bytes_and_reads_them() {
     }
 }
 
-/// Chunks that the device did of an operation.
+/// Returns the number of chunks of an operation that ran on the device.
 fn done(pool: &CodecPool, operation: &str) -> u64 {
     let operation: Operation = operation.parse().expect("an operation");
     let reports = pool.reports();

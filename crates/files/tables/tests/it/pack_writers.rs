@@ -1,4 +1,4 @@
-//! Writers that are slow, or fail.
+//! Tests of slow and failing writers.
 
 use std::io::{self, ErrorKind, Write};
 use std::num::NonZeroUsize;
@@ -16,7 +16,7 @@ fn pool(threads: usize) -> Arc<CodecPool> {
     Arc::new(CodecPool::new(threads).expect("a pool"))
 }
 
-/// A disk that is full after so many bytes.
+/// Writer to a disk that is full after `self.0` bytes.
 struct Disk(usize);
 
 impl Write for Disk {
@@ -61,7 +61,7 @@ fn a_full_disk_is_told_at_the_latest_at_the_end() {
     }
 }
 
-/// Takes little at a time, slowly.
+/// Writer that takes few bytes at a time, slowly.
 struct Slow(Vec<u8>);
 
 impl Write for Slow {

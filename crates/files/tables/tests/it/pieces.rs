@@ -30,7 +30,7 @@ fn arrow(batches: &[RecordBatch]) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-/// Each batch is a row group.
+/// Makes a file with one row group for each batch.
 fn parquet(batches: &[RecordBatch]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = ArrowWriter::try_new(&mut bytes, batches[0].schema(), None).unwrap();
@@ -72,7 +72,7 @@ proptest! {
     ) {
         let batches = [batch(10), batch(300)];
         let mut bytes = if is_arrow { arrow(&batches) } else { parquet(&batches) };
-        // The index is behind the data.
+        // The index follows the data.
         let footer = bytes.len() / 2;
         for (place, value) in places {
             let len = bytes.len() - footer;

@@ -1,4 +1,4 @@
-//! The table of types.
+//! Tests of the table of types.
 
 use overside_tables::types;
 

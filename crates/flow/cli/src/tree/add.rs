@@ -51,11 +51,11 @@ pub(super) struct Arguments {
     pub verbosity: Verbosity,
 }
 
-/// What a new tree is like.
+/// Options of a new tree.
 #[derive(clap::Args)]
 #[command(next_help_heading = "A new tree")]
 struct Shape {
-    /// What of the id chooses a leaf: hash, or bits (its own lowest) [default: hash]
+    /// Part of the id that chooses a leaf: hash, or bits (its own lowest) [default: hash]
     #[arg(long, value_name = "KEY")]
     key: Option<TreeKey>,
     /// Bits that each level splits by: 2 make four children of a node [default: 2]

@@ -141,7 +141,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         None => {
             let format = arguments.format.unwrap_or(FileFormat::Csv);
             match write(io::stdout(), format, schema, &rows, &pool) {
-                // Whoever reads has read enough.
+                // A closed pipe means that the reader has enough.
                 Err(error) if error.io_kind() != Some(io::ErrorKind::BrokenPipe) => {
                     Err(format!("stdout: {error}"))
                 }

@@ -353,7 +353,7 @@ mod tests {
         assert!(matches!(producer.admit(6), Admission::Duplicate));
         third.committed();
         assert_eq!(stream.take().unwrap(), [("p".into(), 6)]);
-        // Said again to whoever sends it again.
+        // A batch that is sent again is acknowledged again.
         assert!(matches!(producer.admit(1), Admission::Duplicate));
         assert_eq!(stream.take().unwrap(), [("p".into(), 6)]);
         assert_eq!((producers.len(), producers.unacknowledged()), (1, 0));

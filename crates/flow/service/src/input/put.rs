@@ -33,7 +33,7 @@ struct PutStream<'s> {
     sent: Mutex<HashMap<Arc<str>, Sent>>,
     /// No more batches will be taken.
     is_read: AtomicBool,
-    /// Because the service ends.
+    /// `true` if the stream was cut because the service ends.
     is_cut: AtomicBool,
     /// Name of this stream, which is the producer of batches that name none.
     own_name: Arc<str>,

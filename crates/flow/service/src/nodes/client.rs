@@ -158,10 +158,10 @@ impl Target {
         }
     }
 
-    /// Connects. What the connection takes is counted.
+    /// Connects. The CPU time of the connection is counted.
     ///
     /// # Errors
-    /// Why it cannot be reached.
+    /// The reason why the node cannot be reached.
     pub async fn connect(&self, cpu_time: &CpuTime) -> Result<Client, Status> {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.authority));
         let endpoint = endpoint.map_err(|error| Status::invalid_argument(error.to_string()))?;

@@ -1,12 +1,12 @@
 //! A stage that runs here for another service: DoExchange with the stage as command.
 //!
-//! - The descriptor's command is `{"stage": "..."}` with the stage as TOML; the first message has the schema of
-//!   its input.
-//! - A batch is one or several pieces, each a message. Metadata of each: `{"number": N, "partition": P, "last": true}`;
-//!   a batch without pieces is a message without data.
-//! - Each side reads the other's compression; results are compressed as the call asks for (`wire`).
-//! - The same comes back, the last message with its costs: `queued_ns`, `run_ns`, `cpu_ns`; or with
-//!   `failed`, why the batch cannot be processed.
+//! - The descriptor's command is `{"stage": "..."}` with the stage as TOML; the first message has the
+//!   schema of its input.
+//! - A batch is one or several pieces, each a message. Metadata of each:
+//!   `{"number": N, "partition": P, "last": true}`; a batch without pieces is a message without data.
+//! - Each side reads the other's compression; results are compressed as the call requests (`wire`).
+//! - The same is returned, the last message with its costs: `queued_ns`, `run_ns`, `cpu_ns`; or with
+//!   `failed`, the reason why the batch cannot be processed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

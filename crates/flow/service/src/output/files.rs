@@ -51,7 +51,7 @@ pub(crate) async fn run(service: Arc<Service>, output: Arc<Output>) {
     let Some(hosted) = &service.hosted else {
         return;
     };
-    // What a process before this one has begun to pass on: queries wait for it, whether somebody sends or not.
+    // An earlier process may have begun to pass on rows: queries wait for them, even without new batches.
     let pass = || forward::pass_on(&output, &service.packing, &Handle::current());
     while let Err(error) = tokio::task::block_in_place(pass) {
         failed(&output, &error);

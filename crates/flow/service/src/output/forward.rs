@@ -1,8 +1,8 @@
-//! Rows of a tree on their way to the trees of other machines, which are the next nodes of the same tree.
+//! Passes rows of a tree to the trees of other machines, which are the next nodes of the same tree.
 //!
-//! A file of the root is passed as a whole: each of the next nodes gets its part under the tree's name and numbers
-//! made of the file's, and has it on disk before the file goes. What is passed again, after a crash for instance,
-//! is the same parts under the same numbers, which the next nodes know.
+//! A file of the root is passed as a whole. Each of the next nodes gets its part under the tree's name, with
+//! numbers made from the file's, and has it on disk before the file is removed. If a part is passed again,
+//! for example after a crash, it has the same numbers, which the next nodes recognize.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -42,7 +42,7 @@ impl InFlight {
         lock(&self.0).next = queued.position + 1;
     }
 
-    /// The positions of the batches that an acknowledgement stands for. What was not sent is not among them.
+    /// Returns the positions of the acknowledged batches, without those that were not sent.
     pub(crate) fn acknowledge(&self, acknowledgement: &AcknowledgementMetadata) -> Vec<u64> {
         let name = acknowledgement.producer.as_deref().unwrap_or_default();
         let mut state = lock(&self.0);

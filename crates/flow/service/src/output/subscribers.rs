@@ -72,8 +72,9 @@ impl Subscribers {
         lock(&self.state).dropped
     }
 
-    /// Lets go of whoever holds up the others in a queue that is full, or has taken nothing for so long; in one with
-    /// room, only if a batch that another has taken waits for so long. The positions that are not needed any more.
+    /// Drops the subscriber that delays the others in a full queue, or has taken nothing for
+    /// `stall`; in a queue with room, only if a batch that another subscriber has taken waits that
+    /// long. Returns the positions that are no longer needed.
     pub fn drop_slowest(&self, stall: Duration, is_full: bool) -> Vec<u64> {
         let mut state = lock(&self.state);
         let slowest = state.cursors.iter().min_by_key(|(_, one)| one.position);

@@ -1,10 +1,10 @@
-//! Trees that outputs feed, asked by Flight: DoGet with a query as ticket.
+//! Queries of trees that outputs feed, by Flight: DoGet with a query as ticket.
 //!
-//! - A ticket is `{"output": "NAME", "tracks": {"ids": ["4b1814"], "from": "...", "to": "..."}}`. All parts of the
-//!   query may be left out.
-//! - The rows come by id and time, and then the stream ends.
-//! - GetFlightInfo with the ticket as command has the columns, and in `app_metadata` which of them are the id and
-//!   the time: `{"id": "icao24", "time": "timestamp"}`.
+//! - A ticket is `{"output": "NAME", "tracks": {"ids": ["4b1814"], "from": "...", "to": "..."}}`. All parts
+//!   of the query may be left out.
+//! - The rows arrive by id and time, and then the stream ends.
+//! - GetFlightInfo with the ticket as command has the columns, and in `app_metadata` the names of the id
+//!   and the time: `{"id": "icao24", "time": "timestamp"}`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub struct TracksTicket {
 }
 
 impl TracksTicket {
-    /// Reads a ticket, or the command of a descriptor; `None` if it asks for something else.
+    /// Reads a ticket, or the command of a descriptor. Returns `None` if it is another request.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT`.
@@ -336,7 +336,7 @@ pub struct RemoteTree {
 }
 
 impl RemoteTree {
-    /// Asks the service at an address, whose path is the output, for the tree's columns.
+    /// Requests the tree's columns from the service at an address, whose path is the output.
     ///
     /// # Errors
     /// [`FlowError::Refused`], with the reason.

@@ -287,7 +287,7 @@ impl Spill {
     /// Appends a record, which is kept from here on.
     ///
     /// # Errors
-    /// [`SpillError`]; it is as if nothing had been asked for.
+    /// [`SpillError`]; then the spill file is unchanged.
     pub fn append(&mut self, record: &[u8]) -> Result<SpillLocation, SpillError> {
         let mut payload = Vec::with_capacity(8 + record.len());
         payload.extend_from_slice(&self.next_record.to_le_bytes());

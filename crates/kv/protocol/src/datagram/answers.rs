@@ -1,28 +1,28 @@
-//! Answers, as the server writes and clients read them.
+//! Answers: written by the server, read by clients.
 
 use super::header::{ANSWER, HEADER_BYTES, STEERED};
 use super::{ANSWER_LIMIT_MIN_BYTES, BUSY, DATAGRAM_MAX_BYTES, Header, REPEATED, TOO_LONG};
 use overside_kv_store::Answer;
 use overside_kv_store::codec::{DecodeError, decode_answer};
 
-/// Reply to a request: the answer, or the reason why there is none.
+/// Reply to a request: the answer, or the reason for having none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reply<'a> {
     /// The request was executed.
     Answer(Answer<'a>),
-    /// The request was executed, and the answer does not fit into a datagram.
+    /// The request was executed, but the answer does not fit into a datagram.
     TooLong,
     /// The request was not executed: too many clients write.
     Busy,
-    /// The request changes something, and its datagram was executed before; the answer is not known
-    /// any more. Or its datagram is too old: then it may not have been executed.
+    /// The request is a write whose datagram was executed before; its answer is no longer known. If
+    /// the datagram is too old, it may not have been executed.
     Repeated,
 }
 
-/// The replies of an answer datagram, whose header has been read.
+/// Returns the replies of an answer datagram whose header has been read.
 ///
 /// # Errors
-/// In place of the first that cannot be read; none follow.
+/// In place of the first reply that cannot be read; none follow.
 pub fn replies<'a>(
     count: u16,
     records: &'a [u8],
@@ -51,17 +51,17 @@ fn reply<'a>(rest: &mut &'a [u8]) -> Result<Reply<'a>, DecodeError> {
     Ok(marked)
 }
 
-/// Answer datagrams, one behind the other.
+/// Answer datagrams in one buffer.
 #[derive(Debug)]
 pub struct AnswerDatagrams {
     bytes: Vec<u8>,
-    /// For each datagram: the packet that it answers, and its end in `bytes`.
+    /// For each datagram: the index of the packet that it answers, and its end in `bytes`.
     ends: Vec<(u32, usize)>,
-    /// Says that the server steers by the partition.
+    /// `true` if the network delivers datagrams to the worker of their partition.
     is_steered: bool,
-    /// Number of the server's partitions, which the headers report.
+    /// Number of the server's partitions, which the headers contain.
     partitions: u16,
-    /// Longest datagram that can be sent.
+    /// Maximum length of a datagram in bytes.
     longest: usize,
 }
 
@@ -77,7 +77,7 @@ impl Default for AnswerDatagrams {
     }
 }
 
-/// The answers to one packet, while they are written.
+/// Answer datagram that is being written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Open {
     header: Header,
@@ -88,14 +88,13 @@ pub(super) struct Open {
 }
 
 impl AnswerDatagrams {
-    /// Sets whether the port that packets came to steers datagrams by the partition in their
-    /// header.
+    /// Sets whether datagrams to the port arrive at the worker of the partition in their header.
     pub fn set_steered(&mut self, is_steered: bool) {
         self.is_steered = is_steered;
     }
 
-    /// Sets the longest datagram in bytes that the transport carries, whatever the limits of the
-    /// clients. At least [`ANSWER_LIMIT_MIN_BYTES`].
+    /// Sets the maximum length in bytes of datagrams on this transport, in addition to the limits
+    /// of clients. At least [`ANSWER_LIMIT_MIN_BYTES`].
     pub fn set_longest(&mut self, bytes: usize) {
         self.longest = bytes.clamp(ANSWER_LIMIT_MIN_BYTES, DATAGRAM_MAX_BYTES);
     }
@@ -104,16 +103,16 @@ impl AnswerDatagrams {
         self.partitions = u16::try_from(partitions).unwrap_or(u16::MAX);
     }
 
-    /// Removes all.
+    /// Removes all datagrams.
     pub fn clear(&mut self) {
-        // So much is kept: one long batch must not hold its memory for ever.
+        // Limit of the kept capacity: one long batch must not hold its memory forever.
         const KEPT_BYTES: usize = 2 << 20;
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
         self.ends.clear();
     }
 
-    /// Bytes of all.
+    /// Returns the number of bytes of all datagrams.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -125,19 +124,20 @@ impl AnswerDatagrams {
         self.ends.is_empty()
     }
 
-    /// The bytes of all datagrams, one behind the other.
+    /// Returns the bytes of all datagrams.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The number of the packet that each answers, and where it ends in the bytes.
+    /// Returns, for each datagram, the index of the packet that it answers and its end in
+    /// [`AnswerDatagrams::bytes`].
     #[must_use]
     pub fn ends(&self) -> &[(u32, usize)] {
         &self.ends
     }
 
-    /// Each with the number of the packet that it answers.
+    /// Yields each datagram with the index of the packet that it answers.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let mut begin = 0;
         self.ends.iter().map(move |(packet, end)| {
@@ -147,7 +147,7 @@ impl AnswerDatagrams {
         })
     }
 
-    /// Begins to answer a packet.
+    /// Starts a datagram that answers a packet.
     #[inline]
     pub(super) fn open(&mut self, header: &Header, packet: u32) -> Open {
         let limit = usize::from(header.limit);
@@ -178,7 +178,7 @@ impl AnswerDatagrams {
         }
     }
 
-    /// The answer at `at` does not fit any more: it is the first of the next datagram, if it fits there.
+    /// Moves the answer at `at`, which no longer fits, to a new datagram if it fits there.
     #[cold]
     fn overflow(&mut self, open: &mut Open, at: usize) {
         let mut record = self.bytes.split_off(at);
@@ -196,7 +196,7 @@ impl AnswerDatagrams {
         self.bytes.extend_from_slice(&record);
     }
 
-    /// Ends a datagram.
+    /// Completes a datagram.
     #[inline]
     pub(super) fn close(&mut self, open: &Open) {
         let Open { header, begin, .. } = open;

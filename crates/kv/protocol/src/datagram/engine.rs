@@ -9,12 +9,12 @@ use crate::{OUTPUT_PAUSE_BYTES, ServerContext, timing};
 use overside_kv_store::codec::{decode_into, encode_answer};
 use overside_kv_store::{Answer, KeyHasher, Request};
 
-/// Parses datagrams, has their requests executed, and writes the answers.
+/// Engine that parses datagrams, executes their requests, and writes the answers.
 #[derive(Default)]
 pub struct DatagramEngine {
     history: ReplayWindow,
     counts: DatagramCounts,
-    // Memory that is used again; empty in between.
+    // Reused memory; empty between calls.
     requests: Vec<Request<'static>>,
     pending: Vec<Pending<Header>>,
 }
@@ -22,11 +22,11 @@ pub struct DatagramEngine {
 /// Counts of a datagram engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramCounts {
-    /// Requests executed.
+    /// Number of executed requests.
     pub commands: u64,
-    /// Datagrams that were dropped because they are malformed.
+    /// Number of malformed datagrams, which were dropped.
     pub invalid: u64,
-    /// Datagrams whose writes had been executed before.
+    /// Number of datagrams whose writes had been executed before.
     pub repeated: u64,
 }
 
@@ -37,14 +37,14 @@ impl DatagramEngine {
         self.counts
     }
 
-    /// Notes that the effects of all requests so far could not be kept. Copies of those datagrams
-    /// are not answered.
+    /// Records that the effects of earlier requests may be lost. Copies of those datagrams are not answered.
     pub fn doubt(&mut self) {
         self.history.doubt();
     }
 
-    /// Executes packets from the first one on, and adds the answers; how many it has done with, at least one.
-    /// Where the answers became long that is not all of them: the caller sends them and calls again for the others.
+    /// Executes packets from the first one on and adds the answers. Returns the number of packets
+    /// done, at least one. If the answers become long, that is less than all: the caller sends the
+    /// answers and calls again for the other packets.
     pub fn process(
         &mut self,
         packets: &[&[u8]],
@@ -74,7 +74,7 @@ impl DatagramEngine {
         next
     }
 
-    /// Adds the requests of a packet to the batch, if there are some that are to be executed there.
+    /// Adds the requests of a packet to the batch, unless none is to be executed there.
     #[inline]
     fn add<'p>(
         &mut self,
@@ -103,7 +103,7 @@ impl DatagramEngine {
                 DuplicateCheck::New => None,
                 DuplicateCheck::Repeated => Some(REPEATED),
                 DuplicateCheck::TableFull => Some(BUSY),
-                // Nobody is told that something was kept: its client finds no answer.
+                // The writes may be lost, so the client must get no answer that confirms them.
                 DuplicateCheck::Uncertain => {
                     self.counts.repeated += 1;
                     return batch.requests.truncate(first);
@@ -129,7 +129,7 @@ enum Malformed {
     Records,
 }
 
-/// Reads a packet, all of it.
+/// Reads a whole packet.
 #[inline]
 fn read<'p>(packet: &'p [u8], batch: &mut Batch<'p, Header>) -> Result<Header, Malformed> {
     let (header, mut rest) = Header::read(packet).map_err(Malformed::Header)?;
@@ -137,7 +137,7 @@ fn read<'p>(packet: &'p [u8], batch: &mut Batch<'p, Header>) -> Result<Header, M
     if header.flags != 0 || count == 0 || count > REQUESTS_MAX {
         return Err(Malformed::Records);
     }
-    // Each takes a byte at least, so that lists are as short as the packet.
+    // Each element takes at least one byte, so no list is longer than the packet.
     let mut elements_max = packet.len();
     for _ in 0..count {
         let requests = &mut batch.requests;
@@ -147,8 +147,8 @@ fn read<'p>(packet: &'p [u8], batch: &mut Batch<'p, Header>) -> Result<Header, M
     Ok(header)
 }
 
-/// Sends a client the version of this server, in a datagram without answers, which is not longer
-/// than its request.
+/// Sends a client the version of this server, in a datagram without answers that is not longer than
+/// its request.
 fn refuse_version(number: usize, packet: &[u8], answers: &mut AnswerDatagrams) {
     let is_answer = packet[3] & ANSWER != 0;
     if !is_answer {
@@ -163,7 +163,7 @@ fn execute(
     server: &mut dyn ServerContext,
 ) {
     let mut pending = batch.pending.iter();
-    // What answers the packet that is next, and how many answers that waits for.
+    // Answer datagram of the current packet, and the number of answers that it still waits for.
     let (mut open, mut left) = (Open::default(), 0);
     let mut write = |_, answer: Answer<'_>| {
         if left == 0 {

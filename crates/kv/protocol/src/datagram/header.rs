@@ -1,17 +1,17 @@
 //! Header of a datagram.
 
-/// The first two bytes.
+/// First two bytes of a datagram.
 pub const MAGIC: [u8; 2] = *b"KV";
 /// Version of the datagram protocol.
 pub const VERSION: u8 = 1;
-/// Length of a header.
+/// Number of bytes of a header.
 pub const HEADER_BYTES: usize = 34;
-/// Flag: these are answers.
+/// Flag of datagrams with answers.
 pub const ANSWER: u8 = 1;
 /// Flag of answers: datagrams to this port arrive at the worker of the partition in their header.
 pub const STEERED: u8 = 2;
 
-/// The beginning of a datagram. All numbers are in little endian.
+/// Header at the beginning of a datagram. All numbers are little-endian.
 ///
 /// ```text
 ///   0 magic (2) | 2 version (1) | 3 flags (1) | 4 partition (2) | 6 count (2) | 8 client (8)
@@ -19,28 +19,28 @@ pub const STEERED: u8 = 2;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// [`ANSWER`], [`STEERED`].
+    /// Set of [`ANSWER`] and [`STEERED`].
     pub flags: u8,
-    /// In requests: the partition that has their keys, if the client knows it. In answers: the
-    /// number of partitions.
+    /// In requests: the partition of their keys, if the client knows it. In answers: the number of
+    /// partitions.
     pub partition: u16,
-    /// Requests or answers that follow.
+    /// Number of requests or answers that follow.
     pub count: u16,
-    /// A random number of the client.
+    /// Random number of the client.
     pub client: u64,
-    /// Counted by the client, one a datagram; a copy has the same.
+    /// Sequence number of the client's datagram; a copy has the same.
     pub sequence: u64,
-    /// Timestamp of the client, which the answers repeat.
+    /// Timestamp of the client. Answers contain the timestamp of their request.
     pub timestamp: u64,
-    /// In requests: the longest answer datagram in bytes. In answers: the number of the request
-    /// that the first of them is for.
+    /// In requests: the maximum length of an answer datagram in bytes. In answers: the index of the
+    /// request of the first answer.
     pub limit: u16,
 }
 
-/// Reason why bytes are no datagram of this protocol.
+/// Reason why a datagram is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// The bytes are something else.
+    /// The bytes are not a datagram of this protocol.
     #[error("not a datagram of this protocol")]
     Foreign,
     /// The datagram has another version.
@@ -49,7 +49,7 @@ pub enum HeaderError {
 }
 
 impl Header {
-    /// Appends it.
+    /// Appends the header.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..2].copy_from_slice(&MAGIC);
@@ -64,7 +64,7 @@ impl Header {
         out.extend_from_slice(&bytes);
     }
 
-    /// The header of a datagram, and the rest.
+    /// Splits a datagram into its header and the rest.
     ///
     /// # Errors
     /// [`HeaderError`].
@@ -90,7 +90,7 @@ impl Header {
         Ok((header, rest))
     }
 
-    /// Returns `true` if the datagram has answers, not requests.
+    /// Returns `true` if the datagram contains answers, not requests.
     #[must_use]
     pub fn is_answer(&self) -> bool {
         self.flags & ANSWER != 0

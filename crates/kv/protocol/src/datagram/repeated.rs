@@ -1,10 +1,11 @@
-//! Datagrams that are not executed, because they were before or that is unknown. Their reads are.
+//! Answers datagrams whose writes are not executed, because they were executed before or that is
+//! unknown. Their reads are executed.
 
 use crate::ServerContext;
 use overside_kv_store::Request;
 use overside_kv_store::codec::encode_answer;
 
-/// Answers requests in order: writes by `marker`. Returns how many were executed.
+/// Answers requests in order, writes by `marker`. Returns the number of executed requests.
 pub(super) fn answer(
     requests: &[Request<'_>],
     marker: u8,

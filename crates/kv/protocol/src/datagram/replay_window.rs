@@ -1,33 +1,32 @@
-//! Record of the datagrams with writes that were executed, so that none is executed twice.
+//! Record of the executed datagrams with writes, so that none is executed twice.
 //!
-//! Of each client the server remembers its last [`WINDOW`] sequence numbers. A client that sends
-//! nothing for [`FORGET_MS`] is forgotten: no copy stays in a network for that time (the time that
-//! TCP waits for the same reason is of that order). Where all clients that there may be are
-//! remembered, others cannot write.
+//! The server remembers the last [`WINDOW`] sequence numbers of each client. A client that is
+//! silent for [`FORGET_MS`] is forgotten: copies do not stay in a network that long (TCP's
+//! TIME-WAIT is of the same order). If [`CLIENTS_MAX`] clients are remembered, others cannot write.
 
 use std::collections::HashMap;
 
 use ahash::RandomState;
 
-/// Sequence numbers back from the greatest that are distinguished; older ones count as executed.
+/// Number of sequence numbers, back from the greatest, that are distinguished. Older ones count as executed.
 pub const WINDOW: u64 = 1024;
-/// Clients that are remembered, each worker's.
+/// Maximum number of clients that each worker remembers.
 pub const CLIENTS_MAX: usize = 4096;
-/// Milliseconds of silence after which a client is forgotten.
+/// Time without datagrams after which a client is forgotten.
 const FORGET_MS: u64 = 60_000;
-/// Milliseconds between two looks for clients to forget.
+/// Time between two searches for clients to forget.
 const SWEEP_MS: u64 = 1_000;
 
 const WORDS: usize = WINDOW as usize / 64;
 
-/// Result of looking up whether a datagram with writes was executed before.
+/// Answer of the replay window about a datagram with writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DuplicateCheck {
     New,
     Repeated,
     /// The datagram was executed, but its writes may be lost.
     Uncertain,
-    /// The client is unknown, and cannot be remembered.
+    /// The client is unknown, and the table of clients is full.
     TableFull,
 }
 
@@ -39,16 +38,15 @@ pub(super) struct ReplayWindow {
 
 struct Client {
     greatest: u64,
-    /// Sequence numbers by their remainder.
+    /// Bit of each sequence number, at its remainder.
     executed: [u64; WORDS],
-    /// Greatest sequence number whose writes may be lost, together with all before it; 0 if none
-    /// may be.
+    /// Greatest sequence number whose writes may be lost, together with all writes before it; 0 for none.
     doubtful_to: u64,
     seen_ms: u64,
 }
 
 impl ReplayWindow {
-    /// Looks up whether a datagram was executed before. A new one counts as executed from now on.
+    /// Checks whether a datagram was executed before. A new one counts as executed from now on.
     pub(super) fn record(&mut self, client: u64, sequence: u64, now_ms: u64) -> DuplicateCheck {
         if let Some(client) = self.clients.get_mut(&client) {
             client.seen_ms = now_ms;
@@ -71,7 +69,7 @@ impl ReplayWindow {
         DuplicateCheck::New
     }
 
-    /// Notes that writes so far may be lost.
+    /// Records that earlier writes may be lost.
     pub(super) fn doubt(&mut self) {
         for client in self.clients.values_mut() {
             client.doubtful_to = client.greatest;
@@ -109,7 +107,7 @@ impl Client {
         }
     }
 
-    /// Forgets those that leave the window.
+    /// Forgets sequence numbers that leave the window.
     fn advance(&mut self, greatest: u64) {
         if greatest - self.greatest >= WINDOW {
             self.executed = [0; WORDS];
@@ -166,10 +164,10 @@ mod tests {
             assert_eq!(history.record(1, sequence, 0), DuplicateCheck::New);
         }
         history.doubt();
-        // In the window, and before it.
+        // One within the window, one before it.
         assert_eq!(history.record(1, 2000, 0), DuplicateCheck::Uncertain);
         assert_eq!(history.record(1, 5, 0), DuplicateCheck::Uncertain);
-        // One that had not come yet is executed; what is executed from now on is kept.
+        // A datagram that had not arrived is executed, and it counts as persistent.
         for sequence in [1999, 2001] {
             assert_eq!(history.record(1, sequence, 0), DuplicateCheck::New);
         }

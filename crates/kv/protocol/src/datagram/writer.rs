@@ -1,10 +1,10 @@
-//! Requests, as clients write them.
+//! Writer of requests, for clients.
 
 use super::{HEADER_BYTES, Header, REQUESTS_MAX};
 use overside_kv_store::Request;
 use overside_kv_store::codec::encode;
 
-/// A datagram of requests. Its memory is used again after [`RequestDatagram::begin`].
+/// Datagram of requests. Its memory is reused after [`RequestDatagram::begin`].
 #[derive(Clone, Debug, Default)]
 pub struct RequestDatagram {
     bytes: Vec<u8>,
@@ -12,7 +12,7 @@ pub struct RequestDatagram {
 }
 
 impl RequestDatagram {
-    /// Begins one without requests.
+    /// Starts a datagram without requests.
     pub fn begin(&mut self, header: &Header) {
         self.bytes.clear();
         self.count = 0;
@@ -23,10 +23,11 @@ impl RequestDatagram {
         .write(&mut self.bytes);
     }
 
-    /// Adds a request if the datagram is not longer than `max` bytes then; whether it was added.
+    /// Adds a request unless the datagram would become longer than `max` bytes. Returns `true` if it was
+    /// added.
     ///
     /// # Panics
-    /// If no datagram was begun.
+    /// If no datagram was started.
     #[inline]
     pub fn push(&mut self, request: &Request<'_>, max: usize) -> bool {
         assert!(self.bytes.len() >= HEADER_BYTES, "a datagram was begun");
@@ -44,13 +45,13 @@ impl RequestDatagram {
         true
     }
 
-    /// Requests in it.
+    /// Returns the number of requests.
     #[must_use]
     pub fn count(&self) -> usize {
         usize::from(self.count)
     }
 
-    /// The datagram.
+    /// Returns the bytes of the datagram.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

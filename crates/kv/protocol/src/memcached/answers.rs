@@ -1,14 +1,14 @@
-//! Replies.
+//! Makes replies from answers.
 
 use super::meta::{MetaCommand, MetaForm};
 use super::{Pending, ReplyFormat};
 use overside_kv_store::{Answer, Refusal, Value};
 
-/// Writes replies.
+/// Writer of replies.
 pub(super) struct Writer {
     /// Time at which the batch was executed, in milliseconds since 1970.
     pub now_ms: u64,
-    /// Answers of the current command that have been written.
+    /// Number of answers of the current command that have been written.
     pub answers: u32,
 }
 
@@ -83,7 +83,7 @@ impl Writer {
         }
     }
 
-    /// Appends the values that flags request, if the answer has them.
+    /// Appends the values that the flags request, if the answer has them.
     fn flags(&self, form: &MetaForm<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
         let (key, flags) = form.key_and_flags();
         let is_base64 = flags.clone().any(|flag| flag == b"b");
@@ -113,7 +113,8 @@ impl Writer {
         }
     }
 
-    /// Returns the number that a flag asks for, or that it is unlimited; `None`: the answer has none.
+    /// Returns the number for a flag, or `Some(None)` if it is unlimited; `None` if the answer has
+    /// no such number.
     fn field(&self, flag: u8, answer: &Answer<'_>) -> Option<Option<u64>> {
         Some(match (flag, *answer) {
             (b't', Answer::Value(value)) => {
@@ -149,7 +150,7 @@ pub(super) fn number(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Writes a reply that is one line.
+/// Writes a reply of one line.
 fn write_line(form: &ReplyFormat<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
     let is_quiet = matches!(
         form,

@@ -16,7 +16,7 @@ pub(super) fn execute(
     server: &mut dyn ServerContext,
 ) {
     match line.first().copied() {
-        // A page in a browser can have it connect to this machine; what follows may be commands.
+        // A web page can make its browser connect to this machine; the lines after this one may be commands.
         Some(b"quit" | b"POST" | b"Host:") => ready.session.close(),
         Some(b"flush_all") => flush(ready, line, server),
         Some(b"stats") => statistics(ready, line, server),
@@ -46,7 +46,7 @@ fn flush(ready: &mut Ready<'_>, line: &[&[u8]], server: &mut dyn ServerContext) 
 
 fn statistics(ready: &mut Ready<'_>, line: &[&[u8]], server: &mut dyn ServerContext) {
     let out = &mut *ready.output;
-    // Settings and slabs are other ones here.
+    // memcached's settings and slabs do not exist here.
     const OTHER: [&[u8]; 5] = [b"settings", b"slabs", b"items", b"sizes", b"conns"];
     match line.get(1) {
         None => {}
@@ -97,8 +97,8 @@ fn statistics(ready: &mut Ready<'_>, line: &[&[u8]], server: &mut dyn ServerCont
     out.extend_from_slice(b"END\r\n");
 }
 
-/// Answers what is refused with its data. A value that is too large for `set` leaves none, as in memcached: what the
-/// client wanted to replace is not found any more.
+/// Answers a command whose data are refused. A value that is too large for `set` deletes the old
+/// one, as in memcached: the client must not read a value that it wanted to replace.
 pub(super) fn refuse(
     ready: &mut Ready<'_>,
     words: &[&[u8]],
@@ -119,11 +119,12 @@ pub(super) fn refuse(
     }
 }
 
-/// Answers a request of the binary protocol, which is not spoken here, as that protocol answers an unknown command.
+/// Answers a request of the binary protocol, which is not supported, as that protocol answers an
+/// unknown command.
 pub(super) fn refuse_binary(ready: &mut Ready<'_>) {
     const TEXT: &[u8] = b"Unknown command";
     let request = &ready.input[ready.consumed..];
-    // Its magic number, the command, no key, no extras; the status, the length of the text; the client's number.
+    // Magic number, command, no key, no extras; status, length of the text; the client's opaque number.
     let mut reply = [0; line::BINARY_HEADER_BYTES];
     (reply[0], reply[1], reply[7], reply[11]) = (0x81, request[1], 0x81, TEXT.len() as u8);
     reply[12..16].copy_from_slice(&request[12..16]);
@@ -132,7 +133,7 @@ pub(super) fn refuse_binary(ready: &mut Ready<'_>) {
     ready.session.close();
 }
 
-/// `me`: what is known of a key, for people.
+/// Executes `me`: the properties of a key, as text.
 fn inspect(
     ready: &mut Ready<'_>,
     line: &[&[u8]],
@@ -165,7 +166,7 @@ fn inspect(
     });
 }
 
-/// A meta command whose key is written in Base64.
+/// Executes a meta command whose key is encoded in Base64.
 fn with_base64_key(
     line: &[u8],
     (name, words): (&[u8], &[&[u8]]),

@@ -3,17 +3,17 @@
 use super::{BAD_FORMAT, KEY_MAX_BYTES};
 use overside_kv_store::{Expiry, VALUE_MAX_BYTES};
 
-/// Longest command line.
+/// Length of the longest command line.
 const LINE_MAX_BYTES: usize = 64 << 10;
-/// Bytes that end a line, and the data behind it.
+/// End of a line, and of the data behind it.
 const END: &[u8] = b"\r\n";
 
-/// Times up to this are counted from now on.
+/// Maximum time in seconds that is relative to now; larger ones are since 1970.
 const RELATIVE_MAX_S: i64 = 60 * 60 * 24 * 30;
 
 const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 const BAD_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
-/// First byte of a request of the binary protocol; no text begins so.
+/// First byte of a request of the binary protocol; no text begins with it.
 const BINARY: u8 = 0x80;
 pub(super) const BINARY_HEADER_BYTES: usize = 24;
 pub(super) const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
@@ -21,19 +21,19 @@ pub(super) const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\
 /// Result of parsing the beginning of an input.
 #[derive(Debug)]
 pub(super) enum Parsed<'a> {
-    /// Not a whole command. Least number of missing bytes; 0 if unknown.
+    /// The command is incomplete. Minimum number of missing bytes; 0 if unknown.
     Incomplete { missing_bytes: usize },
-    /// No line is as long.
+    /// The line is too long.
     TooLong,
-    /// A request of the binary protocol.
+    /// The input is a request of the binary protocol.
     Binary,
-    /// A command line that is refused with its data, of which `data_len` bytes follow.
+    /// The command line is refused with its data, of which `data_len` bytes follow.
     Refused {
         len: usize,
         data_len: usize,
         error: &'static [u8],
     },
-    /// A whole command of `len` bytes. `data` is empty for those that have none.
+    /// The command has `len` bytes. `data` is empty for a command without data.
     Command {
         len: usize,
         line: &'a [u8],
@@ -41,13 +41,13 @@ pub(super) enum Parsed<'a> {
     },
 }
 
-/// The words of a line.
+/// Splits a line into words.
 pub(super) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     let words = line.split(|byte| *byte == b' ');
     words.filter(|word| !word.is_empty())
 }
 
-/// Parses the command at the front of the input, whose words are `into` afterwards.
+/// Parses the command at the front of the input. Its words are stored in `into`.
 #[inline]
 pub(super) fn parse<'a>(input: &'a [u8], into: &mut Vec<&'a [u8]>) -> Parsed<'a> {
     if input.first() == Some(&BINARY) {
@@ -99,7 +99,7 @@ fn data_len(line: &[&[u8]]) -> Option<Result<usize, &'static [u8]>> {
         b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => 4,
         _ => return None,
     };
-    // A line that is too short has no data: what follows is the next command.
+    // A line with too few words has no data: the next line is the next command.
     let word = line.get(place)?;
     let len = number(word).and_then(|len| u32::try_from(len).ok());
     Some(len.map(|len| len as usize).ok_or(BAD_FORMAT))
@@ -149,7 +149,7 @@ fn with_data<'a>(
     }
 }
 
-/// A whole number in decimal digits, with a sign perhaps.
+/// Parses a whole number in decimal digits with an optional sign.
 #[inline]
 fn number(word: &[u8]) -> Option<i64> {
     if let [digit @ b'0'..=b'9'] = word {
@@ -158,7 +158,7 @@ fn number(word: &[u8]) -> Option<i64> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// A number that has no sign.
+/// Parses a number without a sign.
 pub(super) fn unsigned(word: &[u8]) -> Option<u64> {
     let digits = word.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(word)

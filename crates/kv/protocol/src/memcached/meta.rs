@@ -1,8 +1,8 @@
 //! Meta commands: `mg`, `ms`, `md` and `ma`.
 //!
-//! Flags that need what the store does not keep (`h`, `l`: when a value was last read; `N`, `R`, `I`:
-//! leases and stale values) are refused, not ignored. Those of a reply that has no such field are left out of it, as
-//! in memcached.
+//! Flags for data that the store does not have (`h`, `l`: when a value was last read; `N`, `R`,
+//! `I`: leases and stale values) are refused, not ignored. A flag for a field that the reply does
+//! not have is left out, as in memcached.
 
 use super::line::{self, expiry, key, unsigned};
 use super::{BAD_FORMAT, Batch, ReplyFormat};
@@ -16,15 +16,15 @@ const UNSUPPORTED: &[u8] = b"CLIENT_ERROR unsupported flag\r\n";
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MetaForm<'a> {
     pub command: MetaCommand,
-    /// The line as the client wrote it, whose flags the reply has in their order; empty if it has none.
+    /// Line as the client wrote it: the reply has its flags in the same order. Empty without flags.
     pub line: &'a [u8],
-    /// Leaves out the usual reply.
+    /// `true` if the usual reply is left out.
     pub is_quiet: bool,
     pub with_value: bool,
 }
 
 impl<'a> MetaForm<'a> {
-    /// The key as the client wrote it, and the flags.
+    /// Returns the key as the client wrote it, and the flags.
     pub(super) fn key_and_flags(
         &self,
     ) -> (&'a [u8], impl Iterator<Item = &'a [u8]> + Clone + use<'a>) {
@@ -44,7 +44,7 @@ pub(super) enum MetaCommand {
     Count,
 }
 
-/// Adds a meta command; `None`: its key is in Base64, and it must be executed by itself.
+/// Adds a meta command. Returns `None` if its key is in Base64: then it must be executed by itself.
 #[inline]
 pub(super) fn add<'b, 'c: 'b>(
     line: &'c [u8],
@@ -61,12 +61,12 @@ pub(super) fn add<'b, 'c: 'b>(
     Some(add_with_key(line, (name, words), key, data, batch))
 }
 
-/// The flags of a command, behind the key, and the length of data.
+/// Returns the flags of a command, which follow the key and the length of data.
 fn flags<'w, 'a>(name: &[u8], words: &'w [&'a [u8]]) -> Option<&'w [&'a [u8]]> {
     words.get(if name == b"ms" { 2 } else { 1 }..)
 }
 
-/// Adds a command whose key, decoded if need be, is `decoded`.
+/// Adds a command with the key `decoded`, which is decoded from Base64 if necessary.
 #[inline]
 pub(super) fn add_with_key<'a>(
     line: &'a [u8],
@@ -93,14 +93,14 @@ pub(super) fn add_with_key<'a>(
     }
 }
 
-/// Flags that are letters, as a set.
+/// Returns the bit of a flag, a letter, in a set of flags.
 fn bit(flag: u8) -> u64 {
     1 << (flag & 63)
 }
 
 #[derive(Default)]
 struct Flags {
-    /// Flags that the reply repeats or answers, as a set of [`bit`]s.
+    /// Flags that the reply repeats or gives values for, as a set of [`bit`]s.
     returned: u64,
     is_quiet: bool,
     with_value: bool,

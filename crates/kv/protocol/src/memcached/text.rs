@@ -8,8 +8,8 @@ use overside_kv_store::{Condition, Expiry, ExpiryCondition, Operation, SetOption
 const ERROR: &[u8] = b"ERROR\r\n";
 const BAD_DELTA: &[u8] = b"CLIENT_ERROR invalid numeric delta argument\r\n";
 
-/// Adds the requests of a command, and returns the format of its reply, or the reply; `None`: it
-/// must be executed by itself.
+/// Adds the requests of a command and returns the format of its reply, or an error reply. Returns
+/// `None` if it must be executed by itself.
 #[inline]
 pub(super) fn add<'b, 'c: 'b>(
     line: &'c [u8],
@@ -40,8 +40,9 @@ pub(super) fn add<'b, 'c: 'b>(
     Some(added.unwrap_or_else(|error| ReplyFormat::Literal(unless_quiet(name, words, error))))
 }
 
-/// The error of a command, or nothing if the client takes no reply to it: then it would take the error for the reply
-/// to the next one. As in memcached, a line with too few or too many words is answered.
+/// Returns the error of a command. It is empty if the client expects no reply, because it would
+/// take the error for the reply to the next command. As in memcached, a line with too few or too
+/// many words is answered.
 pub(super) fn unless_quiet(name: &[u8], words: &[&[u8]], error: &'static [u8]) -> &'static [u8] {
     const NAMES: [&[u8]; 10] = [
         b"set", b"add", b"replace", b"append", b"prepend", b"cas", b"delete", b"incr", b"decr",
@@ -53,7 +54,7 @@ pub(super) fn unless_quiet(name: &[u8], words: &[&[u8]], error: &'static [u8]) -
     }
 }
 
-/// The reply to commands without requests.
+/// Returns the reply to a command without requests.
 fn literal(name: &[u8], words: &[&[u8]]) -> &'static [u8] {
     match name {
         b"mn" => b"MN\r\n",
@@ -143,7 +144,7 @@ fn store<'a>(name: &[u8], words: &[&'a [u8]], data: &'a [u8], batch: &mut Batch<
 fn delete<'a>(words: &[&'a [u8]], batch: &mut Batch<'a>) -> Added {
     key(words.first())?;
     let is_quiet = is_quiet(&words[1..]);
-    // An old form has a time, which may only be 0.
+    // An old form has a time, which must be 0.
     let more = words.len() - 1 - usize::from(is_quiet);
     if words.len() > 3 {
         return Err(ERROR);

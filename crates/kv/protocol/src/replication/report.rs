@@ -1,31 +1,31 @@
-//! Reports on replication: replicas or primary of a server, for one partition or for all together.
+//! Reports on replication: replicas or primary of a server, for one partition or for all partitions.
 
 use super::{LinkState, ReplicaStatus, Role};
 
-/// Section, name and value.
+/// Section, name and value of each field.
 type Fields = Vec<(&'static str, String, String)>;
 
 const SECTION: &str = "Replication";
 
-/// Number of replicas' connections since the start, by how their streams began. Each partition of a
-/// replica counts.
+/// Number of connections of replicas since the start, by the beginning of their streams. Each
+/// partition of a replica counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SyncCounts {
-    /// Streams that began with a copy.
+    /// Number of streams that began with a copy.
     pub full: u64,
-    /// Streams that began where the replica had stopped.
+    /// Number of streams that continued where the replica had stopped.
     pub partial: u64,
-    /// Streams that began with a copy although the replica had a part of a history: of another
-    /// history, or one whose rest is no longer in the backlog.
+    /// Number of streams that began with a copy although the replica had a part of a history: it
+    /// was of another history, or its rest is no longer in the backlog.
     pub partial_refused: u64,
 }
 
-/// The newest changes, as far as they are kept.
+/// State of the backlog: the most recent changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BacklogReport {
-    /// `true` if changes are kept: there is or was a replica.
+    /// `true` if changes are kept because there is or was a replica.
     pub is_active: bool,
-    /// Most bytes that are kept.
+    /// Maximum number of bytes that are kept.
     pub max_bytes: usize,
     /// Offset of the first byte that is kept.
     pub start: u64,
@@ -36,24 +36,24 @@ pub struct BacklogReport {
 /// A replica's connection with its primary.
 #[derive(Clone, Debug)]
 pub struct LinkReport {
-    /// Seconds since the primary was heard; `None`: never.
+    /// Time since the primary's last message, in seconds; `None` if there was none.
     pub silence_s: Option<u64>,
     /// Reason for the last loss of the primary; empty if it was never lost.
     pub error: String,
 }
 
-/// See the module.
+/// Report on replication of a server, or of one partition.
 #[derive(Clone, Debug)]
 pub struct ReplicationReport {
     /// Role of the server, with its replicas or its primary.
     pub role: Role,
     /// Identifier of the history: the primary's if this is a replica.
     pub id: String,
-    /// Streams of replicas since the start.
+    /// Number of streams of replicas since the start.
     pub counts: SyncCounts,
-    /// The newest changes that are kept.
+    /// State of the backlog.
     pub backlog: BacklogReport,
-    /// `None`: it is no replica.
+    /// Connection with the primary; `None` if this is not a replica.
     pub link: Option<LinkReport>,
 }
 
@@ -105,7 +105,7 @@ impl ReplicationReport {
                 *state = (*state).min(other);
                 *offset += more;
             }
-            // It is becoming the one or the other.
+            // The server is changing its role.
             _ => {}
         }
         self.counts.full += other.counts.full;
@@ -116,7 +116,7 @@ impl ReplicationReport {
         self.backlog.start += other.backlog.start;
         self.backlog.bytes += other.backlog.bytes;
         if let (Some(link), Some(other)) = (&mut self.link, other.link) {
-            // The one that is worse.
+            // The longer silence counts.
             link.silence_s = (link.silence_s.zip(other.silence_s)).map(|(one, two)| one.max(two));
             if link.error.is_empty() {
                 link.error = other.error;
@@ -124,7 +124,7 @@ impl ReplicationReport {
         }
     }
 
-    /// Sections, names and values of `INFO`, by the names that Redis gives them.
+    /// Returns sections, names and values of `INFO`, with the names of Redis.
     #[must_use]
     pub fn fields(&self) -> Vec<(&'static str, String, String)> {
         let counts = [

@@ -1,4 +1,4 @@
-//! Writes the reply to a command from the answers to its requests, each as it comes.
+//! Makes the reply to a command from the answers to its requests, one answer at a time.
 
 use super::batch::{Pending, ReplyKind};
 use super::reply::{ErrorReply, NOT_A_FLOAT, NOT_AN_INTEGER, Reply};
@@ -8,9 +8,9 @@ use overside_kv_store::{Answer, Element, List, Metadata, Refusal, ValueKind};
 /// Writer of replies, with its progress in the reply to the current command.
 #[derive(Debug)]
 pub(super) struct ReplyWriter {
-    /// Answers written.
+    /// Number of answers that have been written.
     answers: u32,
-    /// Number of answers so far that the reply counts.
+    /// Number to reply with, from the answers so far.
     sum: i64,
     /// Offset in the output at which the reply begins.
     start: usize,
@@ -32,7 +32,7 @@ impl ReplyWriter {
         }
     }
 
-    /// Writes the next answer to a command; whether its reply is complete now.
+    /// Writes the next answer to a command. Returns `true` if its reply is complete.
     #[inline]
     pub(super) fn write(
         &mut self,
@@ -138,7 +138,7 @@ impl ReplyWriter {
     }
 }
 
-/// Redis's first word, which clients know.
+/// Redis's kind of error, which clients recognize.
 pub(super) const LOADING: ErrorReply =
     ErrorReply::new("LOADING The replica has no complete copy of its primary yet");
 
@@ -153,7 +153,7 @@ pub(super) fn read_only(reason: ReadOnlyReason) -> ErrorReply {
     }
 }
 
-/// Writes a reply that is made of one answer.
+/// Writes a reply that consists of one answer.
 fn write_whole(shape: ReplyKind, answer: &Answer<'_>, reply: &mut Reply<'_>, now_ms: u64) {
     match (shape, answer) {
         (ReplyKind::ValueOrEmpty, Answer::Value(value)) => reply.bulk(value.data),
@@ -236,7 +236,7 @@ fn write_element(element: Element<'_>, reply: &mut Reply<'_>) {
     }
 }
 
-/// Redis's name of a kind of value.
+/// Returns Redis's name of a kind of value.
 pub(super) fn kind_name(kind: ValueKind) -> &'static str {
     match kind {
         ValueKind::String => "string",

@@ -1,70 +1,70 @@
-//! Requests of many commands, and what is made of their answers.
+//! Requests of many commands, and the formats of their replies.
 
 use super::number::parse_i64;
 use super::reply::{ErrorReply, NOT_AN_INTEGER};
 use crate::batch;
 use overside_kv_store::{KEY_MAX_BYTES, Operation, Request};
 
-/// Makes requests of a command's arguments, and says what its reply is made of.
+/// Function that makes requests from a command's arguments and returns the kind of its reply.
 pub(super) type BatchHandler =
     for<'a> fn(&mut Batch<'a>, &[&'a [u8]]) -> Result<ReplyKind, ErrorReply>;
 
-/// Requests of commands.
+/// Requests of commands of Redis.
 pub(super) type Batch<'a> = batch::Batch<'a, ReplyFormat>;
-/// A command whose requests are in a batch.
+/// Command whose requests are in a batch.
 pub(super) type Pending = batch::Pending<ReplyFormat>;
 
-/// Format of the reply to a command: its shape, and the version of RESP.
+/// Format of the reply to a command: its kind, and the version of RESP.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReplyFormat {
     pub(super) shape: ReplyKind,
     pub(super) is_resp3: bool,
 }
 
-/// Shape of a reply: how it is built from the answers to a command's requests.
+/// Kind of reply: how it is built from the answers to a command's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyKind {
-    /// The string or null.
+    /// The string, or null if there is none.
     Value,
     /// The string, empty if there is none.
     ValueOrEmpty,
-    /// An array of strings and nulls, one a request.
+    /// An array of strings and nulls, one for each request.
     Values,
     /// `OK` if it was stored, otherwise null.
     Stored,
     /// 1 if it was stored or done, otherwise 0.
     IsDone,
-    /// Number of requests that found their key.
+    /// Number of requests whose key exists.
     Found,
-    /// `OK` if none was refused.
+    /// `OK` if no request was refused.
     Ok,
-    /// 1 if none was refused.
+    /// 1 if no request was refused.
     AllStored,
-    /// The number.
+    /// The number in the answer.
     Number,
-    /// The kind of value.
+    /// Name of the kind of value.
     Kind,
     /// Time until the key expires, in seconds or milliseconds.
     TimeToLive { in_seconds: bool },
-    /// Until when the key lives.
+    /// Time at which the key expires, in seconds or milliseconds since 1970.
     ExpiresAt { in_seconds: bool },
-    /// The memory that a key takes.
+    /// Memory of a key in bytes.
     Memory,
-    /// The first element of a list or null.
+    /// First element of a list, or null if there is none.
     First,
-    /// 1 if the first element is there.
+    /// 1 if the list has an element.
     HasFirst,
-    /// An array of so many elements of a list, or nulls.
+    /// An array of `len` elements of a list; nulls for missing ones.
     List { len: u32 },
-    /// Elements as names with values.
+    /// Elements in pairs, as a map.
     Map,
-    /// The names, or the values, of a map.
+    /// Names or values of a map.
     Half { values: bool },
     /// Number of fields of a hash.
     Fields,
     /// Members with their scores.
     Scored,
-    /// The score or null.
+    /// The score, or null if there is none.
     Score,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Batch<'a> {
 
 pub(super) const KEY_TOO_LONG: ErrorReply = ErrorReply::new("ERR key is longer than 65536 bytes");
 
-/// The argument as a whole number.
+/// Parses the argument as a whole number.
 #[inline]
 pub(super) fn integer(argument: &[u8]) -> Result<i64, ErrorReply> {
     parse_i64(argument).ok_or(NOT_AN_INTEGER)

@@ -1,4 +1,4 @@
-//! `CLIENT`.
+//! The command `CLIENT` and its subcommands.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::ClientInfo;
 
 type Done = Result<(), ErrorReply>;
 
-/// Longest name of a client.
+/// Number of bytes of the longest name of a client.
 const NAME_MAX_BYTES: usize = 1024;
 
 /// Returns `true` if a text can be shown in a line of `CLIENT LIST`.
@@ -46,7 +46,8 @@ pub(super) fn getname(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// Clients name their library since Redis 7.2. It is checked and not kept.
+/// `CLIENT SETINFO`, by which clients since Redis 7.2 give the name of their library. The name is
+/// checked but not stored.
 pub(super) fn setinfo(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     let attribute = arguments[2];
     if !attribute.eq_ignore_ascii_case(b"LIB-NAME") && !attribute.eq_ignore_ascii_case(b"LIB-VER") {
@@ -71,7 +72,7 @@ pub(super) fn id(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// Nothing here is evicted for a client's sake.
+/// `CLIENT NO-EVICT`, without an effect: the server evicts no clients.
 pub(super) fn no_evict(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     let is = |word: &[u8]| arguments[2].eq_ignore_ascii_case(word);
     if is(b"ON") || is(b"OFF") {
@@ -110,7 +111,7 @@ pub(super) fn list(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
 }
 
 fn client_id(text: &[u8]) -> Result<u64, ErrorReply> {
-    // Nobody has a negative one.
+    // No client has a negative id.
     let id = parse_i64(text).map(|id| u64::try_from(id).unwrap_or(u64::MAX));
     id.ok_or(ErrorReply::new("ERR Invalid client ID"))
 }
@@ -148,8 +149,8 @@ fn lines(call: &mut Call<'_>, is_wanted: impl Fn(&ClientInfo<'_>) -> bool) -> St
             ..
         } = client;
         let name = String::from_utf8_lossy(client.name);
-        // Writing to a string does not fail. What is not known of other clients is left out;
-        // arguments lie in the buffer.
+        // Writing to a string does not fail. Fields that are unknown for other clients are left
+        // out; arguments are part of the input buffer.
         let _ = write!(
             text,
             "id={id} addr={address} laddr={local_address} name={name} age={age_s} idle={idle_s} \
@@ -212,8 +213,7 @@ fn kill_id(text: &[u8]) -> Result<u64, ErrorReply> {
     Ok(id.unsigned_abs())
 }
 
-/// Closes the connections of the clients for which `is_wanted` returns `true`. Returns how many
-/// were closed.
+/// Closes the connections of the clients for which `is_wanted` returns `true`. Returns their number.
 fn kill_where(call: &mut Call<'_>, is_wanted: impl Fn(&ClientInfo<'_>, u64) -> bool) -> i64 {
     let own = call.session.id();
     let mut ids = Vec::new();

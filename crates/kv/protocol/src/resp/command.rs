@@ -7,22 +7,22 @@ use super::reply::ErrorReply;
 
 pub(super) use call::{CROSS_SLOT, Call};
 
-/// Executes a command and writes its reply, unless it is refused.
+/// Function that executes a command and writes its reply, unless the command is refused.
 pub(super) type DirectHandler = fn(&mut Call<'_>, &[&[u8]]) -> Result<(), ErrorReply>;
 
-/// A command, or a subcommand of one.
+/// Command or subcommand.
 #[derive(Debug)]
 pub(super) struct Command {
-    /// In small letters.
+    /// Name in lower case.
     pub(super) name: &'static str,
-    /// Redis's name of the family.
+    /// Name of the command's family in Redis.
     pub(super) group: &'static str,
-    /// Arguments with the name; negative: at least so many.
+    /// Number of arguments including the name; a negative number is a minimum.
     pub(super) arity: i32,
     /// Set of the constants in [`flags`].
     pub(super) flags: u16,
-    /// First and last argument that is a key, the last one negative from the end, and the step between
-    /// them.
+    /// Indices of the first and of the last argument that is a key (a negative one counts from the
+    /// end), and the step between keys.
     pub(super) keys: [i32; 3],
     pub(super) action: Action,
     /// Difference from Redis, in Markdown; may be empty.
@@ -32,15 +32,15 @@ pub(super) struct Command {
 /// Way in which a command is executed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
-    /// The command becomes requests, which are executed with those of other commands.
+    /// Becomes requests, which are executed with those of other commands.
     Requests(BatchHandler),
-    /// The command becomes requests, which are executed with nothing in between.
+    /// Becomes requests, which are executed as one transaction.
     Transaction(BatchHandler),
-    /// By itself.
+    /// Is executed by itself.
     Direct(DirectHandler),
-    /// By a subcommand.
+    /// Is executed by a subcommand.
     Subcommands(&'static [Command]),
-    /// By a subcommand, or without one by itself.
+    /// Is executed by a subcommand, or by itself if none is given.
     SubcommandsOr(&'static [Command], DirectHandler),
 }
 
@@ -56,9 +56,10 @@ pub(super) mod flags {
     pub(in super::super) const FAST: u16 = 1 << 7;
     pub(in super::super) const NO_AUTH: u16 = 1 << 8;
     pub(in super::super) const NO_MULTI: u16 = 1 << 9;
-    /// Executed whatever state the client or the server is in.
+    /// Flags of commands that are executed in every state of the client and the server.
     pub(in super::super) const ALWAYS: u16 = NOSCRIPT | LOADING | STALE;
-    /// Executed inside `MULTI` too instead of being queued. Redis does not say so.
+    /// Flag of commands that are executed inside `MULTI` instead of being queued. `COMMAND` of
+    /// Redis does not report it.
     pub(in super::super) const NOT_QUEUED: u16 = 1 << 10;
 
     /// Flags that Redis reports, with their names.
@@ -81,7 +82,7 @@ impl Command {
         self.flags & flag != 0
     }
 
-    /// Returns `true` if the command can have `arguments` arguments, its name included.
+    /// Returns `true` if the command accepts this number of arguments, including its name.
     #[inline]
     pub(super) fn accepts(&self, arguments: usize) -> bool {
         let arity = self.arity.unsigned_abs() as usize;
@@ -124,15 +125,15 @@ impl Command {
 
 const SLOTS: usize = 512;
 
-/// A place of the index.
+/// Slot of the hash index.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     folded: u64,
-    /// One more than the command's place in the table; 0: empty.
+    /// Index of the command in the table plus one; 0 if the slot is empty.
     number: usize,
 }
 
-/// Commands by their names: open addressing, filled when this is compiled.
+/// Commands with a hash index by name: open addressing, built at compile time.
 #[derive(Debug)]
 pub(super) struct CommandTable {
     commands: &'static [Command],
@@ -159,12 +160,12 @@ impl CommandTable {
         Self { commands, index }
     }
 
-    /// All commands.
+    /// Returns all commands.
     pub(super) fn commands(&self) -> &'static [Command] {
         self.commands
     }
 
-    /// The command with this name, in whatever case.
+    /// Returns the command with this name, in any case.
     #[inline]
     pub(super) fn find(&self, name: &[u8]) -> Option<&'static Command> {
         let folded = fold(name);
@@ -183,7 +184,7 @@ impl CommandTable {
         }
     }
 
-    /// The command, or subcommand, that these arguments are, if it can have so many.
+    /// Returns the command or subcommand that the arguments name, if it accepts their number.
     pub(super) fn resolve(&self, arguments: &[&[u8]]) -> Result<&'static Command, ErrorReply> {
         let command = self.find(arguments[0]).ok_or_else(|| unknown(arguments))?;
         if let ([_, name, ..], Action::Subcommands(_) | Action::SubcommandsOr(..)) =
@@ -206,13 +207,14 @@ impl CommandTable {
     }
 }
 
-/// Names of up to so many letters that fold to the same and are of one length are the same.
+/// Number of letters that distinguish names: shorter ones of equal length are equal if they fold to
+/// the same number.
 const FOLDED_LETTERS: usize = 8;
 
-/// The letters at both ends of a name, small and capital ones alike.
+/// Folds the letters at both ends of a name into a number, ignoring their case.
 #[inline]
 const fn fold(name: &[u8]) -> u64 {
-    // Clears the bit in which small and capital letters differ. What is no letter stays none.
+    // Clears the bit of lower case. Other bytes do not become letters.
     const CASE: u64 = 0xdfdf_dfdf_dfdf_dfdf;
     let len = name.len();
     let letters = if len >= 4 {

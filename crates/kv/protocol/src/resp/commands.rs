@@ -1,19 +1,19 @@
-//! The table of commands. Names, arities, flags and keys are those of Redis 7.0.
+//! Table of commands. Names, arities, flags and keys are those of Redis 7.0.
 //!
 //! ```text
 //!   group { "name" ARITY KEYS [FLAGS] (HANDLER) "difference from Redis"; }
 //! ```
 //!
-//! | handler | the command is executed |
+//! | handler | execution of the command |
 //! |---|---|
-//! | `key \|a\| OPERATION => REPLY` | as a request for its first argument; `a` are all, from the name on |
-//! | `keys OPERATION => REPLY` | as a request for each argument |
-//! | `requests FUNCTION` | as the requests that the function adds to a batch |
-//! | `transaction FUNCTION` | as such requests with nothing in between |
-//! | `direct FUNCTION` | by itself, by the function |
-//! | `subcommands TABLE` | by a row of another table, or by the function after `or` |
+//! | `key \|a\| OPERATION => REPLY` | a request for its first argument; `a` are all arguments, including the name |
+//! | `keys OPERATION => REPLY` | a request for each argument |
+//! | `requests FUNCTION` | the requests that the function adds to a batch |
+//! | `transaction FUNCTION` | the same, as one transaction |
+//! | `direct FUNCTION` | the function, without requests |
+//! | `subcommands TABLE` | a row of another table, or the function after `or` |
 //!
-//! `COMMAND`, and the [page of commands](documented_commands), are made of this table.
+//! `COMMAND` and the [page of commands](documented_commands) are generated from this table.
 
 use super::batch::{ReplyKind, integer};
 use super::command::{Action, Command, CommandTable, flags};
@@ -25,15 +25,15 @@ use super::{
 };
 use overside_kv_store::{Condition, Expiry, Operation, SetOptions};
 
-/// No argument is a key.
+/// Keys of a command without keys.
 const NONE: [i32; 3] = [0, 0, 0];
-/// The first one is.
+/// The first argument is the only key.
 const ONE: [i32; 3] = [1, 1, 1];
-/// The second one is, behind the name of a subcommand.
+/// The second argument is the only key, behind the name of a subcommand.
 const SECOND: [i32; 3] = [2, 2, 1];
-/// All are.
+/// All arguments are keys.
 const ALL: [i32; 3] = [1, -1, 1];
-/// Every other one is.
+/// Every other argument is a key, from the first one on.
 const PAIRS: [i32; 3] = [1, -1, 2];
 
 macro_rules! commands {
@@ -74,7 +74,7 @@ macro_rules! action {
     (subcommands $table:ident or $handler:expr) => { Action::SubcommandsOr($table, $handler) };
 }
 
-/// All commands, by their names.
+/// All commands, indexed by name.
 pub(super) static TABLE: CommandTable = CommandTable::new(COMMANDS);
 
 const COMMANDS: &[Command] = commands! {
@@ -229,7 +229,7 @@ const MEMORY: &[Command] = commands! {
     }
 };
 
-/// Returns the rows of the page of commands in the documentation: Markdown, by name.
+/// Returns the rows of the page of commands in the documentation: Markdown, sorted by name.
 #[must_use]
 pub fn documented_commands() -> String {
     let mut commands: Vec<&Command> = COMMANDS.iter().collect();

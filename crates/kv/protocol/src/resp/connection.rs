@@ -1,4 +1,4 @@
-//! Commands by which a client checks, sets up or ends its connection.
+//! Commands with which a client checks, sets up or ends its connection.
 
 use super::batch::integer;
 use super::clients::set_name;
@@ -11,7 +11,7 @@ type Done = Result<(), ErrorReply>;
 
 const WRONG_PASSWORD: ErrorReply =
     ErrorReply::new("WRONGPASS invalid username-password pair or user is disabled.");
-/// The user of those who name none.
+/// User of clients that name none.
 const DEFAULT_USER: &[u8] = b"default";
 
 pub(super) fn ping(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {

@@ -1,4 +1,4 @@
-//! Times as clients give them.
+//! Times in commands.
 
 use super::batch::integer;
 use super::reply::ErrorReply;
@@ -40,7 +40,7 @@ impl TimeUnit {
         }
     }
 
-    /// Milliseconds since 1970, unless that does not fit.
+    /// Converts a time to milliseconds since 1970; `None` if that overflows.
     fn to_ms(self, time: i64, now_ms: u64) -> Option<i64> {
         let factor = if self.is_seconds { 1000 } else { 1 };
         let base = if self.is_absolute {
@@ -69,7 +69,7 @@ pub(super) fn of_value(
     at_ms.map(Expiry::At).ok_or_else(|| invalid(command))
 }
 
-/// Returns the new expiry of a key. A time before 1970 has passed, like any other in the past.
+/// Returns the new expiry of a key. A time before 1970 is treated like any other time in the past.
 pub(super) fn of_key(
     time: i64,
     unit: TimeUnit,

@@ -1,12 +1,12 @@
-//! Patterns of `SCAN`, `KEYS` and `CONFIG GET`: `*`, `?`, `[a-z]`, `[^a]`, and `\` before what stands for
-//! itself.
+//! Patterns of `SCAN`, `KEYS` and `CONFIG GET`: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a literal
+//! character.
 
 use super::reply::ErrorReply;
 
-/// Longest pattern.
+/// Number of bytes of the longest pattern.
 const PATTERN_MAX_BYTES: usize = 1 << 10;
 
-/// A pattern that a client sent, unless it is too long to be tried on every key.
+/// Returns a client's pattern, or an error if it is too long to be matched with every key.
 pub(super) fn pattern(bytes: &[u8]) -> Result<&[u8], ErrorReply> {
     match bytes.len() <= PATTERN_MAX_BYTES {
         true => Ok(bytes),
@@ -14,8 +14,8 @@ pub(super) fn pattern(bytes: &[u8]) -> Result<&[u8], ErrorReply> {
     }
 }
 
-/// Returns `true` if the whole text matches. Takes at most time proportional to the product of both
-/// lengths: after a mismatch only the last `*` is tried with one byte more.
+/// Returns `true` if the whole text matches. The time is at most proportional to the product of
+/// both lengths: after a mismatch, only the last `*` is extended by one byte.
 pub(super) fn matches(pattern: &[u8], text: &[u8], ignores_case: bool) -> bool {
     let (mut p, mut t) = (pattern, text);
     let mut star: Option<(&[u8], &[u8])> = None;
@@ -48,7 +48,7 @@ pub(super) fn matches(pattern: &[u8], text: &[u8], ignores_case: bool) -> bool {
     }
 }
 
-/// Matches a byte with the front of a pattern that is not empty; what follows there.
+/// Matches a byte with the front of a pattern that is not empty. Returns the rest of the pattern.
 fn match_one(pattern: &[u8], byte: u8, ignores_case: bool) -> Option<&[u8]> {
     let fold = |byte: u8| {
         if ignores_case {
@@ -67,7 +67,7 @@ fn match_one(pattern: &[u8], byte: u8, ignores_case: bool) -> Option<&[u8]> {
     }
 }
 
-/// A class without its opening bracket. As in Redis it may lack the closing one.
+/// Matches a class without its opening bracket. As in Redis, the closing one may be missing.
 fn match_class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> Option<&[u8]> {
     let (is_negated, mut class) = match class.strip_prefix(b"^") {
         Some(class) => (true, class),

@@ -1,4 +1,4 @@
-//! Fields with values.
+//! Commands on hashes.
 
 use super::reply::ErrorReply;
 use overside_kv_store::Operation;

@@ -1,4 +1,4 @@
-//! `COMMAND`: what commands there are.
+//! The command `COMMAND`, which describes commands.
 
 use super::command::{Call, Command, CommandTable, flags};
 use super::reply::{ErrorReply, Reply};
@@ -49,7 +49,7 @@ pub(super) fn info(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// A command, or a subcommand and its command, by a name like `client|id`.
+/// Returns a command, or a subcommand and its command, for a name like `client|id`.
 fn find_with_subcommand(
     table: &'static CommandTable,
     name: &[u8],
@@ -63,8 +63,8 @@ fn find_with_subcommand(
     }
 }
 
-/// Name, arity, flags, first key, last key, step, categories, tips, key specifications, subcommands.
-/// Categories belong to access control lists, which there are none of.
+/// Writes name, arity, flags, first key, last key, step, categories, tips, key specifications and
+/// subcommands. There are no categories: they belong to access control lists.
 fn describe(command: &Command, parent: Option<&Command>, reply: &mut Reply<'_>) {
     reply.array(10);
     match parent {
@@ -87,7 +87,7 @@ fn describe(command: &Command, parent: Option<&Command>, reply: &mut Reply<'_>) 
     }
 }
 
-/// `COMMAND DOCS [name ...]`: of each the group that redis-cli shows.
+/// `COMMAND DOCS [name ...]`: the group of each command, which redis-cli shows.
 pub(super) fn docs(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     let names = &arguments[2..];
     let commands: Vec<&Command> = match names {

@@ -1,4 +1,4 @@
-//! Keys of whatever kind.
+//! Commands on keys of every kind of value.
 
 use super::batch::{Batch, ReplyKind, integer};
 use super::expiry::{self, TimeUnit};
@@ -30,7 +30,7 @@ pub(super) fn memory_usage<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) ->
     Ok(ReplyKind::Memory)
 }
 
-/// `EXPIRE` and those like it.
+/// `EXPIRE` and its variants.
 pub(super) fn expire<'a>(
     batch: &mut Batch<'a>,
     arguments: &[&'a [u8]],

@@ -8,7 +8,7 @@ use super::reply::{ErrorReply, Reply, SYNTAX};
 use crate::OUTPUT_MAX_BYTES;
 use overside_kv_store::ScanPosition;
 
-/// Most keys that one call of `SCAN` asks for. Redis takes its `COUNT` for a hint too.
+/// Maximum number of keys of one call of `SCAN`. Redis also treats `COUNT` as a hint.
 const SCAN_COUNT_MAX: usize = 64 << 10;
 const SCAN_COUNT: usize = 10;
 
@@ -67,14 +67,14 @@ pub(super) fn keys(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), Error
     Ok(())
 }
 
-/// Which keys are wanted.
+/// Filter of keys.
 #[derive(Clone, Copy, Debug, Default)]
 struct Filter<'a> {
     pattern: Option<&'a [u8]>,
     kind: Option<&'a [u8]>,
 }
 
-/// Keys as they are written, whose number is known afterwards.
+/// List of keys, written before their number is known.
 #[derive(Debug, Default)]
 struct KeyList {
     len: usize,
@@ -108,7 +108,7 @@ impl KeyList {
                 {
                     self.len += 1;
                     let out = &mut self.bulks;
-                    // A bulk string is the same in both versions.
+                    // RESP2 and RESP3 have the same bulk strings.
                     Reply {
                         out,
                         is_resp3: false,

@@ -1,8 +1,8 @@
-//! Numbers as text, read and written as Redis 7.0 does.
+//! Numbers as text, parsed and written as by Redis 7.0.
 
 use overside_kv_store::parse_double;
 
-/// A signed decimal number, in the one way to write it: no spaces, plus signs or leading zeros.
+/// Parses a signed decimal number in its canonical form: no spaces, plus signs or leading zeros.
 #[inline]
 pub(super) fn parse_i64(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text.split_first()? {
@@ -30,13 +30,13 @@ pub(super) fn parse_i64(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// A fraction or an infinity; not one that is too great or too small for a double.
+/// Parses a fraction or an infinity, unless it is out of the range of a double.
 pub(super) fn parse_f64(text: &[u8]) -> Option<f64> {
     let number = parse_double(text).filter(|number| number.is_in_range);
     number.map(|number| number.value)
 }
 
-/// Appends a number as C's `%.17g` does.
+/// Appends a number in the format `%.17g` of C.
 pub(super) fn write_f64(number: f64, out: &mut Vec<u8>) {
     const WHOLE_MAX: f64 = 1e15;
     if number.is_infinite() {
@@ -64,7 +64,7 @@ pub(super) fn write_f64(number: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(with_exponent(digits, exponent).as_bytes());
 }
 
-/// The significant digits of a number, of which the first has this place.
+/// Writes the significant digits of a number whose first digit has this exponent.
 fn with_exponent(digits: &str, exponent: i32) -> String {
     const PRECISION: i32 = 17;
     let digits = if digits.is_empty() { "0" } else { digits };

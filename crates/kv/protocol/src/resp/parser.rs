@@ -1,5 +1,5 @@
-//! Takes commands off the front of what was received: arrays of bulk strings, or inline commands.
-//! Says what Redis says where it can be neither.
+//! Parses commands at the front of the input: arrays of bulk strings, or inline commands. Malformed
+//! input gets the same error as in Redis.
 
 use super::number::parse_i64;
 use super::words::{self, Words};
@@ -9,20 +9,19 @@ use overside_kv_store::VALUE_MAX_BYTES;
 /// Result of parsing the front of the input.
 #[derive(Debug)]
 pub(super) enum Parsed {
-    /// A command, so long, whose arguments have been written.
+    /// A command of `len` bytes, whose arguments have been written.
     Command { len: usize },
-    /// An inline command, so long, with quotes: its arguments are not in the input as they are.
+    /// An inline command of `len` bytes with quotes: its arguments differ from the bytes of the input.
     Quoted { len: usize, arguments: Vec<Vec<u8>> },
-    /// Nothing that is answered, so long.
+    /// Input of `len` bytes that needs no reply.
     Nothing { len: usize },
-    /// The beginning of a command.
+    /// An incomplete command.
     Incomplete,
-    /// No command, and why.
+    /// Malformed input, with the error message.
     Violation(String),
 }
 
-/// Progress in parsing a command, so that no byte of a long one is parsed again each time that more
-/// have arrived.
+/// Progress in parsing a command: bytes of a long one are not parsed again each time that more have arrived.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     /// Offset at which the first incomplete argument begins; 0 if parsing starts at the beginning.
@@ -58,8 +57,8 @@ impl Limits {
         }
     }
 
-    /// A number that Redis takes only from clients that have authenticated has words of its own. `max`: what it takes
-    /// from these.
+    /// Returns the error for a number that is too large. Redis has another message if only the
+    /// limit for clients without authentication is exceeded. `max` is the limit for the others.
     fn violation(self, what: &str, number: i64, max: i64) -> Parsed {
         if self.is_authenticated || !(0..=max).contains(&number) {
             Parsed::Violation(format!("invalid {what} length"))
@@ -69,12 +68,12 @@ impl Limits {
     }
 }
 
-/// Longest number with its line end that is read.
+/// Number of bytes of the longest number, including the end of its line.
 const NUMBER_MAX_BYTES: usize = 32;
-/// `$0`, and two line ends.
+/// Number of bytes of `$0` and two line ends.
 const ARGUMENT_MIN_BYTES: usize = 6;
 
-/// Parses the command at the front of the input, whose arguments are appended.
+/// Parses the command at the front of the input. Its arguments are appended.
 #[inline]
 pub(super) fn parse<'a>(
     input: &'a [u8],
@@ -124,7 +123,7 @@ fn parse_inline<'a>(
     }
 }
 
-/// Goes on where the last call ended. `None` if the command is whole now.
+/// Continues where the last call ended. Returns `None` if the command is complete.
 fn resume(input: &[u8], progress: &mut Progress, limits: Limits) -> Option<Parsed> {
     match read_arguments(
         input,
@@ -176,7 +175,7 @@ enum Stop {
     Violation(Parsed),
 }
 
-/// Reads so many arguments from `at` on; where they end.
+/// Reads arguments from offset `at` on. Returns the offset at which they end.
 #[inline]
 fn read_arguments<'a>(
     input: &'a [u8],
@@ -236,18 +235,18 @@ fn unexpected(byte: u8) -> Parsed {
 }
 
 enum Number {
-    /// The number, and where the next line begins.
+    /// The number, and the offset of the next line.
     Is(i64, usize),
     Incomplete,
     Invalid,
     TooLong,
 }
 
-/// The number from `start` to the end of its line. As in Redis, what follows the carriage return is not
-/// looked at.
+/// Reads the number from `start` to the end of its line. As in Redis, the byte behind the carriage
+/// return is not checked.
 #[inline]
 fn read_number(input: &[u8], start: usize) -> Number {
-    // Nearly all have one or two digits.
+    // Nearly all numbers have one or two digits.
     if let Some(&[first, second, third, fourth]) = input.get(start..start + 4) {
         let tens = first.wrapping_sub(b'0');
         let ones = second.wrapping_sub(b'0');

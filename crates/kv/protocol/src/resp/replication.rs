@@ -1,4 +1,4 @@
-//! Copies of a server, and what it is a copy of.
+//! Commands of replication.
 
 use super::command::Call;
 use super::number::parse_i64;
@@ -13,7 +13,7 @@ const IMPOSSIBLE: ErrorReply = ErrorReply::new(
     "ERR this server has no copies and is none: that takes --design cpu-only and --semantics store",
 );
 
-/// Redis's words.
+/// Error of Redis.
 const WAIT_ON_REPLICA: ErrorReply = ErrorReply::new(
     "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica \
      is configured to be writable (which is not the default) writes to replicas are just local and are \
@@ -30,7 +30,7 @@ pub(super) fn replicaof(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
         return Err(SYNTAX);
     };
     let done = if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
-        // So that all partitions begin the same history, or none.
+        // Checked first, so that either all partitions start the same history or none does.
         (replication.check_promotion())
             .and_then(|()| random_hex().map_err(|error| error.to_string()))
             .and_then(|id| replication.promote(&id))
@@ -84,8 +84,8 @@ pub(super) fn role(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// `OVERSIDE.SYNC version id offset port partition partitions replica`: the connection belongs to the stream
-/// from here on.
+/// `OVERSIDE.SYNC version id offset port partition partitions replica`: the connection belongs to
+/// the stream from here on.
 pub(super) fn sync(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     fn number<N: TryFrom<i64>>(arguments: &[&[u8]], at: usize) -> Result<N, ErrorReply> {
         let argument = arguments.get(at).and_then(|argument| parse_i64(argument));
@@ -112,13 +112,13 @@ pub(super) fn sync(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     let replication = call.server.replication().ok_or(IMPOSSIBLE)?;
     (replication.check(&request)).map_err(|text| refused(&text))?;
     call.session.sync_request = Some(Box::new(request));
-    // What follows is none of this protocol's.
+    // The following bytes are not of this protocol.
     call.session.close();
     Ok(())
 }
 
-/// `WAIT numreplicas timeout`: the reply follows when so many replicas have what was executed until now,
-/// or after the timeout in milliseconds; 0: never.
+/// `WAIT numreplicas timeout`: the reply follows when `numreplicas` replicas have everything
+/// executed so far, or after the timeout in milliseconds; 0 waits without a timeout.
 pub(super) fn wait(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     let replicas = parse_i64(arguments[1]).ok_or(NOT_AN_INTEGER)?;
     let timeout = parse_i64(arguments[2]);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::number::write_f64;
 
-/// An error as a client reads it: its kind (`ERR`, `WRONGTYPE`), a space, and a text in one line.
+/// Error for a client: its kind (`ERR`, `WRONGTYPE`), a space, and a text in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ErrorReply(pub(super) Cow<'static, [u8]>);
 
@@ -13,7 +13,7 @@ impl ErrorReply {
         Self(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// From bytes that may be a client's.
+    /// Makes an error from bytes that may come from a client.
     pub(super) fn from_bytes(mut text: Vec<u8>) -> Self {
         while text.ends_with(b"\r") || text.ends_with(b"\n") {
             text.pop();
@@ -38,7 +38,7 @@ pub(super) const NOT_AN_INTEGER: ErrorReply =
     ErrorReply::new("ERR value is not an integer or out of range");
 pub(super) const NOT_A_FLOAT: ErrorReply = ErrorReply::new("ERR value is not a valid float");
 
-/// Appends replies to an output.
+/// Writer of replies.
 #[derive(Debug)]
 pub(super) struct Reply<'o> {
     pub(super) out: &'o mut Vec<u8>,
@@ -92,7 +92,7 @@ impl Reply<'_> {
         self.end_line();
     }
 
-    /// A text for people.
+    /// Writes a text for people.
     pub(super) fn verbatim(&mut self, text: &str) {
         if self.is_resp3 {
             self.header(b'=', text.len() as i64 + 4);
@@ -127,17 +127,17 @@ impl Reply<'_> {
         }
     }
 
-    /// So many elements follow.
+    /// Starts an array of `len` elements, which follow.
     pub(super) fn array(&mut self, len: usize) {
         self.header(b'*', len as i64);
     }
 
-    /// So many elements follow, in no order.
+    /// Starts a set of `len` elements, which follow in any order.
     pub(super) fn set(&mut self, len: usize) {
         self.header(if self.is_resp3 { b'~' } else { b'*' }, len as i64);
     }
 
-    /// So many names follow, each with a value.
+    /// Starts a map of `len` names, which follow, each with a value.
     pub(super) fn map(&mut self, len: usize) {
         if self.is_resp3 {
             self.header(b'%', len as i64);
@@ -159,12 +159,12 @@ impl Reply<'_> {
     }
 }
 
-/// Redis's words.
+/// Error of Redis.
 const UNBLOCKED: ErrorReply = ErrorReply::new(
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
 );
 
-/// See [`Session::end_wait`](crate::Session::end_wait).
+/// Writes the reply that ends a wait. See [`Session::end_wait`](crate::Session::end_wait).
 pub(crate) fn reply_to_wait(have: Option<usize>, is_resp3: bool, out: &mut Vec<u8>) {
     let mut reply = Reply { out, is_resp3 };
     match have {

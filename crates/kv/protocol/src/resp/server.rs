@@ -1,4 +1,4 @@
-//! Commands on the server itself.
+//! Commands on the server.
 
 use std::fmt::Write;
 
@@ -69,7 +69,7 @@ pub(super) fn config_get(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// Parameters are those of the command line.
+/// `CONFIG SET`, always refused: parameters are set on the command line.
 pub(super) fn config_set(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     let name = arguments[2];
     let mut is_known = false;
@@ -102,7 +102,8 @@ fn saved(result: Result<(), String>) -> Done {
     result.map_err(|text| ErrorReply::from_bytes(format!("ERR {text}").into_bytes()))
 }
 
-/// Redis begins nothing in the background before a transaction has ended.
+/// Replies that work has started in the background. Within a transaction, Redis says that it is
+/// only scheduled.
 fn started(call: &mut Call<'_>, work: &str) -> Done {
     let state = if call.is_in_exec {
         "scheduled"
@@ -139,14 +140,14 @@ pub(super) fn lastsave(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// Has no reply where it succeeds: the connection ends with the server.
+/// `SHUTDOWN`. It has no reply if it succeeds: the connection ends with the server.
 pub(super) fn shutdown(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     let mut save = None;
     for option in &arguments[1..] {
         save = match option.to_ascii_uppercase().as_slice() {
             b"SAVE" if save != Some(false) => Some(true),
             b"NOSAVE" if save != Some(true) => Some(false),
-            // Nothing is waited for, so that there is nothing to hurry or to force.
+            // The server does not wait, so both have no effect.
             b"NOW" | b"FORCE" => save,
             _ => return Err(SYNTAX),
         };

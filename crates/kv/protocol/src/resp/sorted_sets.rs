@@ -1,4 +1,4 @@
-//! Members in the order of their scores.
+//! Commands on sorted sets.
 
 use super::batch::{Batch, ReplyKind, integer};
 use super::number::parse_f64;
@@ -92,7 +92,7 @@ fn add<'a>(
     })
 }
 
-/// By what a range is given.
+/// Criterion of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Rank,
@@ -109,7 +109,7 @@ struct Options {
     limit: Option<(i64, i64)>,
 }
 
-/// `ZRANGE`, and those like it, whose criterion and direction are `fixed`.
+/// `ZRANGE` and its variants, whose criterion and direction are `fixed`.
 pub(super) fn range<'a>(
     batch: &mut Batch<'a>,
     arguments: &[&'a [u8]],
@@ -117,7 +117,7 @@ pub(super) fn range<'a>(
 ) -> HandlerResult {
     let options = range_options(&arguments[4..], fixed.is_none())?;
     let (by, reverse) = fixed.unwrap_or((options.by.unwrap_or(By::Rank), options.reverse));
-    // A count of -1 is no limit at all.
+    // A count of -1 means without limit.
     let limit = options
         .limit
         .filter(|(_, count)| *count != -1 || by != By::Rank);
@@ -131,7 +131,7 @@ pub(super) fn range<'a>(
             "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
         ));
     }
-    // From the greatest down, the greater end comes first, unless ranks count from there anyway.
+    // In descending order the greater end comes first, except for ranks, which count from the greatest.
     let (min, max) = match reverse && by != By::Rank {
         true => (arguments[3], arguments[2]),
         false => (arguments[2], arguments[3]),
@@ -158,7 +158,7 @@ pub(super) fn range<'a>(
     let range = SortedRange {
         by,
         reverse,
-        // Redis never comes to the end of a negative offset.
+        // In Redis, a negative offset skips everything.
         offset: u64::try_from(offset).unwrap_or(u64::MAX),
         count,
         with_scores: options.with_scores,
@@ -171,10 +171,10 @@ pub(super) fn range<'a>(
     })
 }
 
-/// A range without members.
+/// Empty range.
 const NONE: SortedRangeBy<'static> = SortedRangeBy::Rank { start: 1, end: 0 };
 
-/// Not everything that `ZRANGE` knows is an option of the others.
+/// Parses the options of a range. Some of `ZRANGE` do not exist for its variants.
 fn range_options(options: &[&[u8]], is_general: bool) -> Result<Options, ErrorReply> {
     let mut known = Options::default();
     let mut options = options.iter();
@@ -203,7 +203,7 @@ fn score_bound(text: &[u8]) -> Result<ScoreBound, ErrorReply> {
         Some(text) => (true, text),
         None => (false, text),
     };
-    // Redis reads bounds with `strtod` alone, which takes spaces before a number and nothing for 0.
+    // Redis reads bounds with `strtod`, which accepts spaces before a number and reads an empty text as 0.
     let score = match text {
         b"" => Some(0.0),
         text => parse_double(text.trim_ascii_start()).map(|number| number.value),
@@ -215,7 +215,7 @@ fn score_bound(text: &[u8]) -> Result<ScoreBound, ErrorReply> {
     })
 }
 
-/// An end of a range of members.
+/// Bound of a range of members.
 enum MemberBound<'a> {
     First,
     Last,

@@ -1,4 +1,4 @@
-//! Strings.
+//! Commands on strings.
 
 use super::batch::{Batch, ReplyKind, integer};
 use super::command::{CROSS_SLOT, Call};
@@ -8,10 +8,10 @@ use overside_kv_store::{Condition, Expiry, Operation, SetOptions};
 
 type HandlerResult = Result<ReplyKind, ErrorReply>;
 
-/// A time and what it counts.
+/// Time with its unit.
 type Time<'a> = Option<(&'a [u8], TimeUnit)>;
 
-/// Reads an option that gives a time. The same one may be given again, as in Redis.
+/// Parses an option that gives a time. As in Redis, the same option may be repeated.
 fn time_option<'a>(
     option: &[u8],
     options: &mut std::slice::Iter<'_, &'a [u8]>,
@@ -144,7 +144,7 @@ pub(super) fn mset<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Handler
     Ok(ReplyKind::Ok)
 }
 
-/// A transaction that is executed if every key is missing, of which the version is 0.
+/// `MSETNX`: a transaction that requires every key to be missing, which is version 0.
 pub(super) fn msetnx(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
     fn requests<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> HandlerResult {
         set_pairs(batch, arguments, "msetnx")?;

@@ -1,29 +1,29 @@
-//! Commands that a client has queued, and keys that it watches, for `EXEC`.
+//! Queued commands and watched keys of a client, for `EXEC`.
 
 use super::reply::ErrorReply;
 use crate::{ARGUMENTS_MAX, COMMAND_MAX_BYTES};
 use overside_kv_store::{Answer, KeyHasher, Operation, ProcessingEngine, Request};
 
-/// Commands that wait for `EXEC`.
+/// Commands queued for `EXEC`.
 #[derive(Debug, Default)]
 pub(crate) struct CommandQueue {
-    /// For each command the number of its arguments, and for each of these its length and its bytes.
+    /// For each command: the number of its arguments, then length and bytes of each.
     bytes: Vec<u8>,
     pub(super) commands: usize,
     arguments: usize,
     pub(super) is_aborted: bool,
 }
 
-/// Length of a number in the queue.
+/// Number of bytes of a number in the queue.
 const NUMBER_BYTES: usize = 4;
 
 impl CommandQueue {
-    /// Memory that it takes.
+    /// Returns the number of bytes of memory that it uses.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// A command of it was refused.
+    /// Records that a command was refused.
     pub(super) fn abort(&mut self) {
         self.is_aborted = true;
         self.bytes = Vec::new();
@@ -72,7 +72,7 @@ fn take_number(bytes: &mut &[u8]) -> Option<usize> {
     Some(u32::from_le_bytes(*number) as usize)
 }
 
-/// Keys that must not change before `EXEC`, with their versions; 0: missing.
+/// Watched keys, which must not change before `EXEC`, with their versions; 0 if missing.
 #[derive(Debug, Default)]
 pub(crate) struct WatchedKeys {
     pub(super) keys: Vec<(Box<[u8]>, u64)>,
@@ -83,7 +83,7 @@ impl WatchedKeys {
     const KEYS_MAX: usize = 4 << 10;
     const BYTES_MAX: usize = 16 << 20;
 
-    /// Memory that they take.
+    /// Returns the number of bytes of memory that they use.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.keys.capacity() * size_of::<(Box<[u8]>, u64)>()
     }
@@ -95,7 +95,7 @@ impl WatchedKeys {
         engine: &mut dyn ProcessingEngine,
         now_ms: u64,
     ) -> Result<(), ErrorReply> {
-        // The version that was seen first is the one that counts.
+        // If a key is watched twice, its first version counts.
         if self.keys.iter().any(|(watched, _)| **watched == *key) {
             return Ok(());
         }

@@ -1,13 +1,13 @@
 //! `MULTI`, `EXEC`, `DISCARD`, `WATCH` and `UNWATCH`.
 //!
-//! 1. After `MULTI` commands are kept as bytes. One that cannot be executed at all makes `EXEC` refuse
-//!    the transaction.
-//! 2. `WATCH` remembers the versions of keys.
+//! 1. After `MULTI`, commands are stored as bytes. If one cannot be executed at all, `EXEC` refuses the
+//!    transaction.
+//! 2. `WATCH` stores the versions of keys.
 //! 3. `EXEC` executes all commands as one transaction of the processing engine, if every watched key
 //!    still has its version.
 //!
-//! Commands that are not made of requests (`DBSIZE`, `FLUSHALL`) divide the transaction: nobody sees a
-//! state in between, since the engine is not given up, but each part is written to the log by itself.
+//! Commands without requests (`DBSIZE`, `FLUSHALL`) split the transaction into parts. No other client sees a
+//! state between the parts, because the engine is not released, but each part is a log record of its own.
 
 use super::batch::{Batch, KEY_TOO_LONG};
 use super::command::{Action, CROSS_SLOT, Call, Command, CommandTable};
@@ -129,7 +129,7 @@ fn keys<'a>(table: &'static CommandTable, arguments: Vec<&'a [u8]>) -> Vec<&'a [
     };
     let [first, last, step] = command.keys;
     let last = match last {
-        // From the end.
+        // The index counts from the end.
         ..0 => arguments.len() as i32 + last,
         _ => last,
     };
@@ -140,7 +140,7 @@ fn keys<'a>(table: &'static CommandTable, arguments: Vec<&'a [u8]>) -> Vec<&'a [
     places.map(|place| arguments[place]).collect()
 }
 
-/// A watched key has changed.
+/// Replies that a watched key has changed.
 fn conflict(call: &mut Call<'_>, start: usize) -> Result<(), ErrorReply> {
     call.out.truncate(start);
     call.reply().null_array();
@@ -167,6 +167,6 @@ fn execute_direct(call: &mut Call<'_>, command: &Command, arguments: &[&[u8]]) {
         call.out.truncate(start);
         call.reply().error(&error);
     }
-    // Nothing waits within a transaction.
+    // `WAIT` does not wait within a transaction.
     replication::end_wait_now(call);
 }

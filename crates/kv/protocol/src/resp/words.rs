@@ -1,14 +1,14 @@
-//! The words of an inline command, quoted as in Redis: `"..."` with escapes of C and `\xHH`, `'...'`
-//! with `\'`. A quote ends its word.
+//! Splits an inline command into words, quoted as in Redis: `"..."` with escapes of C and `\xHH`,
+//! `'...'` with `\'`. A quote ends its word.
 
 /// Result of splitting a line into words.
 #[derive(Debug)]
 pub(super) enum Words {
-    /// The words are parts of the line, and have been appended.
+    /// The words are parts of the line and have been appended.
     Plain,
-    /// Some had quotes.
+    /// Words of a line with quotes.
     Quoted(Vec<Vec<u8>>),
-    /// A quote is not closed, or something follows it at once.
+    /// A quote is not closed, or another character follows the closing one.
     Unbalanced,
 }
 
@@ -21,7 +21,7 @@ pub(super) fn split<'a>(line: &'a [u8], words: &mut Vec<&'a [u8]>) -> Words {
 }
 
 fn is_space(byte: u8) -> bool {
-    // `isspace` of C has the vertical tab as well; a zero byte ends the line in Redis.
+    // `isspace` of C also includes the vertical tab; in Redis a zero byte ends the line.
     byte.is_ascii_whitespace() || byte == 0x0b || byte == 0
 }
 
@@ -55,7 +55,7 @@ fn unquote(mut line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// Appends what is quoted; what follows the closing quote.
+/// Appends the quoted text to `word`. Returns the rest of the line behind the closing quote.
 fn quoted<'a>(mut rest: &'a [u8], quote: u8, word: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         let (&byte, after) = rest.split_first()?;

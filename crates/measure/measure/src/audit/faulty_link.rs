@@ -99,7 +99,7 @@ struct FaultyPair {
 }
 
 impl FaultyPair {
-    /// Returns the work to post in place of `asked`; `None` means that `asked` itself is posted.
+    /// Returns the work to post instead of `asked`; `None` to post `asked` itself.
     fn instead(&self, asked: &Work) -> Option<Work> {
         if self.right > 0 || asked.verb.is_empty() {
             return None;

@@ -40,7 +40,7 @@ pub(super) fn is_name(text: &str) -> bool {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BoxFile {
-    /// Where this schema lies, for editors; ignored.
+    /// Location of this schema, for editors; ignored.
     #[serde(rename = "$schema", default)]
     #[schemars(length(max = 4096))]
     pub _editor: Option<String>,
@@ -49,7 +49,7 @@ pub(super) struct BoxFile {
     /// The box's name; runs are named after it.
     #[schemars(length(min = 1, max = 64), regex(pattern = NAME_PATTERN))]
     pub name: String,
-    /// What the box is for, in a sentence or two.
+    /// Purpose of the box, in a sentence or two.
     #[serde(default)]
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
@@ -57,7 +57,7 @@ pub(super) struct BoxFile {
     #[serde(default)]
     #[schemars(range(max = 9_007_199_254_740_991_u64))]
     pub seed: u64,
-    /// What to measure; each entry is a product of its parameters' values.
+    /// Tests to measure; each entry is a product of its parameters' values.
     #[schemars(length(min = 1, max = 1000))]
     pub tasks: Vec<TaskEntry>,
     /// The machines to measure on.
@@ -68,7 +68,7 @@ pub(super) struct BoxFile {
         extend("uniqueItems" = true)
     )]
     pub nodes: Vec<String>,
-    /// How closely to measure.
+    /// Effort of measuring.
     #[serde(default)]
     pub measure: Measure,
 }
@@ -93,11 +93,11 @@ pub(super) struct TaskEntry {
     /// The task's name, as `overside list tasks` shows it, or a plug-in's.
     #[schemars(length(min = 1, max = 64), regex(pattern = NAME_PATTERN))]
     pub task: String,
-    /// Why this entry is there.
+    /// Purpose of this entry.
     #[serde(default)]
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
-    /// The parameters' values. Every combination is a test; what is left out has its default.
+    /// Values of the parameters. Every combination is a test; missing parameters have their defaults.
     #[serde(default)]
     pub parameters: WrittenAxes,
     /// Combinations to leave out: a test is left out if, for one of these, each named parameter
@@ -115,7 +115,7 @@ pub(super) struct TaskEntry {
     pub metrics: Vec<String>,
 }
 
-/// How closely to measure.
+/// Effort of measuring.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {

@@ -111,7 +111,7 @@ impl AgentSide {
         link: Link,
         deadline: Instant,
     ) -> Result<Arc<dyn Endpoint>, Failure> {
-        // Only the end that initiates has an engine: nobody else asks for anything.
+        // Only the initiator's end needs an engine: the other end posts nothing.
         let engine = (link == Link::Shm && test.variant != "caller").then_some(CopyEngine {
             core: test.engine_core,
         });
@@ -136,7 +136,7 @@ impl AgentSide {
         end.map_err(|failure| self.told(failure))
     }
 
-    /// If the agent's machine is this one.
+    /// Returns a warning if the agent's machine is this one.
     fn warning(&self) -> Option<Warning> {
         let (here, there) = (self.probe.here().ip(), self.probe.there().ip());
         let node = self.probe.node();

@@ -19,8 +19,8 @@ pub struct DmaTest {
     /// Path for the bytes: `shm`, `ucx`, one of these with an agent at the other end as in
     /// `dpu0/ucx`, `emulated:` followed by a profile, or `dpdk:` followed by a device that copies.
     pub device: String,
-    /// With `shm`: `engine`, a thread that copies, or `caller`, whoever posts; `auto` is `engine`. With
-    /// `ucx`: one of its transports, as in `tcp`; `auto` is what UCX takes.
+    /// Variant: with `shm`, `engine`, a thread that copies, or `caller`, the posting thread; `auto`
+    /// is `engine`. With `ucx`, one of its transports, such as `tcp`; `auto` is UCX's choice.
     #[serde(default = "auto")]
     pub variant: String,
     /// Timing of an emulated engine's completions: `virtual`, or `paced` for real time; `virtual`
@@ -84,10 +84,10 @@ pub enum DmaCompletion {
     /// Sleep until the link or the device signals.
     #[default]
     Event,
-    /// Ask again and again.
+    /// Polls until operations complete.
     Poll,
-    /// Not while there is a place for another operation: hand over as many as fit, then collect all
-    /// of them by asking.
+    /// No wait while there is room for another operation: submits as many as fit, then collects all
+    /// of them by polling.
     None,
 }
 
@@ -106,7 +106,7 @@ pub enum DmaMeasure {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DmaBuffers {
-    /// All have the same. Where bytes arrive, each has memory of its own.
+    /// All operations have the same payload; each has a destination of its own.
     #[default]
     Same,
     /// Each has one of its own.

@@ -53,7 +53,7 @@ pub(crate) fn over_link(test: &DmaTest) -> bool {
 }
 
 impl Path {
-    /// Opens the path that the test asks for.
+    /// Opens the path of the test.
     pub(crate) fn open(test: &DmaTest, deadline: Instant) -> Result<Self, Failure> {
         let name = test.device.as_str();
         let agent = of_agent(name);
@@ -145,7 +145,7 @@ fn shared_memory(
     deadline: Instant,
 ) -> Result<Path, Failure> {
     let configs = [Side::Host, Side::Dpu].map(|side| test.plan().link_config(side));
-    // Only the end that initiates has an engine: nobody else asks for anything.
+    // Only the initiator's end needs an engine: the other end posts nothing.
     let mut options = [ShmOptions::default(), ShmOptions::default()];
     options[initiator(test)].engine = engine;
     let [host, dpu] = shm::pair(

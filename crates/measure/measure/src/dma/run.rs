@@ -97,8 +97,8 @@ fn on_device(
     Ok(sample(test, taken, Evidence::of_device(device.info())))
 }
 
-/// On a card's engine in virtual time. What the initiator's threads have in flight together is one
-/// queue's: they share the engine, and nothing that they do takes time.
+/// Runs on a card's engine in virtual time. The operations in flight of all initiator's threads
+/// form one queue: the threads share the engine, and their own work takes no time.
 fn in_virtual_time(
     test: &DmaTest,
     emulated: &Emulated,
@@ -122,7 +122,7 @@ fn in_virtual_time(
             .on_clock(clock, most);
     let taken = run_test(&plan, &test.times(), &mut initiator, None)?;
     let mut sample = sample(test, taken, Evidence::of_device(device.info()));
-    // How busy cores are while bytes move in virtual time, and what posting costs, nobody has seen.
+    // Utilization of cores, and the cost of posting, are unknown for bytes that move in virtual time.
     (sample.metrics).retain(|name, _| !name.ends_with("_utilisation") && name != "post_time");
     sample.model = Some(emulated.model.clone());
     sample.warnings.extend(emulated.warnings.iter().cloned());

@@ -1,4 +1,4 @@
-//! The times of a card's DMA engine, as far as anybody has published them.
+//! Times of a card's DMA engine, as far as they are published.
 
 use overside_link::shm::{Path, Shape};
 use overside_link::verbs::Side;

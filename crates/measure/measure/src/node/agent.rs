@@ -213,7 +213,7 @@ impl Node {
         &mut self,
         test: &Map<String, Value>,
     ) -> Result<(WorkerProcess, Instant, Turn), Failure> {
-        // One that waits for a test that nobody begins would hold the turn.
+        // Otherwise a worker whose prepared test is never begun would hold the turn.
         self.waiting = None;
         let timeout_s = test.get("timeout_s").and_then(Value::as_f64);
         let timeout_s = timeout_s.unwrap_or(0.0).clamp(0.0, TIMEOUT_S_MAX);

@@ -201,8 +201,8 @@ impl DataCache {
     }
 }
 
-/// The files of a directory that have a digest for a name. What came in when an agent ended is
-/// removed.
+/// Returns the files of a directory whose names are digests. Incomplete files of an earlier agent
+/// are removed.
 fn kept_files(directory: &Path) -> io::Result<Vec<(Digest, u64, SystemTime)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -251,7 +251,7 @@ impl Drop for InUse {
     }
 }
 
-/// A file that comes in. What was taken of it goes when this does, unless it was finished.
+/// Arriving file. Dropping it removes the received part, unless it was finished.
 pub(super) struct Incoming {
     cache: Arc<DataCache>,
     file: FileContent,
@@ -261,7 +261,7 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Takes a part; whether it was the last one.
+    /// Writes a part. Returns `true` if it was the last one.
     ///
     /// # Errors
     /// [`Failure`] of the kind `data`: more than was announced, or the disk is full.

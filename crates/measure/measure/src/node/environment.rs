@@ -21,7 +21,7 @@ const FLAGS: &[&str] = &[
     "sha1", "sha2", "sha3", "asimd", "sve", "sve2",
 ];
 
-/// Options of the kernel's command line that change timing; the others are nobody's business.
+/// Options of the kernel's command line that change timing; the others are private.
 #[rustfmt::skip]
 const BOOT_OPTIONS: &[&str] = &[
     "isolcpus", "nohz_full", "rcu_nocbs", "mitigations", "intel_pstate", "amd_pstate",

@@ -33,7 +33,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// The sample of a test that `node` measures. What goes wrong is in it.
+    /// Returns the sample of a test that `node` measures. It also reports failures.
     pub(crate) fn measure(&mut self, node: &str, test: Map<String, Value>) -> Sample {
         let taken = self.take(node, test);
         let sample = taken.map_or_else(Sample::without, Sample::settled);
@@ -146,7 +146,7 @@ pub(crate) struct WaitingTest {
 }
 
 impl WaitingTest {
-    /// Starts its clock. When that was, on this machine's: the middle of asking and answer.
+    /// Starts its clock. Returns the time on this machine's clock: the middle between request and answer.
     ///
     /// # Errors
     /// [`Failure`].

@@ -1,5 +1,5 @@
-//! A process that measures tests for an agent: one line of JSON in, one out, over a socket that is
-//! its stdin. What libraries print goes elsewhere.
+//! Process that measures tests for an agent: one line of JSON in, one out, over a socket that is
+//! its stdin. Output of libraries is separated from it.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};

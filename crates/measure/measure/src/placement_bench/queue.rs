@@ -39,8 +39,8 @@ pub(super) struct PlacementQueue<'a> {
     piece: Option<ChunkResult>,
     /// By target: its last pieces, to be compared in full when the clock has stopped.
     kept: Vec<VecDeque<(usize, ChunkResult)>>,
-    /// By target: how many are kept; as many as it has jobs in flight, so that keeping them does not
-    /// ask for more buffers than the work does.
+    /// Number of results to keep for each target: as many as it has jobs in flight, so that keeping
+    /// them does not need more buffers than the work does.
     keeps: Vec<usize>,
 }
 
@@ -201,7 +201,7 @@ impl<'a> PlacementQueue<'a> {
         (self.totals, self.executor.close())
     }
 
-    /// Lets all targets go. What was found out about their outputs.
+    /// Ends all targets. Returns the checks of their outputs.
     pub(super) fn into_checkers(self) -> Checkers<'a> {
         self.executor.close();
         self.checkers

@@ -169,13 +169,13 @@ pub struct PartitionTest {
     pub threads: usize,
     /// Passes that are measured.
     pub passes: u32,
-    /// Not used: a sample is a number of passes.
+    /// Unused: a sample is a number of passes.
     pub warmup_s: f64,
-    /// Not used, like `warmup_s`.
+    /// Unused, like `warmup_s`.
     pub sample_s: f64,
     /// Seconds after which the sample has failed.
     pub timeout_s: f64,
-    /// Not used: the table is fixed.
+    /// Unused: the table is fixed.
     #[serde(default)]
     pub seed: u64,
 }

@@ -20,7 +20,7 @@ pub(super) fn node(does: &str) -> Parameter {
 
 /// Node that measures a test.
 pub(crate) enum Place<'a> {
-    /// Here. `cores`: how many `all` were, if they were asked for.
+    /// This machine. `cores` is the number of cores if `all` were requested.
     Here {
         test: Cow<'a, str>,
         cores: Option<usize>,
@@ -54,7 +54,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Puts the number of cores where `all` are asked for; that number, if they are.
+/// Replaces `all` by the number of cores. Returns that number if there was an `all`.
 pub(crate) fn resolve_all(test: &mut Map<String, Value>) -> Option<usize> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // No more threads than connections can have work.

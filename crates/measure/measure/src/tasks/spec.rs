@@ -20,7 +20,7 @@ pub struct TaskSpec {
     pub verified: bool,
     /// In the order in which they are shown.
     pub parameters: Vec<Parameter>,
-    /// Metrics; the first one decides where a box asks for none.
+    /// Metrics; the first one is the default of a box.
     pub metrics: Vec<Metric>,
     /// Layout of the task's tests in a report.
     pub report: Report,
@@ -328,14 +328,13 @@ pub struct Labels {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Charts {
-    /// Throughput, CPU cost, latencies and stages against the size; of tests without a throughput
-    /// the figures that the box asks for.
+    /// Throughput, CPU cost, latencies and stages against the size; of tests without a throughput,
+    /// the figures that the box requests.
     Jobs,
     /// The charts of `Jobs` with the median latency and the initiator's load, and figures by size
     /// and batch where there are many of both.
     Moves,
-    /// The figures that the box asks for against each parameter that is swept; series with jobs
-    /// beside.
+    /// Figures that the box requests against each parameter that is swept, with series of parallel jobs.
     Traffic,
 }
 

@@ -39,7 +39,7 @@ pub(super) fn results(
 struct Reference {
     kind: MatchKind,
     any: RegexSet,
-    /// Only where groups are asked for.
+    /// Expressions for groups; empty if groups are not requested.
     each: Vec<Regex>,
 }
 

@@ -37,8 +37,8 @@ pub struct UnableCard {
 pub struct Plan {
     /// `cpu`, or the device's or the profile's name.
     pub name: String,
-    /// `measured`, or `modelled` from published facts. What is scaled to another rate or number of
-    /// cores is modelled.
+    /// `measured`, or `modelled` from published facts. Figures scaled to another rate or number of
+    /// cores are modelled.
     pub provenance: &'static str,
     /// The exact card; empty for the CPU alone and for measured devices.
     pub card: String,

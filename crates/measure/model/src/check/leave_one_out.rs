@@ -1,10 +1,9 @@
 //! Error of each prediction when the model does not know the figure that it predicts.
 //!
-//! Each figure that parameters may rest on is predicted as if it had never been published. What an
-//! interval needs beyond the doubt about its parameters to hold the figure, is that figure's
-//! score. The width of an interval is the score that nine of ten figures keep to, counted as in
-//! conformal prediction: with n facts, the ceil(0.9 (n + 1))th of n. A fact's figures share its
-//! vote.
+//! Each figure that parameters may rest on is predicted as if it had never been published. Its score is the
+//! amount by which the interval must be widened, beyond the uncertainty of its parameters, to contain the
+//! figure. Intervals are widened by the score that nine of ten figures stay below, counted as in conformal
+//! prediction: with n facts, the ceil(0.9 (n + 1))th of n. A fact's figures share its vote.
 
 use std::collections::BTreeMap;
 

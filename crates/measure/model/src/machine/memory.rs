@@ -139,7 +139,7 @@ pub(crate) fn latency_ratio(library: &Library, (a, b): (&str, &str), bytes: f64)
     }
 }
 
-/// Predicts the latency gain of huge pages. Where the machine's own gain is not known, it is the
+/// Predicts the latency gain of huge pages. If the machine's own gain is unknown, it is the
 /// geometric mean of the other machines' gains.
 pub(crate) fn huge_pages(library: &Library, machine: &str) -> Answer {
     let names: Vec<&str> = RATIOS.iter().map(|(name, _)| *name).collect();

@@ -22,7 +22,7 @@ struct Checker<'a> {
     problems: Vec<Error>,
 }
 
-/// Everything that the types do not check.
+/// Returns all errors that the types do not prevent.
 pub(super) fn problems(profile: &Profile) -> Vec<Error> {
     let mut checker = Checker {
         profile,

@@ -1,4 +1,4 @@
-//! Questions about orderings: whether the model's answers are in the published order.
+//! Questions about orderings: checks that the model's answers are in the published order.
 
 use overside_config::Error;
 use serde::Serialize;
@@ -11,8 +11,8 @@ use crate::{Interval, Library};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "finding")]
 pub enum OrderingFinding {
-    /// A scenario answers it: whether the typical predictions are in that order, and the comparison
-    /// in words.
+    /// A scenario answers it: `true` if the typical predictions are in that order, and the
+    /// comparison in words.
     Claimed {
         /// The scenario.
         scenario: String,

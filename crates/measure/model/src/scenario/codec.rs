@@ -310,8 +310,8 @@ impl Job<'_> {
     }
 }
 
-/// A ratio that was published by the size of the data. What depends on an engine's start-up has no
-/// prediction: it is unpublished in units of time.
+/// Returns a ratio that was published by the size of the data. Costs that depend on an engine's
+/// start-up have no prediction: it is unpublished in units of time.
 pub(super) fn by_size(evidence: &Evidence, parameter: &str, bytes: f64) -> Answer {
     let least = crate::lookup::points(evidence, parameter)
         .first()

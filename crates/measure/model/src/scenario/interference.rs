@@ -211,7 +211,7 @@ impl Traffic<'_> {
         })
     }
 
-    /// One window's row. What DMAs cost is as doubtful as `closed`, the closed forms, are.
+    /// Returns one window's row. The cost of DMAs is as uncertain as `closed`, the closed forms, are.
     fn window(
         &self,
         world: &TrafficModel,

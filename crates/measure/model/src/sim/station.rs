@@ -27,7 +27,7 @@ pub struct Station {
 pub struct Service {
     /// From when.
     pub start_ns: u64,
-    /// Until when.
+    /// Time at which the job is done.
     pub done_ns: u64,
 }
 

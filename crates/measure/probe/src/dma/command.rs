@@ -18,33 +18,32 @@ const THREADS_MAX: usize = LinkConfig::MAX_QUEUE_PAIRS;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// To the peer: export memory, or begin to confirm messages. [`Answer::Prepared`].
+    /// Peer: exports memory, or starts to confirm messages. [`Answer::Prepared`].
     Prepare,
-    /// To the initiator: open queue pairs, with the peer's memory by its tokens, one a thread where
-    /// operations are one-sided. [`Answer::Done`].
+    /// Initiator: opens queue pairs, with the peer's memory by its tokens, one for each
+    /// thread of one-sided operations. [`Answer::Done`].
     #[serde(deserialize_with = "codec::list::<_, _, THREADS_MAX>")]
     Start(Vec<Vec<u8>>),
     /// Fill all places with the payloads of that number, and overwrite the memory where bytes
     /// arrive. [`Answer::Done`].
     Fill(u64),
-    /// Overwrite the memory where bytes arrive. [`Answer::Done`].
+    /// Overwrites the memory where bytes arrive. [`Answer::Done`].
     #[serde(rename = "spoil")]
     Poison,
-    /// To the peer: keep messages that come from now on, to be looked at, or do not.
-    /// [`Answer::Done`].
+    /// Peer: keeps further messages for inspection, or stops keeping them. [`Answer::Done`].
     #[serde(rename = "keep")]
     Capture(bool),
-    /// To the initiator: run. [`Answer::Ran`].
+    /// Initiator: runs. [`Answer::Ran`].
     Run(Until),
-    /// Compare the bytes of each thread's first places, this number for each. [`Answer::Compared`].
+    /// Compares the bytes of each thread's first places, this number for each. [`Answer::Compared`].
     #[serde(deserialize_with = "codec::list::<_, _, THREADS_MAX>")]
     Compare(Vec<u64>),
-    /// Report the CPU time so far. [`Answer::CpuTime`].
+    /// Reports the CPU time so far. [`Answer::CpuTime`].
     #[serde(rename = "usage")]
     CpuTime,
-    /// To the peer: confirm no more. [`Answer::Done`].
+    /// Peer: stops confirming. [`Answer::Done`].
     Stop,
-    /// Let the link go. [`Answer::Done`].
+    /// Closes the link. [`Answer::Done`].
     End,
 }
 

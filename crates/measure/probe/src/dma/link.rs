@@ -96,7 +96,7 @@ impl LinkListener {
                 Ok((Self::Shm(listener, options(engine)), Reach::Path(path)))
             }
             Link::Ucx => {
-                // Whether there is UCX at all is known before anybody comes.
+                // Missing UCX is reported before a peer connects.
                 ucx::version()?;
                 let options = UcxOptions {
                     secret: Some(secret),

@@ -33,7 +33,7 @@ impl PayloadPattern {
         pattern
     }
 
-    /// From now on others, which each `epoch` has.
+    /// Switches to the payloads of another `epoch`.
     pub fn begin(&mut self, epoch: u64) {
         self.epoch = epoch;
         self.shared = (!self.plan.distinct).then(|| self.draw(0));

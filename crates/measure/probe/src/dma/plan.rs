@@ -11,7 +11,7 @@ pub const SIZE_MAX: u64 = 1 << 30;
 pub const DEPTH_MAX: u64 = 1024;
 /// About the most bytes of the places of all threads.
 const PLACES_BYTES: usize = 256 << 20;
-/// Bytes of a confirmation: how many messages have been received so far.
+/// Number of bytes of a confirmation: the number of messages received so far.
 pub(super) const ANSWER_BYTES: usize = 8;
 /// Places begin at multiples of this, so that no two share a cache line.
 pub(super) const LINE: usize = 64;
@@ -45,7 +45,7 @@ impl Operation {
 pub struct Plan {
     /// Kind of the operations: reads, writes or sends.
     pub operation: Operation,
-    /// Both sides sleep until something happens; else they ask again and again.
+    /// `true` if both sides sleep until something happens; otherwise they poll.
     pub event: bool,
     /// The initiator hands operations over until all places are in use, and only then looks at
     /// their completions.
@@ -103,9 +103,9 @@ impl Plan {
         self.size.next_multiple_of(LINE)
     }
 
-    /// Payloads that are different, and places at the peer, of one thread. Where as many as there are
-    /// operations would take more than [`PLACES_BYTES`] they are used in turn: operations that share
-    /// a place have the same payload.
+    /// Returns the number of different payloads and peer locations of one thread. If one for each
+    /// operation would take more than [`PLACES_BYTES`], they are used in turn: operations that
+    /// share a location have the same payload.
     pub fn places(&self) -> usize {
         let most = PLACES_BYTES / self.threads.max(1) / self.stride().max(1);
         match self.operation {

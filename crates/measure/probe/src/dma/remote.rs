@@ -1,4 +1,4 @@
-//! A side of a test on an agent: the host's questions, and the agent's part.
+//! A side of a test on an agent: the host's requests, and the agent's part.
 //!
 //! ```text
 //!   host                                       agent
@@ -9,7 +9,7 @@
 //!                                        <-    answered
 //! ```
 //!
-//! The agent's side is the DPU's. What a host can make it do is bounded: memory, threads and time.
+//! The agent's side is the DPU's. Memory, threads and time that a host can use are bounded.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ const CORES_MAX: usize = 1024;
 /// Longest time to wait for the host to connect to the link.
 const COMING: Duration = Duration::from_secs(5);
 
-/// Question from a host to an agent.
+/// Request from a host to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DmaQuestion {
@@ -139,7 +139,7 @@ struct RemoteSide {
     here: SocketAddr,
     cancelled: CancellationToken,
     budget: Arc<MemoryBudget>,
-    /// Reservation for all memory that the test uses; `None` before the first question.
+    /// Reservation for all memory that the test uses; `None` before the first request.
     memory: Option<Reservation>,
     stage: Stage,
 }

@@ -124,7 +124,7 @@ impl Responder {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        // What had ended it was asked for while anybody wanted to know.
+        // The reason why it ended was fetched while it was needed.
         let _ = self.stop();
     }
 }

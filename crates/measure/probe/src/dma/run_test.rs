@@ -31,12 +31,11 @@ pub struct TestResult {
     pub checked: u64,
 }
 
-/// Verifies, warms up, runs under the clock and verifies again. Where there is no `peer`, the
-/// initiator has the memory of both sides.
+/// Verifies, warms up, runs under the clock and verifies again. Without `peer`, the initiator has the
+/// memory of both sides.
 ///
 /// # Errors
-/// The failure of the side that could not go on. Where one side only lost the other, the other's
-/// failure.
+/// The failure of the side that could not continue. If one side only lost the other, the other's failure.
 pub fn run_test<'a>(
     plan: &Plan,
     times: &Times,
@@ -110,7 +109,7 @@ impl Sides<'_> {
         }
     }
 
-    /// On both sides; how many places were looked at.
+    /// Compares memory on both sides. Returns the number of compared locations.
     fn compare(&mut self, counts: &[u64]) -> Result<u64, Failure> {
         let ours = self.initiator.execute(Command::Compare(counts.to_vec()))?;
         let theirs = self.peer(Command::Compare(counts.to_vec()))?;

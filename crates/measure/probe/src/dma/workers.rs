@@ -25,7 +25,7 @@ pub(super) enum WorkerCommand {
 
 /// Result of one thread's command.
 pub(super) struct Report {
-    /// If it ran.
+    /// Result of the pass, if it ran.
     pub pass: Option<Pass>,
     /// Processor events counted during the run; `None` if they were not requested or the command
     /// was not a run.

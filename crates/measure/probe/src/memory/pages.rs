@@ -1,4 +1,4 @@
-//! Memory on pages of a size that was asked for and looked at.
+//! Memory on pages of a requested size, which is verified.
 
 // Maps memory and hands out what is in it.
 #![allow(unsafe_code)]
@@ -149,7 +149,7 @@ impl Block {
     /// Makes the kernel give each page.
     fn touch(&self) {
         for at in (0..self.len).step_by(4096) {
-            // SAFETY: within the mapping, which nobody else has a reference to yet.
+            // SAFETY: within the mapping, to which no reference exists yet.
             unsafe { self.start.add(at).write_volatile(0) };
         }
     }
@@ -182,7 +182,7 @@ fn huge_page_bytes() -> usize {
     a_page(told.and_then(|text| text.trim().parse().ok()))
 }
 
-/// The size of the huge pages that are reserved unless another is asked for.
+/// Returns the default size of reserved huge pages.
 fn reserved_page_bytes() -> usize {
     let told = memory_figure("/proc/meminfo", "Hugepagesize");
     a_page(told.and_then(|bytes| usize::try_from(bytes).ok()))

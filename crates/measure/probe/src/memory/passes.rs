@@ -299,7 +299,7 @@ pub(crate) fn run<W: Work>(
         ..ProbeResult::default()
     };
     std::thread::scope(|scope| {
-        // Nobody waits at the barrier before all are there; dropping this sends them home.
+        // No thread waits at the barrier before all have been started; dropping this ends them.
         let mut gates = Vec::new();
         for index in 0..threads {
             let (shared, make) = (&shared, &make);

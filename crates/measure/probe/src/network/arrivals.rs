@@ -2,8 +2,8 @@
 //! loss, duplicates and reordering.
 //!
 //! A paced message needs no time stamp: its planned time follows from its number. The receiver
-//! keeps, for each number, when it came. How the two clocks relate is known only after the pass,
-//! and the figures are computed then.
+//! stores the arrival time of each number. The offset of the two clocks is known only after the
+//! pass, and the figures are computed then.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -97,8 +97,8 @@ impl Arrivals {
         }
     }
 
-    /// Notes a message. Whether it is one of the pass's, for the first time. A connection's
-    /// messages are all noted by the same thread.
+    /// Records a message. Returns `true` if it is one of the pass's and the first with its number.
+    /// One thread records all messages of a connection.
     pub(super) fn note(&self, connection: usize, number: u64, clock_ns: u64) -> bool {
         let Some(all) = self.connections.get(connection) else {
             return false;

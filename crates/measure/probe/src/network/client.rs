@@ -27,7 +27,7 @@ use crate::latency::Latencies;
 
 /// Longest time to wait for an answer of the other end.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// The most patience that is asked of a server at a time.
+/// Longest time that a server may take to answer one request for counts.
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
 /// Datagrams that do not come within this time after the others are lost.
 const DATAGRAM_PATIENCE: Duration = Duration::from_millis(250);
@@ -56,7 +56,7 @@ impl Interrupter {
     /// [`Client::pass`] fails soon, and the client is of no use any more.
     pub fn interrupt(&self) {
         self.cancelled.cancel();
-        // If it is closed already, nobody waits for it.
+        // If it is already closed, no thread waits for it.
         let _ = self.reports.shutdown(std::net::Shutdown::Both);
     }
 }
@@ -455,7 +455,7 @@ fn ask(reports: &TcpStream, question: &Question) -> Result<Reply, Error> {
     })
 }
 
-/// Asks how much has come, once `bytes` have or some patience is over.
+/// Requests the number of received bytes, once `bytes` have arrived or some time has passed.
 fn ask_counts(
     reports: &TcpStream,
     bytes: u64,
@@ -501,7 +501,7 @@ fn figures_can_be(figures: &ArrivalFigures, sent: &[u64]) -> Result<(), Error> {
     }
 }
 
-/// Asks the server again and again how much has come, as long as the threads send.
+/// Requests the number of received bytes repeatedly while the threads send.
 fn watch(
     reports: &TcpStream,
     connections: usize,

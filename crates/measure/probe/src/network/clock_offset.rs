@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 /// Clocks drift apart by less than this; oscillators that are sold do by a tenth of it.
 const DRIFT_MAX: f64 = 1e-3;
 
-/// One question for the other clock's time, in nanoseconds.
+/// One request for the other clock's time, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// Time at which the question was sent, on this clock.
+    /// Time at which the request was sent, on this clock.
     pub sent_ns: u64,
     /// Time that the other clock reported.
     pub there_ns: u64,
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn one_sided_delay_does_not_leave_the_interval() {
-        // The answer is held up, the question is not: halving the round trip would be 500 µs off.
+        // The answer is delayed, the request is not: halving the round trip would be 500 µs off.
         let echo = Echo {
             sent_ns: 1_000_000,
             there_ns: 5_010_000,

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use super::Error;
 use super::pattern::BytePattern;
 
-/// Bytes that are asked of the system at once, unless a message is longer.
+/// Number of bytes of one read, unless a message is longer.
 const READ_BYTES: usize = 128 << 10;
 
 /// Collects bytes until messages are whole. Its length is a multiple of theirs, so the last one
@@ -81,7 +81,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Everything has gone.
+    /// Returns `true` if all bytes have been sent.
     pub(super) fn is_empty(&self) -> bool {
         self.written == self.len
     }
@@ -110,7 +110,7 @@ impl WriteBuffer {
         &self.buffer[self.written..self.len]
     }
 
-    /// Everything has gone, by another way.
+    /// Records that all bytes have been sent by another way.
     pub(super) fn clear(&mut self) {
         self.written = self.len;
     }

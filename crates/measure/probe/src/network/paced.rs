@@ -109,7 +109,7 @@ fn send_datagram(socket: &UdpSocket, bytes: &[u8]) -> Result<bool, Error> {
     };
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(false),
-        // Nobody listens there any more.
+        // The receiver has closed its socket.
         ErrorKind::ConnectionRefused => Err(Error::Closed),
         _ if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => Ok(false),
         _ => Err(gone(error)),

@@ -52,10 +52,10 @@ pub struct Pass {
     pub server_cpu: Duration,
     /// With a rate: messages that were sent more than a millisecond after their time.
     pub late: u64,
-    /// Processor events counted on the client's threads, if the plan asks for them.
+    /// Processor events counted on the client's threads, if the plan requests them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Events>,
-    /// The pass in slices, if the plan asks for them.
+    /// Slices of the pass, if the plan requests them.
     #[serde(deserialize_with = "codec::list::<_, _, SLICES_SENT_MAX>")]
     pub slices: Vec<Slice>,
     /// Latency of each round trip, or one-way delay of each message of a paced stream. With a rate

@@ -1,9 +1,9 @@
-//! The end that answers: lets the connections of one test in and hands them to its threads.
+//! The end that answers: accepts the connections of one test and hands them to its threads.
 //!
 //! 1. It listens. A client sends the secret and the number of the connection within 5 seconds;
 //!    other greetings, and more than 64 connections without one, are closed.
-//! 2. Once all of the test's connections are there it listens no more.
-//! 3. It answers the client's questions on the connection of reports, until that ends or it is dropped.
+//! 2. Once all of the test's connections are there it stops listening.
+//! 3. It answers the client's requests on the connection of reports, until that ends or it is dropped.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -30,9 +30,9 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 const GREETING_MAX: usize = 64;
 /// Time to wait before the next accept if the system has no descriptors left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(20);
-/// A client that is silent is asked whether it lives after this time.
+/// Silence after which TCP checks that a client is alive.
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// The longest that a client may let its question wait.
+/// Longest time that a client may let its request wait.
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
 
 /// Configuration of a receiver: its traffic, its client, and where it runs.
@@ -200,7 +200,7 @@ impl Shared {
         reports
     }
 
-    /// Until there is something to do.
+    /// Waits for a connection or for bytes of a pending one.
     fn wait(&self, listener: &TcpListener, pending: &[PendingConnection]) {
         let descriptors = [listener.as_fd(), self.waker.as_fd()].into_iter();
         let others = pending.iter().map(|connection| connection.stream.as_fd());
@@ -257,7 +257,7 @@ impl PendingConnection {
     }
 }
 
-/// Answers the client's questions until it hangs up.
+/// Answers the client's requests until it disconnects.
 fn answer_questions(session: &Session, stream: &TcpStream) -> Option<()> {
     stream.set_nonblocking(false).ok()?;
     // A client that has crashed is noticed, though it may be silent for an hour.
@@ -299,7 +299,7 @@ fn datagrams(
     }
     socket.set_nonblocking(true)?;
     socket.connect(SocketAddr::new(stream.peer_addr()?.ip(), client_port))?;
-    // From before it was connected, from anybody.
+    // Datagrams from before it was connected may come from any sender.
     while socket.recv(&mut [0]).is_ok() {}
     stream.write_all(&socket.local_addr()?.port().to_le_bytes())?;
     Ok(Some(socket))

@@ -1,21 +1,20 @@
-//! An end of a network test that an agent plays for a host: the host asks, the agent answers.
+//! An end of a network test that an agent plays for a host: the host sends requests, the agent answers.
 //!
 //! ```text
 //!   host                              agent
-//!   receive: what is sent        ->
-//!                                <-   receiving: a port, and the secret that a client has to know
+//!   receive: the plan            ->
+//!                                <-   receiving: a port, and the secret for the client
 //!
-//!   connect: what to send where  ->
+//!   connect: plan and address    ->
 //!                                <-   connected
 //!   clock                        ->
 //!                                <-   clock: the agent's time
-//!   pass: how long               ->
-//!                                <-   passed: what came of it
+//!   pass: its length             ->
+//!                                <-   passed: the result
 //! ```
 //!
-//! The end that receives is a [`Receiver`] at the address that the host has reached the agent at. It
-//! lives as long as the host's connection to the agent. [`NetworkReply::Failed`] may be the answer to
-//! anything.
+//! The receiving end is a [`Receiver`] at the agent's address that the host has reached. It lives as long as
+//! the host's connection to the agent. [`NetworkReply::Failed`] may be the answer to any request.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -37,7 +36,7 @@ pub const KIND: &str = "network";
 /// The longest text of an error in bytes.
 const TEXT_MAX: usize = 1000;
 
-/// Question from a host to an agent.
+/// Request from a host to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetworkQuestion {
@@ -87,7 +86,7 @@ pub enum NetworkReply {
     Clock(u64),
     /// Figures of the pass that was sent and checked.
     Passed(Box<Pass>),
-    /// The question was not carried out.
+    /// The request failed.
     Failed {
         /// Kind of failure.
         kind: FailedKind,
@@ -106,7 +105,7 @@ pub enum FailedKind {
     Closed,
     /// The request took too long.
     Timeout,
-    /// The question is none, comes at the wrong time or asks for too much.
+    /// The request is invalid, comes at the wrong time or exceeds a limit.
     Question,
     /// A session, an address or a descriptor that cannot be had.
     Other,
@@ -182,7 +181,7 @@ impl ProbePeer for RemoteEnd {
     }
 }
 
-/// Reason why a question is refused or has failed.
+/// Reason why a request is refused or has failed.
 enum Refusal {
     Question(String),
     Test(Error),

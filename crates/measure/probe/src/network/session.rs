@@ -102,7 +102,8 @@ impl Session {
         Ok((session, threads))
     }
 
-    /// Hands a connection to its thread; whether there is one of that number that has not come yet.
+    /// Hands a connection to its thread. Returns `true` if the pass has a connection of that number
+    /// that had not arrived.
     pub(super) fn take(&self, index: u32, stream: TcpStream, datagrams: Option<UdpSocket>) -> bool {
         let index = index as usize;
         let mut taken = lock(&self.taken);

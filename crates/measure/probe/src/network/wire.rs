@@ -1,9 +1,9 @@
 //! Protocol between the two ends of a test, apart from the messages that are measured.
 //!
-//! Each connection begins with a greeting of a fixed length: magic, the secret, which connection it is,
-//! and, for UDP, the port that its datagrams come from; the receiver then answers with the port that
-//! they go to, in two bytes. On the one for reports the client asks [`Question`]s and has [`Reply`]s
-//! back, each a [`Message`] behind its length in four bytes.
+//! Each connection begins with a greeting of a fixed length: magic, the secret, the number of the
+//! connection and, for UDP, the port that its datagrams come from; the receiver then answers with
+//! the port that they go to, in two bytes. On the connection for reports the client sends
+//! [`Question`]s and receives [`Reply`]s, each a [`Message`] behind its length in four bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -48,18 +48,18 @@ pub(super) fn parse_greeting(bytes: &[u8; GREETING_BYTES], secret: &Secret) -> O
     secret.is(told).then_some(greets)
 }
 
-/// Question from the client to the receiver.
+/// Request from the client to the receiver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Question {
-    /// Asks how much has arrived, once `bytes` have arrived or `patience_ms` have passed. Answered
-    /// by [`Reply::Counts`].
+    /// Requests the number of received bytes, once `bytes` have arrived or `patience_ms` have
+    /// passed. Answered by [`Reply::Counts`].
     Counts { bytes: u64, patience_ms: u32 },
-    /// Asks for the time on the receiver's clock. Answered by [`Reply::Clock`].
+    /// Requests the time on the receiver's clock. Answered by [`Reply::Clock`].
     Clock,
     /// A paced pass begins, with these messages on each connection. [`Reply::Begun`].
     Begin(#[serde(deserialize_with = "codec::list::<_, _, CONNECTIONS_MAX>")] Vec<Expected>),
-    /// Asks for the arrival figures of the pass. Answered by [`Reply::Arrivals`].
+    /// Requests the arrival figures of the pass. Answered by [`Reply::Arrivals`].
     Arrivals(Timeline),
 }
 

@@ -1,5 +1,5 @@
-//! The side of a dma test that an agent plays, asked by hosts that do not keep to the order, or ask
-//! for more than there is.
+//! The side of a dma test that an agent plays, with hosts that send requests out of order or beyond
+//! the limits.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -99,7 +99,7 @@ fn questions_that_cannot_be_are_refused_with_the_bound() {
         let failure = refused(ask(&mut *part, &DmaQuestion::Open(opening)));
         assert_eq!(failure.kind, FailureKind::Unsupported);
         assert!(failure.message.contains(words), "{failure}");
-        // It is over: an honest question comes too late.
+        // The test is over: a valid request comes too late.
         let late = refused(ask(&mut *part, &DmaQuestion::Open(self::opening())));
         assert!(late.message.contains("out of turn"), "{late}");
     }

@@ -226,7 +226,7 @@ fn slices_add_up_to_the_pass() {
                 let sum: u64 = timed.slices.iter().map(|slice| slice.latency_sum_ns).sum();
                 assert_eq!(sum as f64, latency_sum(&timed));
             }
-            // The server is asked for the last time just before or after the threads end.
+            // The last request to the server is sent just before or after the threads end.
             Traffic::Stream => assert!(bytes <= timed.bytes && bytes > timed.bytes / 2),
         }
     }
@@ -285,7 +285,7 @@ fn only_who_knows_the_secret_takes_part_and_the_first_who_does() {
     let mut client = Client::open(plan.clone()).unwrap();
     let pass = pass(&mut client, Limit::Messages(10));
     assert_eq!(pass.messages, 10);
-    // All connections are there, so nobody listens any more.
+    // All connections are there, so the server no longer listens.
     let second = Client::open(plan).err();
     assert!(
         matches!(second, Some(Error::Unreachable { .. })),

@@ -1,5 +1,4 @@
-//! Ends of network tests as an agent plays them, without the agent between: question in, answer
-//! out.
+//! Ends of network tests as an agent plays them, without the agent: requests in, answers out.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};

@@ -1,11 +1,11 @@
-//! Failures: no partial file is left under the final name, and the input stays.
+//! Failures: the final name never has a partial file, and the input stays.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Waits until an unfinished file is there.
+/// Waits until there is an unfinished file.
 pub(super) fn wait_for_unfinished(directory: &Directory) {
     let begin = Instant::now();
     while !directory.names().contains(".overside-") {
@@ -18,8 +18,8 @@ pub(super) fn wait_for_unfinished(directory: &Directory) {
     }
 }
 
-/// The command with signals as a terminal gives them: what runs in a shell's background ignores
-/// some, and its children inherit that.
+/// Returns a command with the signals of a terminal: the background of a shell ignores some, and
+/// its children inherit that.
 fn heeding_signals(directory: &Directory) -> Command {
     let mut command = directory.command("env");
     command.args(["--default-signal=HUP,INT,TERM", COMMAND]);
@@ -89,7 +89,7 @@ fn a_file_system_that_is_full_keeps_the_input() {
     let directory = Directory::with("big", &noise(MIB));
     directory.quietly("compress -k --chunk 8k big");
     fs::create_dir(directory.path("small")).unwrap();
-    // A file system of its own, in a name space of its own.
+    // A separate file system in a separate mount namespace.
     let line = "unshare --map-root-user --mount sh -c '
         mount -t tmpfs -o size=1536k none small || exit 99
         cp big small/a && $O compress small/a
@@ -201,7 +201,7 @@ fn a_file_of_which_something_was_ignored_is_kept() {
         ("b.gz", &gzip, &zstd),
         ("b.gz", &gzip, b"junk"),
         ("b.gz", &gzip, b"\x1e"),
-        // Zeros may be padding, or a member that never reached the disk.
+        // Zeros may be padding, or a member that was not written to the disk.
         ("b.gz", &gzip, &[0; 512]),
     ] {
         let bytes = [&first[..], second].concat();
@@ -245,7 +245,7 @@ fn what_a_killed_process_left_goes_with_the_next_one() {
             .spawn()
             .unwrap();
         wait_for_unfinished(&directory);
-        // As long as it lives it is left alone.
+        // The file of a living process is not removed.
         let output = directory.run(line);
         assert_eq!(code(&output), 2, "{}", err(&output));
         assert_contains(err(&output), "is being written by another process; skipped");

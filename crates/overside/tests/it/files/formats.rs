@@ -1,8 +1,8 @@
-//! Other programs read what is written here, and the other way round.
+//! Compatibility with other programs in both directions.
 
 use super::*;
 
-/// A format, its ending, a program that decompresses a file to stdout, and one that compresses it.
+/// Format, ending, a program that decompresses a file to stdout, and one that compresses it.
 const FORMATS: [[&str; 4]; 4] = [
     ["gzip", "gz", "gzip -dc", "gzip -c"],
     ["zlib", "zz", "pigz -dc", "pigz -zc"],
@@ -85,7 +85,7 @@ fn gzip_files_know_the_name_and_time_of_the_original() {
     let text = listed(&output.unwrap().stdout);
     assert_contains(&text, "some name");
     assert_contains(&text, "Sep  9");
-    // Only the base name, whatever path was given; and nothing if it is not wanted.
+    // The header has only the base name, or no name if that is requested.
     assert!(!text.contains('/'), "{text}");
     let output = directory
         .command(COMMAND)

@@ -1,10 +1,10 @@
-//! Options, names and behavior that scripts know from gzip, and tar.
+//! Options, names and behavior of gzip that scripts and tar rely on.
 
 use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A tree of files: text, one that is compressed already, a link, and one below.
+/// Makes a tree of files: text, one that is already compressed, a link, and one in a directory.
 fn tree() -> Directory {
     let directory = Directory::new();
     fs::create_dir_all(directory.path("d/below")).unwrap();
@@ -50,7 +50,7 @@ fn tar_packs_and_unpacks_with_it() {
         tar(&["-xf", "archive"]);
         directory.other("diff -r --no-dereference before d");
     }
-    // What tar wrote with it others unpack.
+    // Other programs unpack the output of tar with this command.
     let packed = directory.shell("tar -I \"${O#timeout 120 }\" -cf - d | tar -tzf -");
     assert_contains(String::from_utf8(packed.stdout).unwrap(), "d/below/b");
 }
@@ -62,7 +62,7 @@ fn without_a_verb_it_is_a_filter_between_pipes_only() {
         "cat a | $O | gzip -d | cmp - a && gzip -c a | $O -d | cmp - a && $O -9 <a | gzip -t",
     );
     assert!(both.status.success(), "{}", err(&both));
-    // Nothing to compress: who types that wants help.
+    // There is nothing to compress, so the help is printed.
     let help = directory.run("");
     assert_eq!(code(&help), 2);
     assert_contains(err(&help), "Usage:");
@@ -90,7 +90,7 @@ fn names_of_other_programs_do_what_those_do() {
         "uncompressed_name",
     );
     assert_eq!(run("gunzip a.gz").1, "a");
-    // These keep their input.
+    // These commands keep their input.
     assert_eq!(run("zstd -q a").1, "a a.zst");
     assert!(run("zstdcat a.zst").0 == plain);
     assert_eq!(run("rm a; unzstd a.zst").1, "a a.zst");
@@ -112,7 +112,7 @@ fn directories_are_gone_into() {
     assert_eq!((code(&left), err(&left).contains("-r")), (2, true));
     directory.quietly("compress -r d");
     assert_eq!(below(&directory), "a.gz below/b.gz link old.gz");
-    // What it makes gunzip takes apart, and the other way round.
+    // gunzip decompresses its output, and the other way round.
     directory.other("gunzip -rq d/below");
     assert_eq!(below(&directory), "a.gz below/b link old.gz");
     directory.quietly("decompress -r d");
@@ -141,14 +141,14 @@ fn a_suffix_of_ones_own_is_gzips() {
     directory.other("gzip -S -old a");
     directory.quietly("decompress -S -old a-old");
     assert_eq!(directory.read("a"), b"text");
-    // Without it, as with .gz, it is found.
+    // Without the option the suffix is recognized, as is .gz.
     directory.quietly("compress -S .own a");
     directory.quietly("decompress -S .own a");
     assert_eq!(directory.names(), "a");
     assert_eq!(code(&directory.run("compress -S a/b a")), 1);
 }
 
-/// The lines of a list without the spaces between columns.
+/// Returns the lines of a list without the spaces between columns.
 fn columns(list: &[u8]) -> Vec<String> {
     let list = String::from_utf8_lossy(list);
     let line = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -161,7 +161,7 @@ fn lists_are_those_of_gzip() {
     directory.write("b", &words(1000, 6));
     directory.write("c", b"");
     directory.other("gzip -k a b c");
-    // gzip takes its header out of the ratio, which is the third column.
+    // gzip subtracts its header in the ratio, which is the third column.
     let without_ratio = |list: &[u8]| -> Vec<String> {
         let cut = |line: String| {
             let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
@@ -173,7 +173,7 @@ fn lists_are_those_of_gzip() {
     let ours = directory.quietly("compress -l a.gz b.gz c.gz");
     let theirs = directory.other("gzip -l a.gz b.gz c.gz");
     assert_eq!(without_ratio(&ours), without_ratio(&theirs));
-    // Members are summed up, in every format.
+    // The lengths of members are added, in every format.
     for (format, ending) in [
         ("gzip", "gz"),
         ("zlib", "zz"),
@@ -216,7 +216,7 @@ fn columns_header() -> usize {
 fn a_truncated_file_yields_what_was_there() {
     let plain = words(3 * MIB, 7);
     let directory = Directory::with("a", &plain);
-    // One member, one frame: what gzip and zstd write.
+    // gzip and zstd write one member or one frame.
     for (maker, reader, ending) in [
         ("gzip -c a", "gzip -dc", "gz"),
         ("zstd -qc a", "zstd -qdc", "zst"),
@@ -237,12 +237,12 @@ fn a_truncated_file_yields_what_was_there() {
             theirs.stdout.len()
         );
         assert!(ours.stdout.len() > MIB, "{name}: {}", ours.stdout.len());
-        // Where a file would be left, none is, as with gzip.
+        // Without an output file there is no partial one, as with gzip.
         let names = directory.names();
         assert_eq!(code(&directory.run(&format!("decompress {name}"))), 1);
         assert_eq!(directory.names(), names);
     }
-    // Members that say how long they are: the last one is not all there.
+    // The members contain their lengths, and the last one is truncated.
     for format in ["gzip", "zstd"] {
         let whole = directory.quietly(&format!("compress -c --format {format} a"));
         let cut = whole.len() * 5 / 6;

@@ -1,4 +1,4 @@
-//! A device that answers wrong, in place: no file is lost, and it is said.
+//! Devices with wrong results while files are replaced: no file is lost, and the error is reported.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use overside_testkit::{InlineDevice, InlineOptions};
 
 use super::*;
 
-/// The ways in which bytes can be wrong though nothing says so.
+/// Kinds of wrong bytes that the device does not report itself.
 const LIES: [Fault; 5] = [
     Fault::WrongByte,
     Fault::FewerBytes,
@@ -19,8 +19,8 @@ const LIES: [Fault; 5] = [
     Fault::FailureAsDone,
 ];
 
-/// An agent of this process whose device `liar` lies about its third job, and an inventory that
-/// has it as `dpu0`.
+/// Starts an agent in this process whose device `liar` gives a wrong result for its third job, and
+/// writes an inventory with it as `dpu0`.
 fn lying(directory: &Directory, lie: Fault) -> Agent {
     let name = "liar";
     let inside = InlineDevice::new(InlineOptions {
@@ -39,7 +39,7 @@ fn lying(directory: &Directory, lie: Fault) -> Agent {
     agent
 }
 
-/// Runs `overside`, which finds the agent; its code, and what it said.
+/// Runs `overside` with the agent. Returns the exit code and stderr.
 fn run(directory: &Directory, line: &str) -> (i32, String) {
     let mut command = directory.command("timeout");
     command
@@ -64,7 +64,7 @@ fn no_file_is_lost_to_a_device_that_lies() {
                 let (compressed, said) = run(&directory, &line);
                 let names = directory.names();
                 assert!(!names.contains("a agents"), "{what}: {names}");
-                // Adaptive placement may give it too little for its third job.
+                // Adaptive placement may give the device fewer than three jobs.
                 if policy != "adaptive" {
                     assert_eq!(compressed, 2, "{what}: {said}");
                     for part in ["wrong result", "run again on the cpu", "not tried again"] {

@@ -1,10 +1,10 @@
-//! Placements of the work, and the reports about them.
+//! Placements, and the reports on them.
 
 use serde_json::Value;
 
 use super::*;
 
-/// Runs with `--stats json` and returns the figures.
+/// Runs a line with `--stats json` and returns the figures.
 fn stats(directory: &Directory, line: &str) -> Value {
     let output = directory.run(&format!("{line} --stats json"));
     assert_eq!(code(&output), 0, "{}", err(&output));
@@ -94,7 +94,7 @@ fn a_device_that_cannot_do_it_is_told_and_does_no_harm() {
     let report = &all["summary"]["report"];
     assert_eq!(report["cpu"]["chunks"], 2);
     assert_eq!(report["events"][0]["kind"], "unsupported");
-    // Somebody who asks for the device gets the device or nothing.
+    // The placement `device` does not fall back to the CPU.
     let output = directory.run("compress -f --device emulated:bf3 --placement device a");
     assert_eq!(code(&output), 1);
     assert_contains(err(&output), "cannot compress-deflate; `overside devices`");
@@ -162,17 +162,17 @@ fn a_placement_file_says_where_each_file_runs() {
     let report = &all["summary"]["report"];
     assert_eq!(report["cpu"]["chunks"], 4);
     assert_eq!(report["devices"][0]["chunks"], 4);
-    // No rule speaks of what is shorter, or of other formats.
+    // No rule applies to shorter files or to other formats.
     for line in ["short", "--format lz4 long"] {
         let line = format!("compress -k --placement-file p.toml {line}");
         let report = &stats(&directory, &line)["summary"]["report"];
         assert!(report["devices"][0].is_null(), "{report}");
     }
-    // What was asked for on the command line stays.
+    // Options of the command line have priority.
     let line = "compress -kf --chunk 2MiB --placement-file p.toml long";
     let report = &stats(&directory, line)["summary"]["report"];
     assert_eq!(report["devices"][0]["chunks"], 1);
-    // The format is detected by what is in the file.
+    // The format is detected by the content.
     fs::rename(directory.path("long.gz"), directory.path("packed")).unwrap();
     let report =
         &stats(&directory, "decompress -t --placement-file p.toml packed")["summary"]["report"];
@@ -209,7 +209,7 @@ fn a_hostile_placement_file_is_refused_before_anything_is_done() {
     assert_contains(err(&output), "not a regular file");
     let output = directory.run("compress --placement-file none a");
     assert_contains(err(&output), "No such file");
-    // A device that is not there is told; the file stays.
+    // A missing device is reported, and the file stays.
     directory.write(
         "p.toml",
         BY_SIZE.replace("emulated:bf2", "emulated:bf9").as_bytes(),

@@ -1,4 +1,4 @@
-//! Files are replaced as gzip replaces them: completely, with their attributes, or not at all.
+//! Files are replaced as by gzip: completely and with their attributes, or not at all.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::process::Child;
@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
 
-/// Runs a line that is to end with the code and to say one thing, `overside VERB: ` before it.
+/// Checks the exit code of a line, and its message after `overside VERB: `.
 fn says(directory: &Directory, line: &str, exit: i32, said: &str) {
     let output = directory.run(line);
     let verb = line.split(' ').next().unwrap();
@@ -25,7 +25,7 @@ fn a_file_is_replaced_or_kept_as_told() {
     directory.quietly("compress -o other a");
     assert_eq!(directory.names(), "a a.gz a.zst other");
     assert_eq!(directory.quietly("decompress -c a.zst other"), b"texttext");
-    // A link that is written to stays one.
+    // A symbolic link remains one when its target is written.
     symlink("other", directory.path("link")).unwrap();
     directory.quietly("compress -f --format lz4 -o link a");
     assert_eq!(directory.other("lz4 -dc other"), b"text");
@@ -65,7 +65,7 @@ fn endings_decide_what_files_are_called() {
         assert_eq!(directory.read(to), b"text");
         fs::remove_file(directory.path(to)).unwrap();
     }
-    // Without its ending, as gunzip finds it.
+    // The file is found without its ending, as by gunzip.
     directory.quietly("decompress a");
     assert_eq!(directory.names(), "a");
     says(
@@ -187,7 +187,7 @@ fn what_gzip_leaves_alone_is_left_alone() {
 fn what_changes_while_it_is_read_is_kept() {
     use std::io::Write;
     let directory = Directory::with("a", &words(8 * MIB, 5));
-    // A level that takes long.
+    // This level takes long.
     let child = (directory
         .command(COMMAND)
         .args(["compress", "--level", "12", "-p1", "a"]))
@@ -206,9 +206,9 @@ fn what_changes_while_it_is_read_is_kept() {
     assert_eq!(directory.names(), "a a.gz");
 }
 
-/// A process that was stopped while it replaced the file `from`.
+/// Returns a process that was stopped while it replaced the file `from`.
 fn stopped_in_the_middle(line: &str, from: &str) -> (Directory, Child) {
-    // On a busy machine it may be over before anybody looks.
+    // On a busy machine it may finish before it is stopped, so several attempts are made.
     for _ in 0..20 {
         let directory = Directory::with("a", &words(16 * MIB, 5));
         if from == "a.gz" {
@@ -294,7 +294,7 @@ fn names_do_nothing_to_the_terminal() {
     let (_, said) = run(&["compress", "-f", "--stats", "json", &format!("{name}.gz")]);
     let report: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(report["input"], format!("{name}.gz"));
-    // What is no option is shown as it was typed, and does as little.
+    // An unknown option is shown without its control characters.
     let (_, said) = run(&["compress", "--no\x1b[31m"]);
     assert!(said.contains(r"--no\x1b[31m"), "{said}");
 }

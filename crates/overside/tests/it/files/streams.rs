@@ -64,7 +64,7 @@ fn output_that_is_there_already_is_written_to_and_not_replaced() {
     assert_eq!(directory.names(), "a fifo");
 }
 
-/// Runs a line on a terminal, with an empty input, and returns what the terminal shows.
+/// Runs a line on a terminal with an empty input. Returns the exit code and the terminal's content.
 fn on_terminal(directory: &Directory, line: &str) -> (i32, String) {
     let mut script = directory.command("script");
     script.env("O", COMMAND).args(["-qec", line, "/dev/null"]);
@@ -101,7 +101,7 @@ fn what_takes_long_shows_progress_on_a_terminal_only() {
     let slow = "(cat a; sleep 0.8; cat a)";
     let (_, shown) = on_terminal(&directory, &format!("{slow} | $O compress -o b"));
     assert!(shown.contains("stdin: 8 B, "), "{shown}");
-    // The line is gone when it is over.
+    // The progress line is cleared at the end.
     assert!(shown.ends_with("\r\x1b[K"), "{shown:?}");
     let (_, shown) = on_terminal(&directory, &format!("{slow} | $O compress -q -o c"));
     assert_eq!(shown, "");

@@ -10,7 +10,7 @@ use super::table::{CHECKSUM_BAD, CHECKSUM_GOOD, EthernetTable, RawFrame, TOO_LON
 /// Result of the device's check of a received frame's checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksums {
-    /// Not checked.
+    /// The checksum was not checked.
     #[default]
     Unknown,
     /// The checksums of IPv4 and UDP are correct.
@@ -62,7 +62,7 @@ impl Deref for ReceivedFrame {
 
 impl Drop for ReceivedFrame {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and nobody uses it any more.
+        // SAFETY: the buffer is ours, and nothing else uses it any more.
         unsafe { (self.table.release)(self.raw.buffer) };
     }
 }

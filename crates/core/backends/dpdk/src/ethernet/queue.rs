@@ -64,7 +64,7 @@ impl EthernetQueue {
         self.port.environment.runtime.enter_thread();
     }
 
-    /// Appends frames that have come, at most [`BURST`]. How many.
+    /// Appends received frames, at most [`BURST`]. Returns their number.
     pub fn receive(&mut self, frames: &mut Vec<ReceivedFrame>) -> usize {
         let mut raw = [EMPTY; BURST];
         // SAFETY: there is room for as many; the handle is that of a port that runs.
@@ -88,8 +88,8 @@ impl EthernetQueue {
         usize::try_from(count).ok()
     }
 
-    /// Writes a frame, which is sent with the others by [`Self::flush`], or before if they are many. How many were
-    /// sent now, and how many could not be.
+    /// Writes a frame, which [`Self::flush`] sends with the others, or an earlier call if they are many.
+    /// Returns the number of frames that were sent now, and the number that could not be sent.
     pub fn send(&mut self, write: impl FnOnce(OutgoingFrame<'_>) -> Written) -> (usize, usize) {
         if self.buffers.is_empty() && !self.take_buffers() {
             return (0, 1);
@@ -136,7 +136,7 @@ impl EthernetQueue {
         }
         let failed = self.outgoing.len() - sent;
         for raw in self.outgoing.drain(..).skip(sent) {
-            // SAFETY: the driver has not taken it, and nobody uses it any more.
+            // SAFETY: the driver has not taken the buffer, and nothing else uses it any more.
             unsafe { (self.port.table.release)(raw.buffer) };
         }
         (sent, failed)
@@ -155,7 +155,7 @@ impl EthernetQueue {
 impl Drop for EthernetQueue {
     fn drop(&mut self) {
         for raw in self.buffers.drain(..).chain(self.outgoing.drain(..)) {
-            // SAFETY: they are ours, and nobody uses them any more.
+            // SAFETY: the buffers are ours, and nothing else uses them any more.
             unsafe { (self.port.table.release)(raw.buffer) };
         }
     }

@@ -10,7 +10,7 @@ pub const CHECKSUM_GOOD: u32 = 1;
 pub const CHECKSUM_BAD: u32 = 2;
 /// The frame is not in one piece.
 pub const TOO_LONG: u32 = 4;
-/// To be sent: the device fills in both checksums.
+/// Flag of sent frames: the device fills in both checksums.
 pub const OFFLOADS: u32 = 8;
 
 /// Properties of a port, as the shim reports them.
@@ -56,7 +56,7 @@ pub struct PortStatistics {
     pub no_buffer: u64,
     /// Malformed, by the device's count.
     pub receive_errors: u64,
-    /// Not sent.
+    /// Number of frames that could not be sent.
     pub send_errors: u64,
 }
 

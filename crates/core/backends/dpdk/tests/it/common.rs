@@ -403,7 +403,7 @@ fn run(world: &mut World, kind: u32, id: i32, job: &RawJob) -> RawResult {
         "the destination is registered"
     );
     assert!(len <= 65_535 && capacity <= 65_535, "16 bits are enough");
-    // SAFETY: the job's memory, which nobody else touches until the job is back.
+    // SAFETY: the job's memory, which nothing else accesses until the job is back.
     let (source, destination) = unsafe {
         (
             std::slice::from_raw_parts(start, len),

@@ -137,7 +137,7 @@ fn frames_that_are_sent_to_a_loopback_port_come_back() {
         drop(queues);
         assert!(found[99].iter().all(|byte| *byte == 99));
     }
-    // Whoever asks for a doctor hears which ports there can be.
+    // `overside doctor` lists the possible ports.
     let drivers = virtual_drivers().unwrap();
     let said: Vec<_> = DpdkBackend
         .doctor()

@@ -127,7 +127,7 @@ impl RemoteContext {
         connection.request(request);
         let replied = loop {
             match connection.reply(deadline) {
-                // It still does what it was asked for.
+                // The agent still finishes its jobs.
                 Ok(Reply::Drain) => self.draining = true,
                 other => break other,
             }

@@ -151,7 +151,7 @@ fn a_job_that_is_given_up_has_its_destination_back_and_the_next_one_is_right() {
         Some(200_000)
     );
     assert_eq!(context.quarantined(), 0);
-    // Its place is taken until the answer that nobody wants has come.
+    // Its slot stays occupied until the abandoned answer has arrived.
     let mut next = [job(&device, 3, 10), job(&device, 4, 10)].into();
     assert_eq!(context.submit(&mut next), Ok(0));
     assert_copied(&reap(&mut *context, 1)[0]);

@@ -1,4 +1,4 @@
-//! Ends of tests that an agent plays: questions, answers, how they end, and refusals.
+//! Tests of ends of tests on an agent: requests, answers, endings and refusals.
 
 use crate::common;
 

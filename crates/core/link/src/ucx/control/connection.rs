@@ -16,16 +16,16 @@ use crate::ucx::NAME;
 use crate::ucx::exports::Exports;
 use crate::verbs::{ConnectError, ImportError, LinkError, LinkErrorKind};
 
-/// Longest time that the peer may take to answer a question.
+/// Longest time that the peer may take to answer a request.
 const ANSWER: Duration = Duration::from_secs(10);
-/// The most questions at a time.
+/// Maximum number of requests at a time.
 const MAX_QUESTIONS: usize = 64;
 /// The most bytes that wait for a peer who does not read.
 const MAX_OUTGOING_BYTES: usize = 1 << 20;
 /// Number of heartbeats in the time after which the peer gives up a silent end.
 const HEARTBEATS: u32 = 5;
 
-/// Answers the peer's questions, asks it ours, and notices when it falls silent.
+/// Control connection: answers the peer's requests, sends ours, and detects a silent peer.
 pub(crate) struct ControlConnection {
     stream: TcpStream,
     exports: Arc<Exports>,
@@ -38,7 +38,7 @@ pub(crate) struct ControlConnection {
 struct State {
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
-    /// Questions and, once it is there, the answer to each.
+    /// Requests and the answer to each, once it has arrived.
     questions: HashMap<u32, Option<Option<RegionInfo>>>,
     next_question: u32,
     heard: Instant,
@@ -87,7 +87,7 @@ impl ControlConnection {
         self.stream.as_fd()
     }
 
-    /// Asks the peer about a region of its own. Waits for the answer.
+    /// Requests information about one of the peer's regions. Waits for the answer.
     pub(crate) fn ask(&self, key: u64) -> Result<RegionInfo, ImportError> {
         let mut state = self.state();
         if state.questions.len() >= MAX_QUESTIONS {
@@ -117,7 +117,7 @@ impl ControlConnection {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                // An answer that comes nevertheless finds no question.
+                // A late answer finds no request.
                 state.questions.remove(&id);
                 return Err(ImportError::Failed(
                     "the peer did not answer in time".into(),
@@ -163,7 +163,7 @@ impl ControlConnection {
 
     fn hear(&self, state: &mut State, now: Instant) -> Result<(), LinkErrorKind> {
         let mut chunk = [0; 4096];
-        // Somebody who talks without end is heard again the next time.
+        // A peer that sends without end is read again the next time.
         for _ in 0..64 {
             match (&self.stream).read(&mut chunk) {
                 Ok(0) => return Err(LinkErrorKind::Gone("it has closed the connection".into())),

@@ -81,7 +81,7 @@ pub(crate) enum ControlMessage {
     },
     /// This end is set up.
     Ready,
-    /// Asks about a region.
+    /// Request for information about a region.
     RegionQuery {
         /// Comes back with the answer.
         id: u32,
@@ -90,7 +90,7 @@ pub(crate) enum ControlMessage {
     },
     /// This one, or none.
     RegionInfo {
-        /// The question's.
+        /// Id of the request.
         id: u32,
         /// The region.
         region: Option<RegionInfo>,

@@ -94,8 +94,8 @@ impl Channel {
             .ok_or_else(|| self.unexpected("half a frame"))
     }
 
-    /// Reads until `bytes` is full; what has come is checked at once, so that a peer that sends a
-    /// few wrong bytes and no more is noticed.
+    /// Reads until `bytes` is full. Received bytes are checked at once, so a peer that sends a few
+    /// wrong bytes and then nothing is detected.
     fn fill(
         &mut self,
         bytes: &mut [u8],

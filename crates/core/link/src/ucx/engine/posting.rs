@@ -1,4 +1,4 @@
-//! Reads and writes of the peer's memory, as UCX is asked for them.
+//! Posts reads and writes of the peer's memory to UCX.
 
 #![deny(unsafe_code)]
 

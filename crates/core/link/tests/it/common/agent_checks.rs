@@ -147,8 +147,8 @@ fn read(side: Side, mut bytes: &[u8], piece: usize) -> (Vec<Seen>, usize, Option
     }
 }
 
-/// A message can be read, and is then written so that it is read as the same; or it cannot. Whether
-/// it is one for that side.
+/// Checks that a message cannot be parsed, or is the same after it is encoded and parsed again.
+/// Returns `true` if it is one for that side.
 fn is_message(side: Side, bytes: &[u8]) -> bool {
     let (request, reply) = (Request::decode(bytes), Reply::decode(bytes));
     if let Ok(request) = &request {

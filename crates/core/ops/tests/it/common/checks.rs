@@ -1,5 +1,5 @@
-//! Properties of arbitrary bytes, as entry functions: the fuzzer calls them, and a test replays
-//! the fuzzer's corpora through them.
+//! Properties of arbitrary bytes, as entry functions. The fuzzer calls them, and a test replays the
+//! fuzzer's corpora with them.
 
 #[path = "made.rs"]
 mod made;
@@ -19,8 +19,8 @@ pub(crate) const FORMATS: [Format; 7] = [
     Format::DeflatePart,
 ];
 
-/// The first byte chooses a format, the next two the room; the rest is a stream, as good or bad as
-/// it comes. Whatever variants accept, they agree on; nothing is written outside the room.
+/// Checks that all variants agree about a stream and write nothing outside the room. The first byte
+/// chooses a format, the next two the room; the rest is the stream, which need not be valid.
 pub(crate) fn decompress(data: &[u8]) {
     let [format, low, high, stream @ ..] = data else {
         return;
@@ -43,7 +43,7 @@ pub(crate) fn decompress(data: &[u8]) {
             Err(other) => panic!("{}: {other}", variant.name),
         };
         // The same kernel, with room for exactly that, and with one byte less. The C library's LZ4
-        // decoder refuses a block that ends in a match only if that is near the end of the room.
+        // decoder only refuses a block that ends in a match if that is near the end of the room.
         let c_lz4 = variant.name == "lz4";
         match guarded(&mut *kernel, stream, content.len()) {
             Ok((exact, _)) => assert!(exact == content, "{} {format:?}", variant.name),
@@ -66,8 +66,8 @@ pub(crate) fn decompress(data: &[u8]) {
     }
 }
 
-/// The first byte chooses a format, the second a level; the rest is content. What a variant makes
-/// of it, each variant restores; with less room than that, nothing but a refusal comes.
+/// Checks that each variant restores what another one compressed, and that less room only leads to
+/// a refusal. The first byte chooses a format, the second a level; the rest is the content.
 pub(crate) fn compress(data: &[u8]) {
     let [format, level, content @ ..] = data else {
         return;
@@ -101,11 +101,10 @@ fn restores(format: Format, stream: &[u8], content: &[u8]) {
     }
 }
 
-/// Checks that engines agree with the `regex` crate, which is asked record by record about each
-/// pattern as it was written. A first byte of 0x80 or more chooses an engine and the kind of
-/// answer; patterns and text are made from the rest ([`made`]). Otherwise the data are patterns up
-/// to the first 0xff byte, separated by 0xfe, and then text, and all engines are asked for every
-/// kind.
+/// Checks that engines agree with the `regex` crate, which matches each original pattern record by
+/// record. If the first byte is 0x80 or more, it chooses one engine and one kind of answer, and
+/// patterns and text are made from the rest ([`made`]). Otherwise the data are patterns up to the
+/// first 0xff byte, separated by 0xfe, and then text; all engines run with every kind of answer.
 pub(crate) fn matching(data: &[u8]) {
     if let Some((how, rest)) = data.split_first()
         && *how >= 0x80
@@ -126,7 +125,7 @@ pub(crate) fn matching(data: &[u8]) {
     matching_agrees(&patterns, text);
 }
 
-/// One engine, asked one thing: compiling takes longest by far.
+/// Checks one engine with one kind of answer: compiling takes most of the time.
 fn made_matching(how: usize, data: &[u8]) {
     let mut bytes = made::Bytes::new(data);
     let patterns = bytes.patterns();
@@ -172,14 +171,14 @@ fn made_matching(how: usize, data: &[u8]) {
     }
 }
 
-/// The patterns by the `regex` crate, if it takes all of them.
+/// Compiles the patterns with the `regex` crate. Returns `None` if it refuses one.
 fn oracle(patterns: &[String]) -> Option<Vec<Regex>> {
     (patterns.iter())
         .map(|pattern| RegexBuilder::new(pattern).unicode(false).build().ok())
         .collect()
 }
 
-/// Checks patterns and text like [`matching`]. Returns how many engines took the patterns.
+/// Checks patterns and text like [`matching`]. Returns the number of engines that accepted the patterns.
 pub(crate) fn matching_agrees(patterns: &[String], text: &[u8]) -> usize {
     let oracle = oracle(patterns);
     let mut taken = 0;
@@ -218,7 +217,7 @@ pub(crate) fn matching_agrees(patterns: &[String], text: &[u8]) -> usize {
         assert_eq!(output.value, Some(expected.count));
         let mut groups = match prepare(&with(MatchKind::Groups)) {
             Ok(prepared) => prepared.kernel().unwrap(),
-            // All records match, or none can, so that there is nothing to look for first.
+            // All records match, or none can, so there are no literals to look for.
             Err(Error::Pattern { .. }) if ["literal", "hyperscan"].contains(&variant.name) => {
                 continue;
             }
@@ -241,8 +240,7 @@ struct Expected {
     first: Option<u64>,
     count: u64,
     bitmap: Vec<u8>,
-    /// Number of matches. `groups` contains the matches with their groups, in the form in which
-    /// kernels return them.
+    /// Number of matches. `groups` contains the matches with their groups, in the format of kernels.
     matches: u64,
     groups: Vec<u8>,
 }
@@ -300,7 +298,7 @@ impl Expected {
     }
 }
 
-/// A kernel of the named variant.
+/// Makes a kernel of the named variant.
 pub(crate) fn kernel(operation: Operation, variant: &str) -> Box<dyn Kernel> {
     prepare(&config(operation, variant, &[]))
         .unwrap()
@@ -308,7 +306,7 @@ pub(crate) fn kernel(operation: Operation, variant: &str) -> Box<dyn Kernel> {
         .unwrap()
 }
 
-/// An operation by the named variant, with patterns.
+/// Returns the configuration of an operation by the named variant, with patterns.
 pub(crate) fn config(operation: Operation, variant: &str, patterns: &[&str]) -> Config {
     Config {
         variant: variant.into(),
@@ -317,7 +315,7 @@ pub(crate) fn config(operation: Operation, variant: &str, patterns: &[&str]) -> 
     }
 }
 
-/// Runs a kernel with room for `capacity` bytes, and sees to it that it writes nowhere else.
+/// Runs a kernel with room for `capacity` bytes and checks that it writes nowhere else.
 pub(crate) fn guarded(
     kernel: &mut dyn Kernel,
     source: &[u8],

@@ -1,15 +1,15 @@
-//! Patterns made of arbitrary bytes. Of bytes that are patterns themselves hardly any is valid, and
-//! those that are match hardly any text.
+//! Patterns made from arbitrary bytes. Arbitrary bytes taken as a pattern are hardly ever valid,
+//! and the valid ones hardly ever match a text.
 
-/// Letters of patterns and of texts: few, so that they meet.
+/// Letters of patterns and texts: few, so that patterns match often.
 const LETTERS: &[u8; 16] = b"aaabbc01_ -.A\tx\n";
 /// Maximum nesting of groups; `PARTS_MAX` is the maximum number of parts of a pattern.
 const DEPTH_MAX: usize = 5;
 const PARTS_MAX: usize = 40;
-/// The most patterns of a set.
+/// Maximum number of patterns of a set.
 const PATTERNS_MAX: usize = 4;
 
-/// Takes bytes off the front; 0 when there are none left.
+/// Reader that takes bytes off the front; it returns 0 when none are left.
 pub(super) struct Bytes<'a> {
     rest: &'a [u8],
     parts: usize,
@@ -40,17 +40,17 @@ impl<'a> Bytes<'a> {
             .collect()
     }
 
-    /// All that is left, as text.
+    /// Returns all remaining bytes as text.
     pub(super) fn text(&self) -> Vec<u8> {
         let letter = |byte: &u8| match byte {
-            // Some that are no letters.
+            // A few bytes become something else than letters.
             0xf0.. => *byte,
             byte => LETTERS[usize::from(byte % 16)],
         };
         self.rest.iter().map(letter).collect()
     }
 
-    /// Parts one after the other, and alternatives to them, up to a byte that ends them.
+    /// Writes parts one after the other, and alternatives to them, up to a byte that ends them.
     fn either(&mut self, pattern: &mut String, depth: usize) {
         while !self.rest.is_empty() && self.parts < PARTS_MAX {
             self.parts += 1;

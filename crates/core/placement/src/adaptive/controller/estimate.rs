@@ -67,8 +67,8 @@ pub(super) struct Rate {
     /// ln(B/s).
     ln: f64,
     outside: Outside,
-    /// Not seen here: a bound from a target that finished nothing, or a neighbour's rate. The first rate
-    /// seen replaces it.
+    /// `true` if the rate was not measured here: it is a bound from a target that finished nothing,
+    /// or a neighbor's rate. The first measured rate replaces it.
     provisional: bool,
 }
 
@@ -104,12 +104,12 @@ impl Rate {
     }
 }
 
-/// State of the other target during an observation: at rest (`Alone`) or at work (`Together`).
+/// State of the other target during an observation: idle (`Alone`) or busy (`Together`).
 ///
-/// A target alone and a target beside another have different rates: the thread that feeds the device is
-/// also the CPU's, and both use the same memory. What a target does in a split counts as together, even
-/// where the other one was done early: it is the rate that the fraction leads to, and following it
-/// leads to the fraction at which both are done together.
+/// A target has a different rate alone than together with another: the thread that feeds the device
+/// is also the CPU's, and both use the same memory. Work in a split counts as together, even if the
+/// other target finished early: it is the rate that the fraction leads to, and following it leads
+/// to the fraction at which both finish together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contention {
     Alone,

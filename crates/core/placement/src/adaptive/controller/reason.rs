@@ -46,9 +46,9 @@ impl fmt::Display for Gate {
 /// The rates of a target in bytes a second; `None` where it was never seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {
-    /// While the other target rests.
+    /// Rate while the other target is idle.
     pub alone: Option<f64>,
-    /// While the other target works, too.
+    /// Rate while the other target works, too.
     pub together: Option<f64>,
 }
 

@@ -41,7 +41,7 @@ struct Service {
 struct SimulatedTarget {
     queue: VecDeque<u64>,
     service: Option<Service>,
-    /// Since the epoch began.
+    /// Number of bytes since the epoch began.
     bytes: u64,
     busy_s: f64,
     /// Seconds of work on the current chunk that were already reported to the controller.
@@ -181,7 +181,7 @@ impl<F: Fn(u64) -> Truth> Stream<'_, F> {
         self.targets[target].told_s = 0.0;
     }
 
-    /// To the next chunk that ends, or is given up and then done again by the CPU, before others.
+    /// Advances to the next end of a chunk. A chunk that is given up and run again by the CPU is preferred.
     fn advance(&mut self) {
         let end_s = |target: usize| self.targets[target].service.map_or(f64::MAX, |it| it.end_s);
         let target = if end_s(CPU) <= end_s(DEVICE) {

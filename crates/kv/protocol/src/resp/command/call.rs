@@ -1,4 +1,4 @@
-//! One command that is executed by itself, and what it may use.
+//! Execution of one command by itself.
 
 use super::{Action, Command, CommandTable, flags};
 use crate::resp::answers::{LOADING, ReplyWriter, read_only};
@@ -7,29 +7,30 @@ use crate::resp::reply::{ErrorReply, Reply};
 use crate::{OUTPUT_MAX_BYTES, ServerContext, Session};
 use overside_kv_store::{KeyHasher, Refusal, Transaction, partition_of};
 
-/// Redis Cluster's words.
+/// Error of Redis Cluster.
 pub(in super::super) const CROSS_SLOT: ErrorReply =
     ErrorReply::new("CROSSSLOT Keys in request don't hash to the same slot");
 
-/// Parts of the engine and the connection that a command executed by itself may use.
+/// State of the engine and the connection that a command executed by itself may use.
 pub(in super::super) struct Call<'c> {
     pub(in super::super) session: &'c mut Session,
     pub(in super::super) out: &'c mut Vec<u8>,
     pub(in super::super) server: &'c mut dyn ServerContext,
     pub(in super::super) hasher: &'c KeyHasher,
     pub(in super::super) now_ms: u64,
-    /// `EXEC` executes the command.
+    /// `true` if `EXEC` executes the command.
     pub(in super::super) is_in_exec: bool,
-    /// The commands that there are.
+    /// Table of all commands.
     pub(in super::super) table: &'static CommandTable,
 }
 
-/// A page in a browser can have it connect to this machine; what follows such a line may be commands.
+/// Returns `true` for a line of HTTP. A web page can make its browser connect to this machine; the
+/// lines after this one may be commands.
 fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
 }
 
-/// Ends a transaction whose `EXEC` itself is wrong.
+/// Ends a transaction whose `EXEC` is malformed.
 fn abort(session: &mut Session, error: &ErrorReply) -> ErrorReply {
     session.forget_transaction();
     let reason = error.0.strip_prefix(b"ERR ").unwrap_or(&error.0);
@@ -50,7 +51,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Executes a command, whose reply may be an error.
+    /// Executes a command. Its reply may be an error.
     pub(in super::super) fn run(&mut self, arguments: &[&[u8]]) {
         if is_http(arguments[0]) {
             tracing::warn!(id = self.session.id(), "closed: it speaks HTTP");
@@ -107,7 +108,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Executes a command that may be executed now.
+    /// Executes a command that is allowed now.
     pub(in super::super) fn execute(
         &mut self,
         command: &Command,
@@ -124,19 +125,19 @@ impl Call<'_> {
             Action::Transaction(handler) => {
                 let mut batch = Batch::new(self.hasher, self.now_ms);
                 self.add(&mut batch, handler, arguments)?;
-                // Over several partitions it is as many requests.
+                // Over several partitions it becomes that many requests.
                 match self.are_together(batch.requests.iter().map(|request| request.key)) {
                     true => _ = self.execute_transaction(batch, Vec::new()),
                     false => self.execute_batch(batch),
                 }
                 Ok(())
             }
-            // Resolving takes the subcommand, and none has no arguments.
+            // The subcommand was resolved, and without one the command lacks an argument.
             Action::Subcommands(_) => Err(ErrorReply::wrong_arity(command.name)),
         }
     }
 
-    /// Adds a command to a batch of this client alone.
+    /// Adds a command to a batch that only this client uses.
     pub(in super::super) fn add<'a>(
         &self,
         batch: &mut Batch<'a>,
@@ -171,8 +172,8 @@ impl Call<'_> {
         engine.execute(&batch.requests, self.now_ms, &mut write);
     }
 
-    /// Executes a batch with nothing in between, if what was watched has not changed; says whether it
-    /// did, and has written the replies if so.
+    /// Executes a batch as one transaction unless a watched key has changed. Returns `true` if it
+    /// was executed; then its replies are written.
     pub(in super::super) fn execute_transaction(
         &mut self,
         batch: Batch<'_>,
@@ -193,8 +194,7 @@ impl Call<'_> {
         engine.execute_transaction(&transaction, self.now_ms, &mut write)
     }
 
-    /// Returns the error that a client reads when the store refuses an operation that is not a
-    /// request.
+    /// Returns the error for the client when the store refuses an operation that is not a request.
     pub(in super::super) fn refusal(&self, refusal: Refusal) -> ErrorReply {
         match refusal {
             Refusal::ReadOnly => read_only(self.server.read_only_reason()),

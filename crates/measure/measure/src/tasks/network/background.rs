@@ -42,7 +42,7 @@ pub(super) struct Running {
 
 /// Message from the thread that runs the jobs.
 enum Said {
-    /// Everything is verified; it waits for its time.
+    /// All outputs are verified; it waits for its start.
     Ready,
     /// Sample of the jobs, and the time at which they began; `None` if they did not begin.
     Done(Box<Sample>, Option<Instant>),

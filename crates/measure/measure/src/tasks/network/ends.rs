@@ -334,7 +334,7 @@ impl Receiver {
     }
 }
 
-/// Asks the agent that sends, and sees meanwhile whether the one that answers is still there.
+/// Sends a request to the sending agent, and checks meanwhile that the answering agent is still there.
 fn ask_beside(
     source: &mut RemoteProbe,
     question: &NetworkQuestion,
@@ -359,7 +359,7 @@ fn ask_beside(
     }
 }
 
-/// Asks an agent. Returns its answer, or the failure that it reports.
+/// Sends a request to an agent. Returns its answer, or the failure that it reports.
 fn ask(
     probe: &mut RemoteProbe,
     question: &NetworkQuestion,

@@ -147,8 +147,8 @@ fn from_to(test: &NetworkTest) -> String {
     }
 }
 
-/// Both ends' threads and the hop's processes. What another host spends is on no ledger of this
-/// one.
+/// Returns the CPU time of both ends' threads and the hop's processes. The time of another host is
+/// on no ledger of this one.
 fn cpu_time(taken: &NetworkResult) -> CpuTime {
     let mut cpu = CpuTime::default();
     let timed = &taken.timed;

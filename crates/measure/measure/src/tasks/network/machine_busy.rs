@@ -8,7 +8,8 @@ pub(super) fn machine_busy_s() -> Option<f64> {
     Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Everything but idling and waiting for disks. What another virtual machine took is not busy here.
+/// Returns all CPU time except idling and waiting for disks. Time that other virtual machines stole
+/// does not count as busy.
 fn busy_ticks(stat: &str) -> Option<u64> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = line

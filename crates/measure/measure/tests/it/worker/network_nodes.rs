@@ -70,7 +70,7 @@ fn jobs_run_beside_a_stream_from_another_node() {
                 600.0
             );
             let [begin, end] = taken.series.as_ref().unwrap().jobs_s.unwrap();
-            // The jobs began by this machine's clock, and the stream a moment after it was asked for.
+            // The jobs began by this machine's clock, and the stream a moment after it was requested.
             assert!(begin > 0.0 && begin < 0.11, "{begin}");
             assert!(end - begin >= 0.099, "{begin} to {end}");
             assert!(taken.metrics["throughput_before"] > 0.0);

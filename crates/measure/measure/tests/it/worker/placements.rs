@@ -274,7 +274,7 @@ fn what_a_target_cannot_do_is_skipped_with_the_reason() {
     // Alone, the CPU can.
     test.placement = Some(Policy::Cpu);
     measured(&mut worker, &test);
-    // The CPU target is asked as well.
+    // The CPU target must support it as well.
     let mut test = placed(&data, "compress-deflate", "split:10");
     test.cpu_variant = "abacus".into();
     let sample = worker.measure(&test);

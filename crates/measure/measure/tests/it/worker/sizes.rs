@@ -239,7 +239,7 @@ fn inputs_are_cut_to_what_the_devices_take_and_the_sample_says_so() {
     );
     assert!(sample.warnings.iter().all(|one| one.kind != "cut"));
 
-    // Buffers of a size that was asked for are not cut.
+    // Buffers of a requested size are not cut.
     test.input = Input::Buffers;
     test.buffer_size = 4 << 20;
     let skipped = Worker::new().measure(&test);

@@ -217,7 +217,7 @@ fn a_split_takes_as_long_as_the_longer_of_its_targets() {
     let seconds = sample.elapsed_ns.unwrap() as f64 / 1e9;
     assert!(seconds >= 0.95 * spent_s / 4.0, "{seconds} {spent_s}");
     assert!(seconds <= 1.5 * spent_s / 4.0, "{seconds} {spent_s}");
-    // What the submitter and the chunks took is this machine's, what the card took is nobody's.
+    // The time of the submitter and the chunks is this machine's; the card's time is on no ledger.
     let host_s = sample.cpu.unwrap().host_s;
     assert!(host_s >= 0.9 * spent_s, "{host_s} {spent_s}");
 }

@@ -10,9 +10,9 @@ use overside_probe::network::remote::{NetworkQuestion, NetworkReply};
 use overside_probe::network::{Load, Plan, Protocol, Traffic};
 use overside_probe::perftest::PerftestQuestion;
 
-/// The first byte is the kind of the rest: a question to an agent about a link, a network or
-/// perftest, or its answer. It is one, which is then written so that it is read as the same, or it
-/// is refused; and its values are within bounds, or refused. Returns `true` if it was accepted.
+/// Checks that bytes are refused, or are a request to an agent about a link, a network or perftest,
+/// or its answer, with values within bounds and the same after it is encoded and parsed again. The
+/// first byte selects the kind. Returns `true` if they were accepted.
 pub(super) fn probe_wire(data: &[u8]) -> bool {
     let Some((what, bytes)) = data.split_first() else {
         return false;

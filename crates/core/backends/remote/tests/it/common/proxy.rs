@@ -100,7 +100,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.closed.store(true, Ordering::Release);
-        // Wakes the thread; that there is nobody any more is as good.
+        // Wakes the thread; an error means that it has already ended.
         let _ = TcpStream::connect(self.address);
         if let Some(thread) = self.thread.take() {
             thread.join().expect("the proxy's thread");
