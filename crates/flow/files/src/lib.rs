@@ -1,5 +1,4 @@
-//! Tables in files, read and written: Arrow IPC under a thread budget, Parquet and comma-separated
-//! values.
+//! Tables in files, read and written: Arrow IPC under a thread budget, Parquet and comma-separated values.
 
 mod output;
 mod reader;
@@ -13,7 +12,7 @@ pub use overside_tables::CsvOptions;
 pub use reader::{FileReader, ReadOptions};
 pub use writer::{FileWriter, WriteOptions};
 
-/// Formats in which files can be written.
+/// Format of a written file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileFormat {
     /// An Arrow IPC file.

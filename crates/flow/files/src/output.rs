@@ -1,4 +1,4 @@
-//! Files that get their names when they are whole.
+//! Output files that get their names when they are complete.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -15,8 +15,8 @@ use overside_flow_operators::Error;
 /// Size of the buffer in which a file's bytes are collected before they are written, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// A file that gets its name when it is whole. Until then it has none where the file system can do
-/// that (`O_TMPFILE`, open(2)), so that nothing is left of it however the process ends.
+/// File that gets its name when it is complete. Until then it has none if the file system supports that
+/// (`O_TMPFILE`, open(2)), so a process that ends early leaves nothing behind.
 #[derive(Debug)]
 pub struct OutputFile {
     writer: BufWriter<File>,
@@ -28,10 +28,10 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Begins the file. `replace`: if there is one of that name by then, it goes.
+    /// Creates the file. With `replace`, it replaces a file of that name in the end.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::File`]; what is no file is replaced in no case.
+    /// [`Error::Exists`], [`Error::File`]. Anything but a regular file is never replaced.
     pub fn create(path: &Path, replace: bool) -> Result<Self, Error> {
         let what = match fs::metadata(path) {
             Ok(there) if there.is_dir() => Some("a directory; name a file"),
@@ -76,11 +76,11 @@ impl OutputFile {
         &self.path
     }
 
-    /// Gives the file its name; its length in bytes. `durable`: it is not lost any more when the
-    /// machine fails.
+    /// Gives the file its name. Returns its length in bytes. With `durable`, it survives a crash of the
+    /// machine.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::File`]; then nothing is left of it.
+    /// [`Error::Exists`], [`Error::File`]; then the file is removed.
     pub fn finish(mut self, durable: bool) -> Result<u64, Error> {
         let finished = self.writer.flush().and_then(|()| {
             let file = self.writer.get_ref();
@@ -105,7 +105,7 @@ impl OutputFile {
             let own = format!("/proc/self/fd/{}", self.writer.get_ref().as_raw_fd());
             let link = |path: &Path| linkat(CWD, &own, CWD, path, AtFlags::SYMLINK_FOLLOW);
             match link(&self.path) {
-                // A link replaces nothing; a file that has another name can.
+                // A link cannot replace a file, but renaming can.
                 Err(Errno::EXIST) if self.replace => {
                     let temporary = temporary_name(&self.path);
                     link(&temporary)?;
@@ -134,7 +134,7 @@ impl Drop for OutputFile {
     }
 }
 
-/// Errors say which file it is.
+/// Writes to the file. Errors contain its path.
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.writer.write(bytes);

@@ -1,4 +1,4 @@
-//! Reads a table of any format.
+//! Reader of tables in any format.
 
 use std::fs::File;
 use std::io::{Cursor, Read};
@@ -22,18 +22,18 @@ pub struct ReadOptions {
     pub unpack: UnpackOptions,
     /// Bounds for Parquet: row groups that have no rows within all of them are skipped.
     pub bounds: Vec<Between>,
-    /// Schema that a Parquet file was written with: what its writer converted gets its type back.
+    /// Schema that a Parquet file was written with: converted columns get their types back.
     pub written: Option<SchemaRef>,
 }
 
-/// A table that is being read: an iterator over its batches.
+/// Open table: an iterator over its batches.
 pub struct FileReader {
     batches: Batches,
     time: StageTime,
 }
 
 enum Batches {
-    /// Arrow IPC, which counts its time itself.
+    /// Arrow IPC, which counts its own time.
     Ipc(Box<Unpacker<'static>>),
     Table(Table<'static>),
 }
@@ -42,7 +42,7 @@ impl FileReader {
     /// Opens a file or a pipe of any format. The format is detected.
     ///
     /// # Errors
-    /// [`Error`]; Parquet from a pipe is one, for it is read from its end.
+    /// [`Error`], also for Parquet from a pipe: it is read from its end.
     pub fn open(
         mut file: File,
         options: &ReadOptions,
@@ -88,7 +88,7 @@ impl FileReader {
         Ok(Self { batches, time })
     }
 
-    /// The schema of the batches.
+    /// Returns the schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         match &self.batches {
             Batches::Ipc(unpacker) => unpacker.schema(),
@@ -96,7 +96,7 @@ impl FileReader {
         }
     }
 
-    /// Sentences for the user about how the table is read.
+    /// Returns sentences for the user about how the table is read.
     pub fn notes(&self) -> &[String] {
         match &self.batches {
             Batches::Ipc(_) => &[],

@@ -1,4 +1,4 @@
-//! Writes a table in any format.
+//! Writer of tables in any format.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use crate::FileFormat;
 use overside_flow_operators::Error;
 use overside_flow_operators::values_bytes;
 
-/// Rows of a group of Parquet: a reader leaves out whole groups, and about as many are common.
+/// Number of rows of a Parquet row group: readers skip whole groups, and this size is common.
 const ROW_GROUP_ROWS: usize = 128 << 10;
 
 /// Format and compression of a file to write.
@@ -62,7 +62,7 @@ impl WriteOptions {
         }
     }
 
-    /// Refuses columns that the format does not have, and warns of those that it converts.
+    /// Refuses columns that the format does not have, and warns about those that it converts.
     ///
     /// # Errors
     /// [`Error::Table`].
@@ -73,7 +73,7 @@ impl WriteOptions {
         Ok(())
     }
 
-    /// The format's way to store the columns.
+    /// Returns how the format stores the columns.
     pub fn storage(&self, schema: &SchemaRef) -> Result<Storage, Error> {
         let format = match self.format {
             FileFormat::Arrow | FileFormat::ArrowStream => Format::Arrow,
@@ -84,7 +84,7 @@ impl WriteOptions {
     }
 }
 
-/// A table that is being written.
+/// Table that is being written.
 pub struct FileWriter<W: Write + Send + 'static> {
     batches: Batches<W>,
     storage: Storage,
@@ -93,17 +93,17 @@ pub struct FileWriter<W: Write + Send + 'static> {
 }
 
 enum Batches<W: Write + Send + 'static> {
-    /// Arrow IPC, which counts its time itself.
+    /// Arrow IPC, which counts its own time.
     Ipc(Box<Packer<W>>),
     Parquet(Box<ArrowWriter<Counted<W>>>),
     Csv(Box<CsvWriter<Counted<W>>>),
 }
 
 impl<W: Write + Send + 'static> FileWriter<W> {
-    /// Begins a table.
+    /// Starts a table.
     ///
     /// # Errors
-    /// [`Error::Options`] for what the format does not have, and [`Error`].
+    /// [`Error::Options`] for options that the format does not have, and [`Error`].
     pub fn new(
         output: W,
         schema: &SchemaRef,
@@ -160,7 +160,7 @@ impl<W: Write + Send + 'static> FileWriter<W> {
         })
     }
 
-    /// Takes a batch.
+    /// Writes a batch.
     ///
     /// # Errors
     /// [`Error`]; then nothing more can be written.
@@ -176,7 +176,7 @@ impl<W: Write + Send + 'static> FileWriter<W> {
         Ok(())
     }
 
-    /// Ends the table. The output back, flushed, and what writing took.
+    /// Completes the table. Returns the flushed output, and the time and bytes of writing.
     ///
     /// # Errors
     /// [`Error`].
@@ -205,7 +205,8 @@ impl<W: Write + Send + 'static> FileWriter<W> {
     }
 }
 
-/// Metadata of the table, which other readers look for beside Arrow's schema: those of GeoParquet, pandas, Spark.
+/// Returns metadata of the table that other readers expect outside of Arrow's schema: those of GeoParquet,
+/// pandas and Spark.
 fn key_values(schema: &Schema) -> Option<Vec<KeyValue>> {
     let entries = schema
         .metadata()
@@ -217,8 +218,8 @@ fn key_values(schema: &Schema) -> Option<Vec<KeyValue>> {
     (!entries.is_empty()).then_some(entries)
 }
 
-/// I/O error of the output, noted when it occurs. Format libraries report it only as text, or
-/// together with other errors.
+/// I/O error of the output, stored when it occurs. Format libraries report it only as text, or together with
+/// other errors.
 #[derive(Clone, Default)]
 struct Failure(Arc<Mutex<Option<io::Error>>>);
 
@@ -227,13 +228,13 @@ impl Failure {
         *lock(&self.0) = Some(io::Error::new(error.kind(), error.to_string()));
     }
 
-    /// It, if it is why, and otherwise what a format says.
+    /// Returns the I/O error if there was one, otherwise the format library's error.
     fn or(&self, error: Error) -> Error {
         lock(&self.0).take().map_or(error, Error::Io)
     }
 }
 
-/// Counts what is written.
+/// Writer that counts its bytes.
 struct Counted<W> {
     output: W,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! The partition of each row of a key column.
+//! Assigns each row to a partition by its key.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -24,11 +24,11 @@ pub(super) struct Assigner {
     column: usize,
     partitions: usize,
     rule: Rule,
-    /// The last dictionary, and the partitions of its values.
+    /// Last dictionary, and the partitions of its values.
     dictionary: Option<(ArrayRef, Vec<u16>)>,
 }
 
-/// A method with what the column's type makes of it.
+/// Method, prepared for the column's type.
 enum Rule {
     Bits {
         from: u32,
@@ -37,7 +37,7 @@ enum Rule {
     Hash {
         partitions: u64,
     },
-    /// Bounds in the column's type, ascending.
+    /// Ascending bounds in the column's type.
     Ranges(ArrayRef),
 }
 
@@ -53,7 +53,7 @@ impl Assigner {
         })
     }
 
-    /// The key's place among the columns.
+    /// Returns the index of the key column.
     pub(super) fn column(&self) -> usize {
         self.column
     }
@@ -63,8 +63,8 @@ impl Assigner {
         self.partitions
     }
 
-    /// The partitions of the column's rows, in place of what `ids` had. Null keys are in the one
-    /// after all others.
+    /// Replaces `ids` by the partitions of the column's rows. Null keys are in the partition after all
+    /// others.
     pub(super) fn assign(&mut self, keys: &dyn Array, ids: &mut Vec<u16>) {
         ids.clear();
         if matches!(keys.data_type(), DataType::Dictionary(_, _)) {
@@ -102,7 +102,7 @@ fn extend_from_keys<K: ArrowNativeType>(
     null: u16,
     ids: &mut Vec<u16>,
 ) {
-    // Below a null there may be any key.
+    // A null row may have any key.
     let partition = |key: &K| of_values.get(key.as_usize()).copied().unwrap_or(null);
     ids.extend(keys.iter().map(partition));
 }
@@ -169,13 +169,13 @@ impl Rule {
         }
     }
 
-    /// Appends the partitions of all values, whatever lies below nulls.
+    /// Appends the partitions of all values, with arbitrary ones for nulls.
     fn assign(&self, values: &dyn Array, ids: &mut Vec<u16>) {
         let wide = match self {
             Self::Hash { .. } => wide_type(values.data_type()),
             _ => None,
         };
-        // Each value of a narrow type is one of the wide type.
+        // Each value of a narrow type is also one of the wide type.
         if let Some(Ok(wide)) = wide.map(|wide| cast(values, &wide)) {
             return self.assign(&wide, ids);
         }
@@ -209,7 +209,7 @@ impl Rule {
             DataType::Float64 => self.assign_floats::<Float64Type>(values, f64::NAN, ids),
             _ => downcast_primitive_array!(
                 values => self.assign_values(values, ids),
-                // The schema was checked.
+                // Unreachable: the schema was checked.
                 _ => ids.resize(ids.len() + values.len(), 0)
             ),
         }
@@ -219,7 +219,7 @@ impl Rule {
         self.assign_primitive::<T>(values.values(), ids);
     }
 
-    /// Floats that compare as equal, and all NaN, have to meet in one partition.
+    /// Assigns floats. Floats that compare as equal, and all NaN, must be in one partition.
     fn assign_floats<T: ArrowPrimitiveType>(
         &self,
         values: &dyn Array,
@@ -271,7 +271,7 @@ impl Rule {
 
     fn bytes(&self, value: &[u8]) -> u16 {
         match self {
-            // No bytes have bits in an order; the schema was checked.
+            // Unreachable: the schema was checked, and bytes have no ordered bits.
             Self::Bits { .. } => 0,
             Self::Hash { partitions } => hashes::partition_of(value, *partitions),
             Self::Ranges(bounds) => bytes_below(bounds, value),
@@ -290,7 +290,7 @@ impl Rule {
     }
 }
 
-/// The type of what is compared: a dictionary's values.
+/// Returns the type whose values are compared: of a dictionary, that of its values.
 pub fn value_type(kind: &DataType) -> &DataType {
     match kind {
         DataType::Dictionary(_, values) => values,

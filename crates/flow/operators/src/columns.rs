@@ -1,6 +1,6 @@
-//! Collectors for the values of one column, by partition. A block's rows are appended partition by
-//! partition, in the order that was found for all columns; nothing is copied twice. Types that have
-//! no collector of their own go through Arrow's `take`, and its `concat` where a batch ends.
+//! Collectors of the values of one column by partition. A block's rows are appended partition by partition,
+//! in the order that was computed once for all columns; no value is copied twice. Types without a collector
+//! of their own use Arrow's `take`, and its `concat` at the end of a batch.
 
 mod bits;
 mod bytes;
@@ -23,11 +23,10 @@ use overside_tables::memory::BufferPool;
 use super::order::Order;
 use crate::Error;
 
-/// The most bytes that room is made for before they come: a few long values say nothing of those
-/// that follow.
+/// Maximum number of bytes that are reserved in advance: a few long values do not predict the next ones.
 const ROOM_BYTES_MAX: usize = 4 << 20;
 
-/// One column of all partitions.
+/// Column with the values of all partitions.
 pub(super) trait Column: Send {
     /// Returns `true` if the block can be appended to the collected values. Otherwise all
     /// partitions must be flushed first.
@@ -43,7 +42,7 @@ pub(super) trait Column: Send {
     fn flush(&mut self, partition: usize) -> Result<(ArrayRef, u64), Error>;
 }
 
-/// A column of so many partitions, whose values are collected in that memory.
+/// Makes a column of `partitions` partitions that collects its values in `memory`.
 pub(super) fn column(
     kind: &DataType,
     partitions: usize,

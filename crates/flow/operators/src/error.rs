@@ -1,27 +1,27 @@
-//! Errors of reading, changing and writing batches.
+//! Errors of reading, transforming and writing batches.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
 
-/// Error that ends reading, changing or writing batches.
+/// Reason why reading, transforming or writing of batches ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Arrow's library reports an error in the data.
     #[error("{0}")]
     Arrow(#[from] ArrowError),
-    /// A table cannot be read, or has no such column.
+    /// A table cannot be read, or does not have the column.
     #[error(transparent)]
     Table(#[from] overside_tables::Error),
-    /// A column of a type that cannot play a role.
+    /// The type of a column does not fit its role.
     #[error("column {name:?} holds {kind}, which cannot be {role}")]
     ColumnType {
-        /// The column.
+        /// Name of the node.
         name: String,
         /// Arrow type of the column.
         kind: String,
-        /// Role that the column was to have, such as `times`.
+        /// Role of the column, such as `times`.
         role: &'static str,
     },
     /// Parquet's library reports an error in the data.
@@ -30,15 +30,15 @@ pub enum Error {
     /// The request is not possible; the text gives the reason.
     #[error("{0}")]
     Refused(String),
-    /// Another service, which is needed, does not answer.
+    /// Another service that is needed does not answer.
     #[error("{address} does not answer: {reason}")]
     Away {
-        /// Address at which the service was expected.
+        /// Expected address of the service.
         address: String,
-        /// Reason, as far as it is known.
+        /// Reason if it is known.
         reason: String,
     },
-    /// Another service answers that it cannot do it now.
+    /// Another service cannot process the request now.
     #[error("{address}: {reason}")]
     NotYet {
         /// Address of the service.
@@ -46,84 +46,84 @@ pub enum Error {
         /// Reason that the service gives.
         reason: String,
     },
-    /// A partition method that cannot be read.
+    /// The text is not a partition method.
     #[error(
         "{text:?} is no partition method: {reason}; methods: bits:N, bits:A..B, hash:N, ranges:A,B,..."
     )]
     Method {
-        /// The text.
+        /// Text that was parsed.
         text: String,
         /// The problem with the text.
         reason: String,
     },
-    /// A key column whose type the method cannot take.
+    /// The method does not support the type of the key column.
     #[error(
         "column {column:?} of type {kind} cannot be partitioned by {method}: {reason}; {remedy}"
     )]
     KeyType {
-        /// The column.
+        /// Name of the node.
         column: String,
         /// Arrow type of the column.
         kind: String,
-        /// The method.
+        /// Partition method.
         method: String,
-        /// Reason why the method cannot take the column.
+        /// Reason why the method does not support the column.
         reason: String,
-        /// Suggestion of a method or a column that would work.
+        /// Method or column to use instead.
         remedy: String,
     },
-    /// Fewer or more partitions than there may be.
+    /// The number of partitions is out of range.
     #[error(
         "between 2 and {} partitions are possible, not {}",
         crate::MAX_PARTITIONS,
         asked(*.partitions)
     )]
     Partitions {
-        /// Number of partitions that were requested; `u64::MAX` is that or more.
+        /// Requested number of partitions; `u64::MAX` also stands for larger ones.
         partitions: u64,
     },
-    /// Options that exclude each other or that the format does not have.
+    /// Options exclude each other, or the format does not have them.
     #[error("{0}")]
     Options(String),
-    /// A call after one that failed.
+    /// A call follows one that failed.
     #[error("an earlier error ended the stream")]
     Spent,
-    /// Data that is not what the format says.
+    /// Data do not have the expected format.
     #[error("the Arrow data is damaged: {0}")]
     Damaged(String),
-    /// There is a file of that name already.
+    /// There is already a file of that name.
     #[error("{} exists", .0.display())]
     Exists(PathBuf),
     /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// A file cannot be made, read or written.
+    /// A file cannot be created, read or written.
     #[error("{}: {error}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Cause of the failure.
         error: Box<Self>,
     },
-    /// A result is not what another algorithm finds.
+    /// A result differs from that of another algorithm.
     #[error("a result is wrong: {0}")]
     Verification(String),
-    /// A file that says what others are cannot be read or written.
+    /// A configuration file cannot be read or written.
     #[error(transparent)]
     Config(Box<overside_config::Error>),
     /// A codec failed.
     #[error(transparent)]
     Codec(#[from] overside_ops::Error),
-    /// A job on a device failed, and nothing could do it again.
+    /// A job on a device failed, and no other device could run it.
     #[error(transparent)]
     Job(#[from] overside_device::JobError),
-    /// The placement cannot be set up or cannot go on.
+    /// The placement cannot be set up, or cannot continue.
     #[error(transparent)]
     Placement(#[from] overside_placement::Error),
-    /// There is no memory.
+    /// There is not enough memory.
     #[error(transparent)]
     Memory(#[from] overside_device::MemoryError),
-    /// A stage of a pipeline cannot take the batches, or failed at one.
+    /// A stage of a pipeline does not accept the batches, or failed.
     #[error("stage {stage:?}: {error}")]
     Stage {
         /// Name of the stage.
@@ -134,16 +134,16 @@ pub enum Error {
     /// A search failed.
     #[error(transparent)]
     Search(#[from] overside_match::Error),
-    /// Values that no batch of that type can hold.
+    /// The values are too many for a batch of that type.
     #[error("{bytes} bytes of a column belong into one batch; write the input in smaller batches")]
     BatchBytes {
-        /// Total bytes of the values that were to be in one batch.
+        /// Total number of bytes of the values.
         bytes: u64,
     },
-    /// An expression that cannot be parsed, does not fit the columns, or cannot be evaluated.
+    /// An expression cannot be parsed, does not fit the columns, or cannot be evaluated.
     #[error("the expression is refused: {reason}")]
     Expression {
-        /// Reason why the method cannot take the column.
+        /// Reason why the expression is refused.
         reason: String,
     },
 }

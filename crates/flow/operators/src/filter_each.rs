@@ -1,5 +1,5 @@
-//! The published way to partition, to compare with: one filter over the whole table for each
-//! output, which reads everything as often as there are outputs.
+//! The published method of partitioning, for comparison: it filters the whole table once for each output, so
+//! everything is read as often as there are outputs.
 
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_buffer::BooleanBuffer;
@@ -11,7 +11,7 @@ use super::assign::Assigner;
 use super::key::PartitionKey;
 use crate::Error;
 
-/// The batches of each partition, the one of null keys last, by a filter for each.
+/// Returns the batches of each partition, that of null keys last, with one filter for each.
 pub fn partition_by_filters<'a>(
     schema: &SchemaRef,
     batches: impl IntoIterator<Item = &'a RecordBatch> + Clone,
@@ -36,7 +36,7 @@ pub fn partition_by_filters<'a>(
     Ok(tables)
 }
 
-/// The partition of each row; rows whose key is null are in the one after all others.
+/// Returns the partition of each row. Rows with a null key are in the partition after all others.
 pub fn partitions_of_rows(batch: &RecordBatch, key: &PartitionKey) -> Result<Vec<u16>, Error> {
     let mut assigner = Assigner::new(batch.schema_ref(), key)?;
     let mut ids = Vec::new();

@@ -1,5 +1,5 @@
-//! The one order of floats, in filters, sorts and partitions: -0 is equal to 0, and every NaN to every other, above all
-//! numbers. It is DuckDB's and Postgres'; Arrow's kernels have IEEE 754's total order.
+//! Order of floats in filters, sorts and partitions: -0 equals 0, and all NaN are equal and above all
+//! numbers. DuckDB and Postgres have the same order; Arrow's kernels use IEEE 754's total order.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType};
 use arrow_schema::DataType;
 
-/// The array with 0 for -0 and one NaN for all, so that the total order is ours; the same array without floats.
+/// Returns the array with 0 instead of -0 and a single NaN, so that the total order becomes this order.
+/// Arrays without floats are returned unchanged.
 pub(super) fn with_one_nan(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Float16 => {
@@ -35,7 +36,7 @@ pub(super) fn with_one_nan(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// 0 for -0, and `nan` for every NaN.
+/// Replaces -0 by 0, and every NaN by `nan`.
 pub(super) fn canonical<N: ArrowNativeTypeOp>(value: N, nan: N) -> N {
     match value.partial_cmp(&N::ZERO) {
         Some(std::cmp::Ordering::Equal) => N::ZERO,

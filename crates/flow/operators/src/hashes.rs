@@ -1,14 +1,14 @@
-//! Partitions by hash. Numbers of 64 bits are multiplied, many at once where the processor can.
+//! Partitions by hash. 64-bit numbers are hashed several at a time if the processor has the instructions.
 
 use arrow_buffer::{ArrowNativeType, ToByteSlice};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The partition of bytes (XXH3, 64 bits, without a seed).
+/// Returns the partition of bytes (XXH3, 64 bits, without a seed).
 pub(super) fn partition_of(bytes: &[u8], partitions: u64) -> u16 {
     (xxh3_64(bytes) % partitions) as u16
 }
 
-/// Appends the partitions of numbers: those of their bytes.
+/// Appends the partitions of numbers, by the hash of their bytes.
 pub(super) fn assign<T: ArrowNativeType>(values: &[T], partitions: u64, ids: &mut Vec<u16>) {
     if !partitions.is_power_of_two() {
         ids.extend(
@@ -27,7 +27,7 @@ pub(super) fn assign<T: ArrowNativeType>(values: &[T], partitions: u64, ids: &mu
     assign_masked(values, partitions, ids);
 }
 
-/// With instructions that multiply eight numbers of 64 bits: the compiler finds a use for them.
+/// Compiled with instructions that multiply eight 64-bit numbers at once, which the compiler then uses.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn assign_at_once<T: ArrowNativeType>(values: &[T], partitions: u64, ids: &mut Vec<u16>) {

@@ -5,11 +5,11 @@
 //! | `bits:N` | its lowest N bits |
 //! | `bits:A..B` | its bits from A up to but not including B; bit 0 is the lowest |
 //! | `hash:N` | the 64-bit XXH3 (seed 0) of its bytes, modulo N |
-//! | `ranges:A,B,C` | how many of the bounds, which ascend, are not above it |
+//! | `ranges:A,B,C` | number of the ascending bounds that are not above it |
 //!
-//! The hash is the same on every machine, in every version and in columns of every width: whole
-//! numbers are hashed as 64-bit ones and floats as doubles, with -0 as 0 and every NaN as the
-//! positive quiet one; dates, times and decimals in the column's width; all as little-endian bytes.
+//! The hash is the same on every machine, in every version and in columns of every width. Whole numbers
+//! are hashed as 64-bit ones and floats as doubles, with -0 as 0 and every NaN as the positive quiet
+//! one. Dates, times and decimals are hashed in the column's width. All are little-endian bytes.
 //! Booleans are a byte of 0 or 1, text and binary their bytes, dictionaries their values.
 
 use std::fmt;
@@ -23,9 +23,9 @@ use crate::Error;
 pub enum PartitionMethod {
     /// The value's bits from `from` up to but not including `to`.
     Bits {
-        /// The lowest bit taken.
+        /// Lowest bit of the range.
         from: u32,
-        /// The bit after the highest one taken.
+        /// Bit after the highest one of the range.
         to: u32,
     },
     /// The value's hash modulo `partitions`.
@@ -33,7 +33,7 @@ pub enum PartitionMethod {
         /// Number of partitions.
         partitions: usize,
     },
-    /// The value's place among ascending bounds, each the lowest value of its partition.
+    /// Index of the value among ascending bounds, each the lowest value of its partition.
     Ranges {
         /// Bounds as text; they are cast to the column's type when that is known.
         bounds: Vec<String>,
@@ -41,7 +41,7 @@ pub enum PartitionMethod {
 }
 
 impl PartitionMethod {
-    /// The lowest `bits` bits.
+    /// Returns the method of the lowest `bits` bits.
     pub fn low_bits(bits: u32) -> Self {
         Self::Bits { from: 0, to: bits }
     }
@@ -120,14 +120,14 @@ impl FromStr for PartitionMethod {
 /// Column and method by which a table is partitioned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionKey {
-    /// The name of a column at the top level.
+    /// Name of a column at the top level.
     pub column: String,
     /// Method by which the column's values choose a partition.
     pub method: PartitionMethod,
 }
 
 impl PartitionKey {
-    /// `method` as it is written, such as `bits:2`.
+    /// Parses `method`, such as `bits:2`.
     pub fn parse(column: &str, method: &str) -> Result<Self, Error> {
         Ok(Self {
             column: column.to_owned(),

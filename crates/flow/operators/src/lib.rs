@@ -1,5 +1,4 @@
-//! Operators: functions and types that turn record batches into record batches. They do no I/O and
-//! start no threads.
+//! Operators: functions and types that transform record batches. They do no I/O and start no threads.
 
 mod assign;
 mod columns;
@@ -33,10 +32,10 @@ pub use suggest::{KeyCandidate, KeySuggester, SAMPLE_ROWS};
 
 use arrow_schema::{DataType, FieldRef, Schema};
 
-/// The most partitions of one operator, the one of null keys not counted.
+/// Maximum number of partitions of one operator, without that of null keys.
 pub const MAX_PARTITIONS: usize = 1024;
 
-/// The index of the one column of that name.
+/// Returns the index of the only column of that name.
 ///
 /// # Errors
 /// [`Error::Table`]: there is none, or several.
@@ -45,7 +44,7 @@ pub fn column(schema: &Schema, name: &str) -> Result<usize, Error> {
     Ok(overside_tables::position(names, name)?)
 }
 
-/// The first column that is such, or has such values within.
+/// Returns the name of the first column whose type, or a type within it, satisfies `is_such`.
 pub fn column_of(schema: &Schema, is_such: impl Fn(&DataType) -> bool) -> Option<&str> {
     let has_such = |field: &&FieldRef| {
         let alone = Schema::new(vec![FieldRef::clone(field)]);

@@ -1,4 +1,4 @@
-//! The rows of a block in the order of their partitions.
+//! Sorts the rows of a block by partition.
 
 use std::sync::OnceLock;
 
@@ -9,16 +9,16 @@ use super::slots::Slots;
 /// Rows of one partition within a block.
 pub(super) struct Segment<'a> {
     pub partition: usize,
-    /// Their numbers in the block, ascending.
+    /// Row numbers in the block, ascending.
     pub rows: &'a [u16],
     /// Index of the first of these rows among the block's ordered rows.
     pub begin: usize,
 }
 
-/// The rows of a block in the order of their partitions, and within one in the order of the input.
+/// Rows of a block sorted by partition, and within a partition in the order of the input.
 #[derive(Default)]
 pub(super) struct Order {
-    /// Rows to reserve in a partition when it begins a new batch.
+    /// Number of rows to reserve in a partition when it begins a new batch.
     pub capacity: usize,
     pub slots: Slots,
     rows: OnceLock<Buffer>,
@@ -34,7 +34,7 @@ impl Order {
         }
     }
 
-    /// `ids` has the partitions of a block's rows.
+    /// Sorts the rows of a block, whose partitions are `ids`.
     pub(super) fn sort(&mut self, ids: &[u16], partitions: usize) {
         self.slots.find(ids, partitions);
         self.rows.take();
@@ -48,8 +48,8 @@ impl Order {
             .filter(|(_, rows)| *rows > 0)
     }
 
-    /// Rows to make room for in a partition that has so many: those that come, and those of the whole batch where it
-    /// begins.
+    /// Returns the number of rows to reserve in a partition with `has` rows: the `comes` new ones or, at the
+    /// beginning of a batch, those of the whole batch.
     pub(super) fn room(&self, has: usize, comes: usize) -> usize {
         match has {
             0 => self.capacity.max(comes),
@@ -57,7 +57,7 @@ impl Order {
         }
     }
 
-    /// The rows of each partition that has any.
+    /// Returns the rows of each partition that has any.
     pub(super) fn segments(&self) -> impl Iterator<Item = Segment<'_>> {
         let (mut begin, all) = (0, self.rows().typed_data::<u16>());
         self.counts().map(move |(partition, rows)| {
@@ -71,7 +71,8 @@ impl Order {
         })
     }
 
-    /// All rows in order, for Arrow's own kernels. Found when they are asked for: columns of a fixed width do without.
+    /// Returns all rows in order, for Arrow's own kernels. Computed on demand: columns of a fixed width do
+    /// not need them.
     pub(super) fn rows(&self) -> &Buffer {
         self.rows.get_or_init(|| {
             let mut begins = vec![0; self.slots.counts().len()];

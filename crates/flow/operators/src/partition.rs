@@ -1,11 +1,10 @@
 //! Partitions batches by a key, in one pass:
 //!
-//! 1. the partition of each row of a piece is computed from the key column;
-//! 2. counting gives each row of a block its place among its partition's rows; they stay in the order of the input;
-//! 3. each column's values are read in order, and written behind what their partitions have.
+//! 1. The partition of each row of a piece is computed from the key column.
+//! 2. Counting gives each row of a block its position among its partition's rows, in the order of the input.
+//! 3. Each column's values are read in order and appended to their partitions.
 //!
-//! Rows of a partition are collected until there are enough for a batch, or go out with the piece
-//! that they came in.
+//! Rows of a partition are collected until they fill a batch, or returned with the piece that they came in.
 
 use std::sync::Arc;
 
@@ -23,21 +22,22 @@ use super::skew::SkewReport;
 use super::slots::MAX_BLOCK_ROWS;
 use crate::Error;
 
-/// Most rows that are put into order at a time where they are collected, so that full batches are nearly full.
+/// Maximum number of rows that are sorted at a time if they are collected, so that full batches are nearly
+/// full.
 const BLOCK_ROWS: usize = 16 << 10;
 
-/// Rows of a partition, and which it is: the one of null keys comes after all others.
+/// Index of a partition (that of null keys comes after all others) and rows of it.
 pub type Piece = (usize, RecordBatch);
 
 /// Options for partitioning batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionOptions {
-    /// Most rows that are collected for a batch of the output; fewer where those of all partitions
-    /// would be more than `buffer_bytes`.
-    /// 0: none are collected; each push gives a batch of at most 65,536 rows for each partition that
-    /// it has rows of.
+    /// Maximum number of rows that are collected for an output batch; fewer if those of all partitions would
+    /// exceed `buffer_bytes`. With 0 none are collected: each push returns a batch of at most 65,536 rows for
+    /// each partition that it has rows of.
     pub batch_rows: usize,
-    /// Bytes of the input that may wait in collected batches, about; all that is there goes out then.
+    /// Approximate number of input bytes that may wait in collected batches; beyond it, all of them are
+    /// returned.
     pub buffer_bytes: usize,
 }
 
@@ -51,7 +51,7 @@ impl Default for PartitionOptions {
 }
 
 impl PartitionOptions {
-    /// Batches go out with the push that brought their rows.
+    /// Returns options with which each push returns all of its rows.
     pub fn streaming() -> Self {
         Self {
             batch_rows: 0,
@@ -65,21 +65,21 @@ pub struct Partitioner {
     schema: SchemaRef,
     assigner: Assigner,
     columns: Vec<Box<dyn Column>>,
-    /// 0: none are collected.
+    /// Maximum number of rows of a collected batch; 0 if none are collected.
     batch_rows: usize,
     block_rows: usize,
     buffer_bytes: usize,
     ids: Vec<u16>,
     order: Order,
-    /// Rows that are collected of each partition, the one of null keys last.
+    /// Number of rows that are collected of each partition, that of null keys last.
     rows: Vec<usize>,
-    /// Input bytes of the blocks that were collected since the last full flush.
+    /// Number of input bytes of the blocks that were collected since the last full flush.
     bytes: usize,
     report: SkewReport,
 }
 
 impl Partitioner {
-    /// Refuses a key whose type its method cannot take.
+    /// Makes a partitioner. Refuses a key whose type its method does not support.
     pub fn new(
         schema: SchemaRef,
         key: &PartitionKey,
@@ -88,7 +88,7 @@ impl Partitioner {
         Self::with_memory(schema, key, options, &Arc::default())
     }
 
-    /// With memory that others use too. Refuses what [`Partitioner::new`] refuses.
+    /// Makes a partitioner with shared memory. Refuses the same keys as [`Partitioner::new`].
     pub fn with_memory(
         schema: SchemaRef,
         key: &PartitionKey,
@@ -102,7 +102,7 @@ impl Partitioner {
         let row_bytes: usize = kinds()
             .map(|kind| kind.primitive_width().unwrap_or(16))
             .sum();
-        // No more room is made than what may wait.
+        // Reserves no more than may wait.
         let room_rows = options.buffer_bytes / row_bytes.max(1) / partitions;
         let batch_rows = options.batch_rows.min(room_rows.max(1));
         Ok(Self {
@@ -129,13 +129,13 @@ impl Partitioner {
         self.assigner.partitions()
     }
 
-    /// Rows and bytes of each partition that have come out up to now.
+    /// Returns the rows and bytes of each partition that have been returned so far.
     pub fn report(&self) -> &SkewReport {
         &self.report
     }
 
-    /// Partitions a batch; the batches that it completes. After an error only what came out before
-    /// is good.
+    /// Partitions a batch. Returns the batches that it completes. After an error only earlier output is
+    /// valid.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<Vec<Piece>, Error> {
         check_schema(&self.schema, batch.schema_ref())?;
         let mut out = Vec::new();
@@ -153,7 +153,7 @@ impl Partitioner {
         Ok((out, self.report))
     }
 
-    /// Partitions all batches and keeps the output.
+    /// Partitions all batches and returns all of the output.
     pub fn keep<'a>(
         mut self,
         batches: impl IntoIterator<Item = &'a RecordBatch>,
@@ -230,7 +230,7 @@ impl Partitioner {
     }
 }
 
-/// About the bytes of a batch's values.
+/// Returns the approximate number of bytes of a batch's values.
 pub fn block_bytes(block: &RecordBatch) -> usize {
     let column = |column: &dyn Array| match column.data_type() {
         kind if kind.primitive_width().is_some() => {
@@ -256,16 +256,16 @@ pub fn block_bytes(block: &RecordBatch) -> usize {
     block.columns().iter().map(|one| column(one)).sum()
 }
 
-/// A table in parts.
+/// Partitioned table.
 #[derive(Debug, Clone)]
 pub struct Tables {
-    /// The batches of each partition, the one of null keys last.
+    /// Batches of each partition, that of null keys last.
     pub tables: Vec<Vec<RecordBatch>>,
-    /// Rows and bytes of each.
+    /// Rows and bytes of each partition.
     pub report: SkewReport,
 }
 
-/// Partitions a whole table and keeps the output.
+/// Partitions a whole table and returns the output.
 pub fn partition<'a>(
     schema: &SchemaRef,
     batches: impl IntoIterator<Item = &'a RecordBatch>,

@@ -1,4 +1,4 @@
-//! Bounds between partitions.
+//! Partitions by ranges, which are separated by bounds.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use arrow_schema::{DataType, SortOptions};
 
 use super::sql::cast;
 
-/// Most bounds that are compared one after the other; more are searched by halving.
+/// Maximum number of bounds that are compared one after the other; more need a binary search.
 const LINEAR_BOUNDS: usize = 16;
-/// Rows whose partitions stay in the first cache while bounds go over them.
+/// Number of rows whose partitions stay in the first-level cache while they are compared with all bounds.
 const RANGE_ROWS: usize = 2048;
 
-/// Bounds in the key's type, if they ascend.
+/// Converts bounds to the key's type. Refuses bounds that do not ascend.
 pub(super) fn cast_bounds(bounds: &[String], kind: &DataType) -> Result<ArrayRef, String> {
     let text: ArrayRef = Arc::new(StringArray::from_iter_values(bounds));
-    // Bytes are compared as bytes.
+    // Text is compared as bytes.
     let kind = match kind {
         DataType::Utf8View | DataType::LargeUtf8 => &DataType::Utf8,
         DataType::BinaryView | DataType::LargeBinary | DataType::FixedSizeBinary(_) => {

@@ -1,4 +1,4 @@
-//! Joins and splits batches, so that each has about as many rows, or bytes, as wanted.
+//! Joins and splits batches to batches of about equal size, in rows or bytes.
 
 use std::mem::take;
 
@@ -13,9 +13,9 @@ use crate::Error;
 /// Target size of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RechunkOptions {
-    /// Rows of each but the last.
+    /// Number of rows of each batch except the last.
     pub rows: usize,
-    /// Most bytes, about; a batch has fewer rows where they are larger, but at least one.
+    /// Approximate maximum of bytes; a batch of large rows has fewer rows, but at least one.
     pub bytes: usize,
 }
 
@@ -28,7 +28,7 @@ impl Default for RechunkOptions {
     }
 }
 
-/// Makes batches of one size out of a stream of batches of any size; rows keep their order.
+/// Converts a stream of batches of any size to batches of one size; rows keep their order.
 pub struct Rechunker {
     schema: SchemaRef,
     options: RechunkOptions,
@@ -38,7 +38,7 @@ pub struct Rechunker {
 }
 
 impl Rechunker {
-    /// For a stream of this schema.
+    /// Makes a rechunker for a stream of this schema.
     pub fn new(schema: SchemaRef, options: RechunkOptions) -> Self {
         Self {
             schema,
@@ -52,7 +52,7 @@ impl Rechunker {
         }
     }
 
-    /// Takes a batch; the batches that it completes.
+    /// Takes a batch. Returns the batches that it completes.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<Vec<RecordBatch>, Error> {
         check_schema(&self.schema, batch.schema_ref())?;
         let mut out = Vec::new();
@@ -103,7 +103,7 @@ impl Rechunker {
             [_] => out.extend(waiting),
             _ => match concat_batches(&self.schema, &waiting) {
                 Ok(batch) => out.push(batch),
-                // Together they have more values than their keys can tell apart.
+                // Together their dictionaries have more values than the key type can number.
                 Err(ArrowError::DictionaryKeyOverflowError) => out.extend(waiting),
                 Err(error) => return Err(error.into()),
             },

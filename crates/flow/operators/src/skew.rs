@@ -3,18 +3,18 @@
 /// Size of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PartitionSize {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Bytes of their values, offsets and null bits; a dictionary's values are not counted.
+    /// Number of bytes of their values, offsets and null bits; a dictionary's values are not counted.
     pub bytes: u64,
 }
 
 /// Rows and bytes of each partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkewReport {
-    /// The partitions of keys that are not null, in their order.
+    /// Sizes of the partitions of keys that are not null, in order.
     pub partitions: Vec<PartitionSize>,
-    /// The rows whose key is null: the partition after all others.
+    /// Size of the partition of null keys, which comes after all others.
     pub null_keys: PartitionSize,
 }
 
@@ -35,20 +35,20 @@ impl SkewReport {
         size.bytes += bytes;
     }
 
-    /// All rows, those with null keys as well.
+    /// Returns the number of all rows, including those with null keys.
     pub fn rows(&self) -> u64 {
         let rows: u64 = self.partitions.iter().map(|size| size.rows).sum();
         rows + self.null_keys.rows
     }
 
-    /// The bytes of all rows.
+    /// Returns the number of bytes of all rows.
     pub fn bytes(&self) -> u64 {
         let bytes: u64 = self.partitions.iter().map(|size| size.bytes).sum();
         bytes + self.null_keys.bytes
     }
 
-    /// The rows of the largest partition over the mean, null keys left out: 1 is balanced, the
-    /// number of partitions means that one has all. 1 without rows.
+    /// Returns the number of rows of the largest partition divided by the mean, without null keys. 1 is
+    /// balanced; the number of partitions means that one partition has all rows. Returns 1 without rows.
     pub fn imbalance(&self) -> f64 {
         let rows: u64 = self.partitions.iter().map(|size| size.rows).sum();
         let most = self.partitions.iter().map(|size| size.rows).max();

@@ -1,52 +1,52 @@
-//! Target position of each row of a block, and moving values there. Values are read in the order in
-//! which they lie; those of each partition are written one after the other. Memory is fastest when
-//! read in order, but a processor prefetches within a page only. So lines are prefetched a page
-//! ahead.
+//! Computes the target position of each row of a block, and moves values there. Values are read in memory
+//! order; those of each partition are written one after the other. Memory is fastest when read in order, but
+//! a processor prefetches only within a page. So lines are prefetched a page ahead.
 #![allow(unsafe_code)]
 
 use arrow_array::OffsetSizeTrait;
 use overside_base::{prefetch_read, prefetch_write};
 
-/// Most rows of a block, so that a place among them fits into 16 bits.
+/// Maximum number of rows of a block, so that a position among them fits into 16 bits.
 pub(super) const MAX_BLOCK_ROWS: usize = 1 << 16;
-/// Most bytes of text or binary that are moved at once, and so are written beyond the last value.
+/// Number of bytes of text or binary that are moved at once. The last move may write up to this number of
+/// bytes beyond the value.
 pub(super) const PIECE: usize = 32;
 const HALF: usize = PIECE / 2;
 const LINE_BYTES: usize = 64;
-/// Distance in bytes from the line that is read to the line that is prefetched. Values from 2 to 8
-/// KiB hardly differ on the machines that were tried.
+/// Distance in bytes from the line that is read to the line that is prefetched. On the measured machines,
+/// values from 2 to 8 KiB hardly differ.
 const AHEAD_BYTES: usize = 4 << 10;
-/// Most rooms for which a processor detects by itself that each is written in order. With more,
+/// Maximum number of rooms for which a processor detects by itself that each is written in order. With more,
 /// lines are prefetched `WRITTEN_AHEAD_BYTES` ahead.
 const FEW_ROOMS: usize = 8;
 const WRITTEN_AHEAD_BYTES: usize = 256;
 
 /// Memory into which the text or binary values of a partition's rows are written.
 pub(super) struct TextRoom<'r> {
-    /// Bytes that lie before `values`.
+    /// Number of bytes before `values`.
     pub begin: usize,
     /// End offset of each value: one for each row.
     pub ends: &'r mut [u8],
-    /// The bytes of the values, and [`PIECE`] more.
+    /// Memory for the bytes of the values, and [`PIECE`] more.
     pub values: &'r mut [u8],
 }
 
-/// The partition of each row of a block, and its place among that partition's rows of the block.
+/// Partition of each row of a block, and its position among that partition's rows of the block.
 #[derive(Default)]
 pub(super) struct Slots {
-    /// The place, and above it the partition, in 16 bits each. Each partition is one of `counts`, and the place less
-    /// than its count.
+    /// Position in the low 16 bits, partition in the high 16 bits. Each partition is an index of `counts`,
+    /// and the position is less than its count.
     slots: Vec<u32>,
-    /// The rows of each partition.
+    /// Number of rows of each partition.
     counts: Vec<u32>,
 }
 
 impl Slots {
-    /// Finds them for rows whose partitions these are.
+    /// Computes the positions of rows whose partitions are `ids`.
     ///
     /// # Panics
     ///
-    /// If there are more than [`MAX_BLOCK_ROWS`], or a row's partition is none of so many.
+    /// If there are more than [`MAX_BLOCK_ROWS`] rows, or a row's partition is not below `partitions`.
     pub(super) fn find(&mut self, ids: &[u16], partitions: usize) {
         assert!(ids.len() <= MAX_BLOCK_ROWS);
         self.counts.clear();
@@ -61,21 +61,21 @@ impl Slots {
         }));
     }
 
-    /// The rows of each partition.
+    /// Returns the number of rows of each partition.
     pub(super) fn counts(&self) -> &[u32] {
         &self.counts
     }
 
-    /// Each row's partition and place, in the order of the rows.
+    /// Yields each row's partition and position, in the order of the rows.
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (usize, usize)> {
         self.slots.iter().map(|slot| split(*slot))
     }
 
-    /// Copies each row's value to its place in its partition's room.
+    /// Copies each row's value to its position in its partition's room.
     ///
     /// # Panics
     ///
-    /// If there is not a value for each row, or a partition's room has less room than it has rows.
+    /// If there is not one value for each row, or a partition's room is shorter than its number of rows.
     pub(super) fn scatter<T: Copy>(&self, values: &[T], rooms: &mut [&mut [T]]) {
         assert_eq!(values.len(), self.slots.len());
         assert_eq!(rooms.len(), self.counts.len());
@@ -85,8 +85,8 @@ impl Slots {
         let starts: Vec<*mut T> = rooms.iter_mut().map(|room| room.as_mut_ptr()).collect();
         let copy = |(value, slot): (&T, &u32)| {
             let (partition, place) = split(*slot);
-            // SAFETY: the partition is one of the rooms, and the place is less than its count, which its room has at
-            // least; `rooms` are borrowed for as long as this runs.
+            // SAFETY: the partition is an index of the rooms, and the position is less than its count, which
+            // is at most the length of its room; `rooms` are borrowed while this runs.
             unsafe { starts.get_unchecked(partition).add(place).write(*value) };
         };
         let rows = (LINE_BYTES / size_of::<T>()).max(1);
@@ -106,7 +106,7 @@ impl Slots {
     ///
     /// # Panics
     ///
-    /// If there is not one offset more than rows.
+    /// If the number of offsets is not the number of rows plus one.
     pub(super) fn text_bytes<O: OffsetSizeTrait>(&self, offsets: &[O]) -> Vec<usize> {
         assert_eq!(offsets.len(), self.slots.len() + 1);
         let mut bytes = vec![0; self.counts.len()];
@@ -116,11 +116,13 @@ impl Slots {
         bytes
     }
 
-    /// Copies `values[offsets[row]..offsets[row + 1]]` of each row behind those before it in its partition's room.
+    /// Copies `values[offsets[row]..offsets[row + 1]]` of each row to its partition's room, behind the
+    /// values of earlier rows.
     ///
     /// # Panics
     ///
-    /// If there is not one offset more than rows, or offsets descend or lie outside of `values`, or a room is too short.
+    /// If the number of offsets is not the number of rows plus one, offsets descend or lie outside of
+    /// `values`, or a room is too short.
     pub(super) fn scatter_text<O: OffsetSizeTrait>(
         &self,
         offsets: &[O],
@@ -156,10 +158,11 @@ impl Slots {
             assert!(from <= to && to <= values.len() && to - from <= target.room - target.written);
             let len = to - from;
             prefetch_read(values.as_ptr().wrapping_add(from + AHEAD_BYTES));
-            // SAFETY: `from + len` is within `values`, and a whole piece is read only where it is too. `written + len`
-            // is at most `room`, behind which there is a piece more, so that what begins at `written` ends within the
-            // values' room. The place is less than the partition's count, for which there are ends. Rooms are borrowed
-            // mutably for as long as this runs, so `values` and `offsets` are no part of them.
+            // SAFETY: `from + len` is within `values`, and a whole piece is read only if it is too. `written
+            // + len` is at most `room`, behind which there is one more piece, so a piece that begins at
+            // `written` ends within the values' room. The position is less than the partition's count, which
+            // is the number of ends. Rooms are borrowed mutably while this runs, so they do not overlap
+            // `values` and `offsets`.
             unsafe {
                 let source = values.as_ptr().add(from);
                 let out = target.values.add(target.written);
@@ -187,11 +190,12 @@ fn split(slot: u32) -> (usize, usize) {
     ((slot >> 16) as usize, (slot & 0xFFFF) as usize)
 }
 
-/// A load and a store or two, where a copy of so many bytes could be joined with others into a call.
+/// Moves `LEN` bytes with a load and a store or two. The compiler might merge plain copies of this
+/// length into a call.
 ///
 /// # Safety
 ///
-/// `LEN` bytes can be read and written there.
+/// `LEN` bytes can be read at `source` and written at `out`.
 #[inline(always)]
 unsafe fn move_piece<const LEN: usize>(source: *const u8, out: *mut u8) {
     // SAFETY: as the caller promises; arrays of bytes have no alignment.

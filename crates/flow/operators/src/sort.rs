@@ -1,8 +1,7 @@
-//! Sorts a table by columns, such as a key and the time. Rows that are equal stay in their order.
+//! Sorts a table by columns, such as a key and the time. Equal rows keep their order.
 //!
-//! Columns of numbers, dates and times without nulls become unsigned integers that sort alike; up to
-//! two of them are sorted with their row number as one tuple each. Other columns are compared row by
-//! row.
+//! Columns of numbers, dates and times without nulls become unsigned integers with the same order; up to two
+//! of them are sorted with the row number as one tuple. Other columns are compared row by row.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -19,19 +18,19 @@ use arrow_select::take::take_record_batch;
 use super::floats::with_one_nan;
 use crate::Error;
 
-/// A column to sort by. Nulls come last unless it says otherwise, NaN after all numbers; -0 is equal to 0.
+/// Column to sort by. Nulls are last by default, NaN after all numbers; -0 equals 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortColumn {
-    /// Name of the column.
+    /// Name of the node.
     pub name: String,
-    /// From the greatest to the least.
+    /// `true` to sort from the greatest value to the least.
     pub is_descending: bool,
-    /// Nulls before all values.
+    /// `true` to put nulls before all values.
     pub is_nulls_first: bool,
 }
 
 impl SortColumn {
-    /// From the least to the greatest, nulls last.
+    /// Sorts from the least value to the greatest, nulls last.
     pub fn ascending(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -43,10 +42,10 @@ impl SortColumn {
     /// Returns the index of the column in the schema.
     ///
     /// # Errors
-    /// There is none of that name, or several.
+    /// There is no column of that name, or several.
     pub fn position(&self, schema: &Schema) -> Result<usize, Error> {
         crate::column(schema, &self.name).map_err(|error| {
-            // Names may have spaces.
+            // Names may contain spaces.
             let (name, word) = self.name.rsplit_once(' ').unwrap_or_default();
             match crate::column(schema, name.trim_end()) {
                 Ok(_) => Error::Options(format!(
@@ -62,7 +61,7 @@ impl SortColumn {
 impl FromStr for SortColumn {
     type Err = Error;
 
-    /// `NAME`, `NAME desc`, `NAME asc nulls first`...
+    /// Parses `NAME`, `NAME desc`, `NAME asc nulls first`...
     fn from_str(text: &str) -> Result<Self, Error> {
         let mut rest = text.trim();
         let mut strip = |suffix: &str| {
@@ -102,8 +101,8 @@ impl fmt::Display for SortColumn {
     }
 }
 
-/// The batches' rows as one batch, sorted by the first column, among equals by the second, and so
-/// on. Refused without columns, for columns that have no order, and for more than 2³² rows.
+/// Returns the batches' rows as one batch, sorted by the first column, equal ones by the second, and so on.
+/// It refuses a sort without columns, columns without an order, and more than 2³² rows.
 pub fn sort(batches: &[RecordBatch], columns: &[SortColumn]) -> Result<RecordBatch, Error> {
     let Some(first) = batches.first() else {
         return Err(Error::Options("there is no batch to sort".to_owned()));
@@ -116,7 +115,7 @@ pub fn sort(batches: &[RecordBatch], columns: &[SortColumn]) -> Result<RecordBat
     Ok(take_record_batch(&table, &rows)?)
 }
 
-/// The numbers of a batch's rows in the order that its columns give them.
+/// Returns the row numbers of a batch in sorted order.
 fn sorted_rows(table: &RecordBatch, columns: &[SortColumn]) -> Result<UInt32Array, Error> {
     let rows = u32::try_from(table.num_rows());
     let rows = rows.map_err(|_| Error::Options("too many rows to sort at once".to_owned()))?;
@@ -163,7 +162,7 @@ fn sorted_rows(table: &RecordBatch, columns: &[SortColumn]) -> Result<UInt32Arra
     Ok(order.into())
 }
 
-/// With the row number in each tuple no two are equal, and what is equal stays in its order.
+/// Sorts by keys. The row number in each tuple makes all tuples different, so equal rows keep their order.
 fn rows_by_keys(keys: &[Vec<u64>]) -> UInt32Array {
     match keys {
         [one] => {
@@ -189,7 +188,7 @@ fn rows_by_keys(keys: &[Vec<u64>]) -> UInt32Array {
     }
 }
 
-/// Unsigned integers that sort as the values do; none for other types, or if there are nulls.
+/// Returns unsigned integers in the order of the values; `None` for other types, or if there are nulls.
 fn sort_keys(array: &dyn Array, is_descending: bool) -> Option<Vec<u64>> {
     if array.null_count() > 0 || array.data_type().primitive_width()? > 8 {
         return None;
@@ -205,7 +204,7 @@ fn sort_keys(array: &dyn Array, is_descending: bool) -> Option<Vec<u64>> {
             let sign = 1_u64 << (8 * width - 1);
             let key = match (is_unsigned, is_float && bits & sign != 0) {
                 (true, _) => bits,
-                // The greater the bits of a negative float, the less it is.
+                // The greater the bits of a negative float, the smaller its value.
                 (_, true) => !bits & (sign | (sign - 1)),
                 (_, false) => bits ^ sign,
             };

@@ -1,14 +1,14 @@
-//! SQL expressions over the columns of a batch: parsed by `sqlparser` as Postgres' dialect, checked
-//! against a schema, and evaluated by Arrow's kernels.
+//! SQL expressions over the columns of a batch: parsed by `sqlparser` in Postgres' dialect, checked against a
+//! schema, and evaluated by Arrow's kernels.
 //!
-//! Comparisons, `AND`, `OR`, `NOT` (in three-valued logic), `IN`, `BETWEEN`, `IS [NOT] NULL`, `IS
-//! [NOT] TRUE`, `IS [NOT] FALSE`, `IS [NOT] DISTINCT FROM`, `+ - * / %`, `CAST`, `TRY_CAST`, `::`,
-//! `LIKE`, `ILIKE`, and regular expressions. Anything else is refused by its name.
+//! Supported: comparisons, `AND`, `OR`, `NOT` (in three-valued logic), `IN`, `BETWEEN`, `IS [NOT] NULL`, `IS
+//! [NOT] TRUE`, `IS [NOT] FALSE`, `IS [NOT] DISTINCT FROM`, `+ - * / %`, `CAST`, `TRY_CAST`, `::`, `LIKE`,
+//! `ILIKE`, and regular expressions. Anything else is refused by name.
 //!
-//! Where systems differ: `/` is division of floats, as in DuckDB; `%` by 0 is null; a text literal
-//! takes the type of what it is compared with; NaN is equal to itself and above all other numbers; `~`
-//! searches, as in Postgres, as do `regexp_like` and DuckDB's `regexp_matches`, while
-//! `regexp_full_match` wants the whole value.
+//! Where database systems differ: `/` is division of floats, as in DuckDB; `%` by 0 is null; a text literal
+//! gets the type of the value that it is compared with; NaN equals itself and is above all other numbers; `~`
+//! searches, as in Postgres, as do `regexp_like` and DuckDB's `regexp_matches`, while `regexp_full_match`
+//! must match the whole value.
 
 mod cast;
 mod coerce;

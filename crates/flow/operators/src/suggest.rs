@@ -1,11 +1,10 @@
-//! Which bits, hash or ranges of which column divide a table evenly:
+//! Suggests keys (bits, hash or ranges of a column) that divide a table evenly:
 //!
-//! 1. rows are sampled: of every so many one, chosen at random, because producers often number rows
-//!    in turns; when the sample is full, half of it goes and twice as many rows are passed over;
-//! 2. each column that can be a key is tried with all runs of bits, a hash, and ranges between
-//!    quantiles, which half of the sample gives and the other half tries;
-//! 3. keys are ordered by how even the partitions are, and where that is about the same, by how
-//!    little a key costs.
+//! 1. Rows are sampled: a random one of each `stride` rows, because producers often number rows in
+//!    turns. When the sample is full, half of it is dropped and the stride is doubled.
+//! 2. Each column that can be a key is tried with all ranges of bits, with a hash, and with ranges
+//!    between quantiles. One half of the sample gives the quantiles, the other half tests them.
+//! 3. Keys are ordered by how even the partitions are; if that is about the same, by the cost of the key.
 
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, UInt32Array};
 use arrow_cast::cast;
@@ -23,26 +22,26 @@ use super::key::{PartitionKey, PartitionMethod};
 use super::skew::SkewReport;
 use crate::Error;
 
-/// Rows of a sample, unless said otherwise.
+/// Default number of rows of a sample.
 pub const SAMPLE_ROWS: usize = 1 << 18;
-/// Up to so many times the least imbalance is as good: a sample tells no more.
+/// Factor up to which a larger imbalance counts as equal: a sample is not more accurate.
 const SAME: f64 = 1.1;
 
-/// A key that was tried.
+/// Key that was tried.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyCandidate {
     /// Column and method.
     pub key: PartitionKey,
-    /// The rows of the largest partition over the mean, in the sample; 1 is balanced.
+    /// Number of rows of the largest partition divided by the mean, in the sample; 1 is balanced.
     pub imbalance: f64,
-    /// Partitions that no row of the sample belongs to.
+    /// Number of partitions without a row of the sample.
     pub empty_partitions: usize,
-    /// The share of rows whose key is null.
+    /// Fraction of rows whose key is null.
     pub null_share: f64,
 }
 
 impl KeyCandidate {
-    /// Rows with null keys are one more partition to balance.
+    /// Returns the imbalance, with null keys as one more partition.
     fn cost(&self, partitions: usize) -> f64 {
         self.imbalance.max(self.null_share * partitions as f64)
     }
@@ -56,15 +55,15 @@ pub struct KeySuggester {
     random: Random,
     sample: Vec<RecordBatch>,
     rows: usize,
-    /// One of so many rows is sampled.
+    /// Number of rows of which one is sampled.
     stride: usize,
-    /// Rows until the next sampled one, and those that are then left of its stride.
+    /// Number of rows until the next sampled one, and of the rows of its stride after it.
     next: usize,
     rest: usize,
 }
 
 impl KeySuggester {
-    /// Keys for so many partitions; at most `sample_rows` rows are kept.
+    /// Makes a suggester of keys for `partitions` partitions that keeps at most `sample_rows` rows.
     pub fn new(schema: SchemaRef, partitions: usize, sample_rows: usize) -> Result<Self, Error> {
         if !(2..=MAX_PARTITIONS).contains(&partitions) {
             return Err(Error::Partitions {
@@ -108,7 +107,7 @@ impl KeySuggester {
         Ok(())
     }
 
-    /// Keeps one row of each two, chosen at random.
+    /// Keeps a random one of each two rows.
     fn halve(&mut self) -> Result<(), Error> {
         let all = concat_batches(&self.schema, &self.sample)?;
         let pairs = all.num_rows() / 2;
@@ -188,7 +187,7 @@ fn try_key(column: &RecordBatch, key: PartitionKey) -> Option<KeyCandidate> {
         PartitionMethod::Ranges { .. } => every_second(column, 1)?,
         _ => column.clone(),
     };
-    // Other columns cannot be keys, by this method or at all.
+    // Other columns cannot be keys, with this method or with any.
     let partitions = partitions_of_rows(&tried, &key).ok()?;
     let mut report = SkewReport::new(key.method.partitions() as usize);
     for partition in partitions {
@@ -202,14 +201,14 @@ fn try_key(column: &RecordBatch, key: PartitionKey) -> Option<KeyCandidate> {
     })
 }
 
-/// The even or the odd rows.
+/// Returns the even or the odd rows.
 fn every_second(column: &RecordBatch, first: u32) -> Option<RecordBatch> {
     let rows = (first..column.num_rows() as u32).step_by(2);
     take_record_batch(column, &UInt32Array::from_iter_values(rows)).ok()
 }
 
-/// Bounds that divide half of the values evenly, if they are as many as needed, and what is written
-/// of them is read alike.
+/// Returns bounds that divide half of the values evenly, if there are enough different ones and their text is
+/// parsed to the same value.
 fn quantiles(keys: &ArrayRef, partitions: usize) -> Option<Vec<String>> {
     let even = UInt32Array::from_iter_values((0..keys.len() as u32).step_by(2));
     let keys = cast(&take(keys, &even, None).ok()?, value_type(keys.data_type())).ok()?;

@@ -1,8 +1,8 @@
-//! Pipelines: what the engine costs beside calling the stages one after the other.
+//! Overhead of pipelines compared with calling the stages one after the other.
 //!
 //!     cargo bench -p overside-flow --bench pipeline
 //!
-//! Sides take turns, forwards and backwards; a figure is the median.
+//! Sides run in alternating order; a figure is the median.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -16,7 +16,7 @@ use overside_flow::{Definition, Node, NodeDefinition, PartitionedBatch, Pipeline
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --benches` passes nothing, and only tries it.
+    // `cargo test --benches` passes no arguments and only checks that it runs.
     let is_bench = arguments.iter().any(|argument| argument == "--bench");
     overhead(is_bench);
 }
@@ -38,7 +38,7 @@ fn no_nodes(name: &str, _: &NodeDefinition) -> Result<Arc<dyn Node>, Error> {
     panic!("{name} is not in-process")
 }
 
-/// Batches of 65,536 rows through three stages, on one thread.
+/// Measures batches of 65,536 rows through three stages, on one thread.
 fn overhead(is_bench: bool) {
     let (turns, count) = if is_bench { (15, 200) } else { (1, 2) };
     let batch = Generated::Particles

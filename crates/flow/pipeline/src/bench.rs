@@ -1,10 +1,9 @@
-//! Measures unpacking, partitioning and packing a table. The stages run one after the other, from
-//! memory to memory, so that each has its own time. `overside flow partition` runs them
-//! concurrently instead.
+//! Measures unpacking, partitioning and packing a table. The stages run one after the other, from memory to
+//! memory, so that each has its own time. `overside flow partition` runs them concurrently instead.
 //!
 //! 1. The table is packed once, as the stages will read and write it.
-//! 2. A pass unpacks it, partitions it by the algorithm, and packs each partition. Outputs go into
-//!    the memory of the pass before.
+//! 2. A pass unpacks it, partitions it by the algorithm, and packs each partition. Outputs reuse the
+//!    memory of the previous pass.
 //! 3. After its clock has stopped, each pass is verified (`check`).
 
 mod check;
@@ -74,7 +73,7 @@ impl FromStr for Algorithm {
 /// Partition key, algorithm and packing that a benchmark measures.
 #[derive(Clone, Debug, Default)]
 pub struct BenchOptions {
-    /// By what the table is partitioned; without a key it is only unpacked and packed.
+    /// Partition key; without a key the table is only unpacked and packed.
     pub key: Option<PartitionKey>,
     /// Algorithm that distributes rows to their partitions.
     pub algorithm: Algorithm,
@@ -85,20 +84,20 @@ pub struct BenchOptions {
 /// Size of one packed partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackedPart {
-    /// Rows in the partition.
+    /// Number of rows in the partition.
     pub rows: u64,
     /// Length of the packed partition in bytes.
     pub bytes: u64,
 }
 
-/// One pass over the table.
+/// Result of one pass over the table.
 #[derive(Clone, Debug)]
 pub struct Pass {
-    /// The stages; their wall times add up.
+    /// Times of the stages; their wall times add up.
     pub times: StageTimes,
-    /// CPU time of the whole process, stages and the memory that they freed.
+    /// CPU time of the whole process for the stages and for freeing their memory.
     pub cpu: CpuTime,
-    /// The partitions, the one of null keys last.
+    /// Sizes of the partitions, that of null keys last.
     pub parts: Vec<PackedPart>,
     /// Work that devices did during this pass.
     pub device: DeviceWork,
@@ -107,7 +106,7 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// All stages.
+    /// Returns the time of all stages.
     pub fn elapsed_ns(&self) -> u64 {
         let StageTimes {
             unpack,
@@ -118,14 +117,14 @@ impl Pass {
     }
 }
 
-/// A table, and how it is measured.
+/// Benchmark of one table.
 pub struct Bench {
     schema: SchemaRef,
     options: BenchOptions,
     pool: Arc<CodecPool>,
     packed: Buffer,
     checker: Checker,
-    /// The outputs of the pass before, whose memory is used again.
+    /// Outputs of the previous pass, whose memory is reused.
     outputs: Vec<Vec<u8>>,
 }
 
@@ -133,10 +132,10 @@ pub struct Bench {
 type Packed = (Vec<Vec<u8>>, Vec<u64>, StageTime);
 
 impl Bench {
-    /// Packs the table, and finds out how its partitions should be.
+    /// Packs the table, and computes the expected partitions.
     ///
     /// # Errors
-    /// [`Error`]: the key does not fit the schema, or the table cannot be packed so.
+    /// [`Error`]: the key does not fit the schema, or the table cannot be packed with these options.
     pub fn new(
         schema: &SchemaRef,
         batches: Vec<RecordBatch>,
@@ -156,15 +155,15 @@ impl Bench {
         })
     }
 
-    /// Bytes of the table as it is packed.
+    /// Returns the number of bytes of the packed table.
     pub fn packed_bytes(&self) -> u64 {
         self.packed.len() as u64
     }
 
-    /// Unpacks, partitions and packs, and verifies what came of it.
+    /// Unpacks, partitions and packs, and verifies the result.
     ///
     /// # Errors
-    /// [`Error`]; [`Error::Verification`] if a partition is not as it should be.
+    /// [`Error`]; [`Error::Verification`] if a partition is wrong.
     pub fn pass(&mut self) -> Result<Pass, Error> {
         let (cpu_ns, device) = (cpu_ns(), DeviceWork::of(&self.pool));
         let (batches, unpack) = self.unpack()?;
@@ -219,7 +218,7 @@ fn cpu_ns() -> u64 {
     process_cpu_ns(std::process::id()).unwrap_or(0)
 }
 
-/// The batches of each partition, the one of null keys last.
+/// Batches of each partition, that of null keys last.
 fn partitioned(
     schema: &SchemaRef,
     batches: &[RecordBatch],
@@ -236,7 +235,7 @@ fn partitioned(
     }
 }
 
-/// Packs tables into memory, what there is of it in `spare` first.
+/// Packs tables into memory, first into the buffers of `spare`.
 fn pack(
     schema: &SchemaRef,
     tables: &[Vec<RecordBatch>],
@@ -253,7 +252,7 @@ fn pack(
     let mut packers = (tables.iter().zip(spare))
         .map(|(_, output)| Packer::new(output, SchemaRef::clone(schema), options.pack, pool))
         .collect::<Result<Vec<_>, _>>()?;
-    // Partitions take turns, as when they come out of one pass.
+    // Partitions are packed in turns, as when they are returned by one pass.
     let longest = tables.iter().map(Vec::len).max().unwrap_or(0);
     for number in 0..longest {
         for (packer, table) in packers.iter_mut().zip(tables) {

@@ -1,4 +1,4 @@
-//! The file that says what a pipeline is. `docs/flow/flow-pipeline.md` describes every key.
+//! Definition of a pipeline, read from a file. `docs/flow/flow-pipeline.md` describes every key.
 
 pub(crate) mod node;
 pub(crate) mod outputs;
@@ -36,24 +36,23 @@ const STREAMS: RangeInclusive<usize> = 1..=1024;
 const ROWS: RangeInclusive<usize> = 1..=1 << 20;
 const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 46;
 
-/// A pipeline as a user wrote it, checked as far as that can be done without data.
+/// Pipeline as a user wrote it, checked as far as possible without data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
     schema: String,
     /// Name of the pipeline.
     pub name: String,
-    /// Threads of the host that work on all streams together; one a core unless set.
+    /// Number of host threads that work on all streams together (default: one for each core).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     threads: Option<usize>,
-    /// Bytes of batches that all streams together may hold, about; 256 MiB unless set.
+    /// Approximate maximum of bytes of batches that all streams together may hold (default: 256 MiB).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     memory: Option<ByteSize>,
-    /// Streams at a time, which share the memory evenly; 8 unless set.
+    /// Maximum number of streams at a time, which share the memory evenly (default: 8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     streams: Option<usize>,
-    /// Directory in which a service stores batches that do not fit into memory; without it
-    /// producers wait.
+    /// Directory in which a service stores batches that do not fit into memory; without it producers wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spill: Option<Spill>,
     /// Tables or streams that the pipeline reads.
@@ -65,10 +64,10 @@ pub struct Definition {
     /// Placement of the compression of output.
     #[serde(default)]
     pub repack: PackingDefinition,
-    /// Machines beside this one, by name.
+    /// Other machines, by name.
     #[serde(default)]
     pub nodes: BTreeMap<String, NodeDefinition>,
-    /// Stages that each batch passes, in this order.
+    /// Stages that each batch passes, in order.
     #[serde(default)]
     pub stages: Vec<StageDefinition>,
     /// Destinations of the results, by name.
@@ -80,14 +79,13 @@ pub struct Definition {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Tables that `flow run` reads, one behind the other, as one stream.
+    /// Tables that `flow run` reads one after the other, as one stream.
     #[serde(default)]
     pub files: Vec<PathBuf>,
-    /// The path of the Flight descriptor that `flow serve` takes streams under; the pipeline's name
-    /// unless set.
+    /// Path of the Flight descriptor under which `flow serve` takes streams (default: the pipeline's name).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flight: Option<String>,
-    /// The most rows of a batch; larger ones are split. 65,536 unless set.
+    /// Maximum number of rows of a batch; larger ones are split (default: 65,536).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rows: Option<usize>,
 }
@@ -96,9 +94,9 @@ pub struct Input {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spill {
-    /// A directory, which is made if absent.
+    /// Directory, created if absent.
     pub directory: PathBuf,
-    /// Bytes that may lie there.
+    /// Maximum number of bytes in it.
     pub bytes: ByteSize,
 }
 
@@ -125,18 +123,17 @@ impl Definition {
     /// Reads the file at `path`, of at most 1 MiB. Paths in it are relative to its directory.
     ///
     /// # Errors
-    /// It cannot be read, or as [`Definition::parse`].
+    /// It cannot be read, and those of [`Definition::parse`].
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = read_text(path, LIMITS.bytes, Source::Any)?;
         let directory = path.parent().unwrap_or(Path::new(""));
         Self::parse(&path.display().to_string(), &text, directory)
     }
 
-    /// Reads and checks a text; `file` is for messages. Files that it names are relative to
-    /// `directory`.
+    /// Parses and checks a text; `file` is its name in messages. Paths in it are relative to `directory`.
     ///
     /// # Errors
-    /// The first key that is wrong, where it stands, and what is allowed.
+    /// The first wrong key, its position, and the allowed values.
     pub fn parse(file: &str, text: &str, directory: &Path) -> Result<Self, Error> {
         let document = Document::toml(file, text, LIMITS)?;
         document.schema(SCHEMA)?;
@@ -149,7 +146,7 @@ impl Definition {
         Ok(definition)
     }
 
-    /// Threads of the host that work on all streams together.
+    /// Returns the number of host threads that work on all streams together.
     pub fn threads(&self) -> NonZeroUsize {
         let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
         self.threads
@@ -157,30 +154,31 @@ impl Definition {
             .unwrap_or_else(cores)
     }
 
-    /// Bytes of batches that all streams and queues together may hold: what trees do not take of `memory`.
+    /// Returns the number of bytes of batches that all streams and queues together may hold: `memory` without
+    /// the share of trees.
     pub fn memory_bytes(&self) -> u64 {
         self.memory.map_or(256 << 20, |memory| {
             memory.0.saturating_sub(self.trees_bytes())
         })
     }
 
-    /// Bytes that the trees of all outputs take at most.
+    /// Returns the maximum number of bytes that the trees of all outputs use.
     fn trees_bytes(&self) -> u64 {
         let trees = (self.outputs.values()).filter_map(|output| output.tree.as_ref());
         trees.fold(0, |sum, tree| sum.saturating_add(tree.memory_bytes()))
     }
 
-    /// Streams at a time.
+    /// Returns the maximum number of streams at a time.
     pub fn streams(&self) -> usize {
         self.streams.unwrap_or(8)
     }
 
-    /// The most rows of a batch.
+    /// Returns the maximum number of rows of a batch.
     pub fn input_rows(&self) -> usize {
         self.input.rows.unwrap_or(64 << 10)
     }
 
-    /// The path of the Flight descriptor that takes streams.
+    /// Returns the path of the Flight descriptor that takes streams.
     pub fn flight_path(&self) -> &str {
         self.input.flight.as_deref().unwrap_or(&self.name)
     }
@@ -191,7 +189,7 @@ impl Definition {
         self.stages.iter().find_map(StageDefinition::partitions)
     }
 
-    /// The outputs that a partition goes to, with their names: at least one.
+    /// Returns the outputs of a partition with their names: at least one.
     pub fn routes(&self, partition: Partition) -> impl Iterator<Item = (&str, &Output)> {
         let partitions = self.partitions().unwrap_or(0);
         (self.outputs.iter())
@@ -199,7 +197,7 @@ impl Definition {
             .map(|(name, output)| (name.as_str(), output))
     }
 
-    /// The same with other threads, as the command line has them.
+    /// Returns the definition with the number of threads from the command line.
     #[must_use]
     pub fn with_threads(self, threads: NonZeroUsize) -> Self {
         Self {
@@ -324,7 +322,7 @@ impl Definition {
     }
 }
 
-/// An error about a key below another one.
+/// Returns the error for a key below another one.
 fn below(key: &str, error: Error) -> Error {
     let key = match error.key.is_empty() {
         true => key.to_owned(),

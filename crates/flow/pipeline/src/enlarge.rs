@@ -1,17 +1,17 @@
 //! Enlarges a sample without repeating rows.
 //!
-//! A table that is tiled fits into the window of a compressor and compresses to nothing. Here each
+//! A repeated table fits into the window of a compressor and compresses to almost nothing. Here each
 //! copy of the sample is redrawn from the sample's own distributions:
 //!
-//! 1. *ids* become other ids: the high bits of one of the sample's ids and the low bits of another,
-//!    so that both parts, and with them the skew of partitions, stay as they are;
-//! 2. *times* go on where the copy before ended;
-//! 3. *values* become others between the sample's, as exact as these: with as many digits, multiples
-//!    of the same number, of single precision (a smoothed bootstrap of the distinct values). Where many
-//!    have one of few endings, each gets one of these.
+//! 1. *ids* are replaced by other ids: the high bits of one of the sample's ids and the low bits of
+//!    another. So the distribution of both parts stays, and with it the skew of partitions.
+//! 2. *times* continue where the previous copy ended.
+//! 3. *values* are replaced by others between the sample's, of the same precision: with as many digits,
+//!    as multiples of the same number, in single precision (a smoothed bootstrap of the distinct
+//!    values). If many values have one of few endings, each new one gets one of these.
 //!
-//! Equal values become equal values and order is kept, column by column, so that what compressors
-//! live on is kept too. All other columns stay. Of equal rows of the sample the first counts.
+//! In each column, equal values stay equal and keep their order, so the redundancy that compressors use
+//! is kept. All other columns are unchanged. Of equal rows of the sample only the first counts.
 
 mod ids;
 mod times;
@@ -30,14 +30,14 @@ use overside_base::Random;
 use crate::Error;
 use times::Times;
 
-/// Which columns of a sample are redrawn, by name.
+/// Names of the columns of a sample that are redrawn.
 #[derive(Clone, Debug, Default)]
 pub struct Roles {
-    /// Identifies an object: whole numbers or strings.
+    /// Column that identifies an object: whole numbers or strings.
     pub id: Option<String>,
     /// Column with the time at which each row was observed; `None` if no column is shifted in time.
     pub time: Option<String>,
-    /// Floating-point columns; all of the sample's if absent.
+    /// Floating-point columns; `None` for all columns of that type.
     pub values: Option<Vec<String>>,
 }
 
@@ -48,7 +48,7 @@ enum Role {
     Constant,
 }
 
-/// Makes copies of a sample, each redrawn; an iterator without an end.
+/// Infinite iterator over redrawn copies of a sample.
 pub struct Enlarger {
     sample: RecordBatch,
     roles: Vec<Role>,
@@ -57,10 +57,10 @@ pub struct Enlarger {
 }
 
 impl Enlarger {
-    /// An enlarger of the rows of `sample`. The same seed gives the same rows.
+    /// Makes an enlarger of the rows of `sample`. The same seed gives the same rows.
     ///
     /// # Errors
-    /// [`Error`]: the sample is empty, has no such column, or one of a type that cannot play that
+    /// [`Error`]: the sample is empty, does not have a column, the type of a column does not fit its
     /// role, or no column would change.
     pub fn new(
         schema: &SchemaRef,
@@ -151,8 +151,7 @@ fn check(
     }
 }
 
-/// The first of rows that are equal, in the sample's order. All stay where a column's values cannot be
-/// compared.
+/// Removes all but the first of equal rows. Keeps all rows if the values of a column cannot be compared.
 fn without_repeated_rows(sample: RecordBatch) -> Result<RecordBatch, Error> {
     let columns = sample.columns().iter();
     let compared: Result<Vec<_>, _> = columns
@@ -178,7 +177,7 @@ fn without_repeated_rows(sample: RecordBatch) -> Result<RecordBatch, Error> {
     Ok(take_record_batch(&sample, &rows)?)
 }
 
-/// The same values as another type.
+/// Converts the array to another type without changing values.
 fn exactly(array: &dyn Array, kind: &DataType, otherwise: &str) -> Result<ArrayRef, Error> {
     let options = CastOptions {
         safe: false,
@@ -188,7 +187,7 @@ fn exactly(array: &dyn Array, kind: &DataType, otherwise: &str) -> Result<ArrayR
     cast.map_err(|error| Error::Refused(format!("{otherwise}: {error}")))
 }
 
-/// The indices that sort `values`, and with them each row's rank among the distinct ones.
+/// Returns the indices that sort `values`, and each row's rank among the distinct values.
 fn ranks<T: Copy>(
     values: &[T],
     compare: impl Fn(&T, &T) -> std::cmp::Ordering,

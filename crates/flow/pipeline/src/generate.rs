@@ -1,6 +1,5 @@
-//! Tables made from a seed, where no sample of real ones is at hand. Both are snapshots: all objects
-//! at one time, in the order of where they are, then all at the next, as a simulation or a
-//! receiver emits them.
+//! Tables that are generated from a seed, for use without a sample of real ones. Both are snapshots, as a
+//! simulation or a receiver emits them: all objects at one time, ordered by position, then all at the next.
 
 mod particles;
 mod ships;
@@ -14,17 +13,17 @@ use arrow_schema::SchemaRef;
 /// Kinds of tables that can be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generated {
-    /// Particles of a simulation: an id and nine floating-point columns, time among them.
+    /// Particles of a simulation: an id and nine floating-point columns, including time.
     Particles,
-    /// Positions of ships as AIS has them, 17 columns.
+    /// Positions of ships in the format of AIS, 17 columns.
     Ships,
 }
 
 impl Generated {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 2] = [Self::Particles, Self::Ships];
 
-    /// The schema of the batches.
+    /// Returns the schema of the batches.
     pub fn schema(self) -> SchemaRef {
         match self {
             Self::Particles => particles::schema(),
@@ -32,8 +31,8 @@ impl Generated {
         }
     }
 
-    /// Batches of one snapshot each, `objects` rows long; without an end. The same seed gives the
-    /// same rows.
+    /// Yields batches of one snapshot each, with `objects` rows, without an end. The same seed gives the same
+    /// rows.
     pub fn snapshots(self, objects: usize, seed: u64) -> Box<dyn Iterator<Item = RecordBatch>> {
         match self {
             Self::Particles => Box::new(particles::Simulation::new(objects, seed)),

@@ -1,24 +1,25 @@
-//! Arrow data flows: record batches on their way from producers, which emit tables by space, to consumers, which read
-//! them by object over time. Between them batches are unpacked, filtered, partitioned by a key, packed again and
-//! routed. `stages` has one file for each kind of stage; the crate `operators` has the functions that stages call.
+//! Arrow data flows: record batches on their way from producers, which emit tables by space, to
+//! consumers, which read them by object over time. Between them batches are unpacked, filtered,
+//! partitioned by a key, packed again and routed. `stages` has one file for each kind of stage; the
+//! crate `operators` has the functions that stages call.
 //!
-//! Pipelines: stages that record batches go through one after the other, each on the host, on a
-//! node, or on both, and the outputs that what comes out is routed to.
+//! A pipeline is a sequence of stages, each on the host, on a node, or on both, and the outputs to which
+//! the results are routed.
 //!
-//! 1. A [`Definition`] is read from a file that a user wrote. It knows no data yet.
-//! 2. A [`Pipeline`] has the threads, the nodes and the memory for it. [`Pipeline::stream`] begins a
-//!    stream of batches of one schema; the stages are compiled for that.
-//! 3. A stage is a pure function of one batch, so a batch can run anywhere, several at once, and
-//!    again where it failed. What comes out leaves in the order of the batches, each once.
+//! 1. A [`Definition`] is read from a user's file. It is independent of the data.
+//! 2. A [`Pipeline`] has the threads, the nodes and the memory for it. [`Pipeline::stream`] starts a
+//!    stream of batches of one schema and compiles the stages for it.
+//! 3. A stage is a pure function of one batch. So batches can run anywhere, several at once, and again
+//!    after a failure. Results leave in the order of the batches, each once.
 //!
-//! | question | module |
+//! | topic | module |
 //! |---|---|
-//! | what can be written? | `definition`, and one file a kind of stage in `stages` |
-//! | what does a stage do? | `stage` |
-//! | and what is done around the stages? | `run::packing` |
-//! | what runs it? | `run`: `runtime`, `stream`; `engine` with `stream_state` and `stage_state` |
-//! | what of nodes? | `run`: `node`, `node_link`, `engine::dispatcher`, `adaptive`; `in_process`; on the node: `runner` |
-//! | what did it do, and where does it go? | `run`: `report`, `file_output`, `tree_output` |
+//! | syntax of definitions | `definition`, and one file for each kind of stage in `stages` |
+//! | work of a stage | `stage` |
+//! | work around the stages | `run::packing` |
+//! | execution | `run`: `runtime`, `stream`; `engine` with `stream_state` and `stage_state` |
+//! | nodes | `run`: `node`, `node_link`, `engine::dispatcher`, `adaptive`; `in_process`; on the node: `runner` |
+//! | reports and outputs | `run`: `report`, `file_output`, `tree_output` |
 
 pub mod bench;
 mod definition;

@@ -1,10 +1,10 @@
-//! Objects in a bucket, by Amazon S3's API: files that are put there whole.
+//! Objects in a bucket, by the API of Amazon S3: files that are uploaded as a whole.
 //!
-//! 1. What is written lies in a file without a name until it is complete ([`ObjectFile`]), so that its
-//!    length and its SHA-256 are known and it can be sent again.
-//! 2. It is put with one request (at most 5 GiB), signed with Signature Version 4 ([`signature`]). The
-//!    store compares the digest. An object is there as a whole or not at all.
-//! 3. What fails for a passing reason is tried again.
+//! 1. Data are written to an unnamed local file until it is complete ([`ObjectFile`]). So its length and
+//!    its SHA-256 are known, and it can be sent again.
+//! 2. It is uploaded with one request (at most 5 GiB), signed with Signature Version 4 ([`signature`]).
+//!    The store compares the digest. The bucket has the complete object or none.
+//! 3. Requests that fail for a temporary reason are repeated.
 
 mod http;
 mod signature;
@@ -22,20 +22,20 @@ use self::http::{Answer, HttpClient};
 use crate::Error;
 pub use signature::{Credentials, Request, hex, signature, timestamp};
 
-/// The longest object of one request.
+/// Length in bytes of the longest object of one request.
 const OBJECT_BYTES_MAX: u64 = 5 << 30;
 const BUFFER_BYTES: usize = 256 << 10;
-/// Most attempts at a request that fails for a temporary reason. The wait after the nth failure is
-/// `PAUSE` times 2^n.
+/// Maximum number of attempts at a request that fails for a temporary reason. The wait after the nth failure
+/// is `PAUSE` times 2^n.
 const ATTEMPTS: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A bucket, the beginning of the names in it, and who asks.
+/// Bucket with a prefix of object names and the credentials.
 pub struct ObjectStore {
     client: HttpClient,
-    /// `/BUCKET`, or nothing where the host is the bucket's.
+    /// Path `/BUCKET`; empty if the host name contains the bucket.
     base_path: String,
-    /// `s3://BUCKET`.
+    /// Bucket as `s3://BUCKET`.
     bucket: String,
     /// Prefix of all object names; empty, or with a slash at its end.
     prefix: String,
@@ -43,10 +43,10 @@ pub struct ObjectStore {
     credentials: Credentials,
 }
 
-/// Settings that are the environment's, as Amazon's own tools have them.
+/// Settings from the environment, with the variables of Amazon's own tools.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectStoreSettings {
-    /// `AWS_ENDPOINT_URL_S3`, or `AWS_ENDPOINT_URL`: another store than Amazon's.
+    /// `AWS_ENDPOINT_URL_S3`, or `AWS_ENDPOINT_URL`: URL of a store other than Amazon's.
     pub endpoint: Option<String>,
     /// `AWS_REGION`, or `AWS_DEFAULT_REGION`.
     pub region: Option<String>,
@@ -56,12 +56,12 @@ pub struct ObjectStoreSettings {
     pub secret_key: Option<String>,
     /// `AWS_SESSION_TOKEN`.
     pub session_token: Option<String>,
-    /// `AWS_CA_BUNDLE`: certificates to trust; the system's unless set.
+    /// `AWS_CA_BUNDLE`: file with trusted certificates (default: the system's).
     pub certificates: Option<String>,
 }
 
 impl ObjectStoreSettings {
-    /// The process's environment.
+    /// Reads the process's environment.
     pub fn from_environment() -> Self {
         let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self {
@@ -76,10 +76,10 @@ impl ObjectStoreSettings {
 }
 
 impl ObjectStore {
-    /// The bucket of an address as in `s3://BUCKET/PREFIX`. Nothing is asked yet.
+    /// Returns the bucket of an address such as `s3://BUCKET/PREFIX`. Sends no request yet.
     ///
     /// # Errors
-    /// [`Error::Refused`]: what the address or the environment lacks.
+    /// [`Error::Refused`]: the address or the environment is incomplete.
     pub fn new(address: &str, settings: &ObjectStoreSettings) -> Result<Self, Error> {
         let refused = |reason: String| Error::Refused(format!("{address}: {reason}"));
         let rest = address.strip_prefix("s3://").unwrap_or_default();
@@ -98,7 +98,7 @@ impl ObjectStore {
         let amazon = |host: String| format!("https://{host}s3.{region}.amazonaws.com");
         let (origin, base_path) = match &settings.endpoint {
             Some(endpoint) => (endpoint.trim_end_matches('/').into(), format!("/{bucket}")),
-            // A dot would make another host of it than the certificate's.
+            // A dot would make the host name differ from the certificate's.
             None if bucket.contains('.') => (amazon(String::new()), format!("/{bucket}")),
             None => (amazon(format!("{bucket}.")), String::new()),
         };
@@ -126,7 +126,7 @@ impl ObjectStore {
         format!("{}/{}{name}", self.bucket, self.prefix)
     }
 
-    /// Puts an object. `replace`: one of that name goes.
+    /// Uploads an object. With `replace`, it replaces one of that name.
     fn put(&self, name: &str, file: &mut File, sha256: &str, replace: bool) -> Result<(), Error> {
         let address = self.address(name);
         let mut attempt = 1;
@@ -204,14 +204,14 @@ fn said(answer: &Answer) -> String {
     )
 }
 
-/// The text of the first element of that name.
+/// Returns the text of the first element of that name.
 fn element<'a>(xml: &'a str, name: &str) -> &'a str {
     let inside = xml.split_once(&format!("<{name}>"));
     let inside = inside.and_then(|(_, rest)| rest.split_once(&format!("</{name}>")));
     inside.map_or("", |(text, _)| text)
 }
 
-/// An object that is being written: in a file without a name, until it is put.
+/// Object that is being written: an unnamed file until it is uploaded.
 pub struct ObjectFile {
     writer: BufWriter<File>,
     digest: digest::Context,
@@ -222,7 +222,7 @@ pub struct ObjectFile {
 }
 
 impl ObjectFile {
-    /// Begins an object; what is written waits in a directory for temporary files.
+    /// Starts an object. Its data are stored in a directory for temporary files.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -246,7 +246,7 @@ impl ObjectFile {
         self.store.address(&self.name)
     }
 
-    /// Puts it into the bucket. Its length.
+    /// Uploads the object to the bucket. Returns its length.
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::File`].

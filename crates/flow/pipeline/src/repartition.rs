@@ -1,5 +1,5 @@
-//! Unpack, partition, pack again: the three stages of tables whose producers and consumers want
-//! other rows together. Rows of a partition can be sorted in between.
+//! Unpacks, partitions and packs tables, whose producers and consumers group rows differently. Rows of a
+//! partition can be sorted in between.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use overside_flow_operators::{
     PartitionKey, PartitionOptions, Partitioner, Piece, SkewReport, SortColumn, sort, values_bytes,
 };
 
-/// Rows of a batch of what was sorted.
+/// Number of rows of a batch of sorted rows.
 const SORTED_ROWS: usize = 64 << 10;
 
-/// Splits batches into one table for each partition. `create` makes the output of a partition when
-/// its first rows come; the index is that of [`Piece`].
+/// Splits batches into one table for each partition. `create` makes the output of a partition when its first
+/// rows arrive; the index is that of [`Piece`].
 pub struct Repartition<W: Write + Send + 'static, F> {
     partitioner: Partitioner,
     time: StageTime,
@@ -27,7 +27,7 @@ pub struct Repartition<W: Write + Send + 'static, F> {
 
 /// Outputs of a repartitioning, with sizes and times.
 pub struct Repartitioned<W> {
-    /// The outputs by partition, those without rows left out.
+    /// Outputs by partition; those without rows are left out.
     pub outputs: Vec<(usize, W)>,
     /// Rows and bytes of each partition.
     pub skew: SkewReport,
@@ -37,7 +37,7 @@ pub struct Repartitioned<W> {
     pub sort: Option<StageTime>,
 }
 
-/// The tables that are being written.
+/// Tables that are being written.
 struct Tables<W: Write + Send + 'static, F> {
     writers: Vec<Option<FileWriter<W>>>,
     create: F,
@@ -47,16 +47,16 @@ struct Tables<W: Write + Send + 'static, F> {
     sort: Option<Sorting>,
 }
 
-/// Rows that wait until all are there.
+/// Rows that wait until the input ends.
 struct Sorting {
     columns: Vec<SortColumn>,
-    /// By partition.
+    /// Waiting batches by partition.
     waiting: Vec<Vec<RecordBatch>>,
     time: StageTime,
 }
 
 impl Sorting {
-    /// The rows of a partition, sorted, in batches.
+    /// Returns the rows of a partition, sorted, in batches.
     fn sorted(&mut self, partition: usize) -> Result<Vec<RecordBatch>, Error> {
         let batches = std::mem::take(&mut self.waiting[partition]);
         if batches.is_empty() {
@@ -75,7 +75,7 @@ impl Sorting {
 }
 
 impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Repartition<W, F> {
-    /// Begins with tables of that schema.
+    /// Starts with tables of that schema.
     ///
     /// # Errors
     /// [`Error`]: the key does not fit the schema.
@@ -105,12 +105,12 @@ impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Repartition
         })
     }
 
-    /// Sorts the rows of each partition by these columns. They wait in memory until all are there.
+    /// Sorts the rows of each partition by these columns. They wait in memory until the input ends.
     ///
     /// # Errors
-    /// [`Error`]: there is no such column, or none is named.
+    /// [`Error`]: there is no such column, or none is given.
     pub fn sorted_by(mut self, columns: Vec<SortColumn>) -> Result<Self, Error> {
-        // Without rows it is only found out whether they can be sorted so.
+        // Sorting an empty table checks the columns.
         sort(
             &[RecordBatch::new_empty(Arc::clone(&self.tables.schema))],
             &columns,
@@ -123,17 +123,17 @@ impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Repartition
         Ok(self)
     }
 
-    /// Takes a batch.
+    /// Partitions a batch.
     ///
     /// # Errors
-    /// [`Error`]; a batch of another schema is one.
+    /// [`Error`], also for a batch of another schema.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         let pieces = self.time.measure(|| self.partitioner.push(batch))?;
         self.time.bytes_in += values_bytes(batch) as u64;
         self.tables.write(pieces)
     }
 
-    /// Writes what is left and ends the tables.
+    /// Writes the remaining rows and completes the tables.
     ///
     /// # Errors
     /// [`Error`].
@@ -177,7 +177,7 @@ impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Tables<W, F
         Ok(())
     }
 
-    /// Writes what waited to be sorted, and says what sorting took.
+    /// Sorts and writes the waiting rows. Returns the time of sorting.
     fn write_sorted(&mut self) -> Result<Option<StageTime>, Error> {
         let Some(mut sort) = self.sort.take() else {
             return Ok(None);

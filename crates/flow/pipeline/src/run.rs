@@ -1,4 +1,4 @@
-//! Execution of a definition: threads, nodes and memory, streams of batches, and what a run reports.
+//! Execution of a definition: threads, nodes and memory, streams of batches, and reports.
 
 pub(crate) mod adaptive;
 pub(crate) mod engine;

@@ -1,5 +1,5 @@
-//! Stages: what is done to each batch. A kind of stage is a file in `stages` and a line in the table
-//! in `definition::stage`.
+//! Stages: functions that are applied to each batch. A kind of stage is a file in `stages` and a line in the
+//! table in `definition::stage`.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -15,17 +15,17 @@ use crate::Error;
 use crate::definition::outputs::Partition;
 use overside_flow_operators::values_bytes;
 
-/// A batch and the partition that it belongs to.
+/// Batch with its partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartitionedBatch {
-    /// The partition; that of null keys comes after all others.
+    /// Partition of the rows; that of null keys comes after all others.
     pub partition: Partition,
-    /// The rows.
+    /// Rows of the batch.
     pub batch: RecordBatch,
 }
 
 impl PartitionedBatch {
-    /// A batch that is not partitioned.
+    /// Wraps a batch that is not partitioned.
     pub fn new(batch: RecordBatch) -> Self {
         Self {
             partition: None,
@@ -34,7 +34,7 @@ impl PartitionedBatch {
     }
 }
 
-/// Bytes of the values of several.
+/// Returns the number of bytes of the values of several batches.
 pub(crate) fn bytes_of(pieces: &[PartitionedBatch]) -> u64 {
     let bytes = pieces.iter().map(|piece| values_bytes(&piece.batch) as u64);
     bytes.sum()
@@ -42,8 +42,8 @@ pub(crate) fn bytes_of(pieces: &[PartitionedBatch]) -> u64 {
 
 /// Kind of a stage: the settings that a definition gives it, and the work that they describe.
 pub(crate) trait StageKind: Debug + Send + Sync {
-    /// Checks the settings as far as that is possible without data. Files that they name are
-    /// relative to `directory`. They are read now, so that the settings are complete without them.
+    /// Checks the settings as far as that is possible without data. Files that they name are relative to
+    /// `directory` and read now, so that the settings are complete without them.
     fn check(&mut self, directory: &Path) -> Result<(), ConfigError> {
         let _ = directory;
         Ok(())
@@ -54,35 +54,34 @@ pub(crate) trait StageKind: Debug + Send + Sync {
         false
     }
 
-    /// Returns the number of partitions that it makes, without the one of null keys; `None` if it
-    /// does not partition.
+    /// Returns its number of partitions, without that of null keys; `None` if it does not partition.
     fn partitions(&self) -> Option<u32> {
         None
     }
 
-    /// Makes it ready for batches of a schema.
+    /// Compiles the stage for batches of a schema.
     fn compile(&self, schema: &SchemaRef, resources: &Resources) -> Result<CompiledStage, Error>;
 }
 
 /// Devices that a stage may use on the machine that it runs on.
 #[derive(Clone, Default)]
 pub(crate) struct Resources {
-    /// The devices that take part, and which part.
+    /// Devices that take part, and their shares.
     pub devices: Option<(Vec<Arc<dyn Device>>, Policy)>,
 }
 
-/// Makes what one thread works with.
+/// Function that makes the stage's function for one thread.
 pub(crate) type MakeFunction = Box<dyn Fn() -> Result<Box<dyn StageFunction>, Error> + Send + Sync>;
 
-/// A stage for batches of one schema.
+/// Stage for batches of one schema.
 pub(crate) struct CompiledStage {
-    /// The schema of what comes out.
+    /// Schema of the results.
     pub schema: SchemaRef,
-    /// Makes what one thread works with.
+    /// Makes the stage's function for one thread.
     pub make: MakeFunction,
 }
 
-/// A stage as one thread has it: a pure function of a batch.
+/// Function of a stage on one thread: a pure function of a batch.
 pub(crate) trait StageFunction: Send {
     /// Returns the results of a batch. A piece whose partition is `None` belongs to the partition
     /// of the batch.

@@ -1,4 +1,4 @@
-//! The kinds of stages, one a file.
+//! Kinds of stages, one file each.
 
 mod codec;
 pub(super) mod compress;

@@ -1,4 +1,4 @@
-//! Work on several things at a time, whose results stay in order.
+//! Parallel work on several items, with results in order.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,11 +6,11 @@ use std::thread;
 
 use overside_base::lock;
 
-/// Works on each item, on up to `threads` threads, and returns the results in the order of the items. After an
-/// error no other item is begun.
+/// Works on each item, on up to `threads` threads, and returns the results in the order of the items.
+/// After an error no other item is started.
 ///
 /// # Errors
-/// That of the first item, in their order, that has one.
+/// The error of the first item, in order, that failed.
 pub fn at_once<I, T, E>(
     items: impl IntoIterator<Item = I, IntoIter: ExactSizeIterator + Send>,
     threads: usize,
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn results_stay_in_order_and_the_first_error_counts() {
-        // Each waits for all others, so that they are at work at the same time.
+        // Each waits for all others, so the test ends only if all run at the same time.
         let all = Barrier::new(4);
         let work = |item: usize| {
             all.wait();

@@ -1,4 +1,4 @@
-//! The tree's nodes, and which of them has a row.
+//! Nodes of the tree, and the node of each row.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,10 +14,10 @@ use overside_flow_operators::{PartitionKey, PartitionMethod, Partitioner};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TreeKey {
-    /// The lowest bits of its hash: even, for ids of any type.
+    /// Lowest bits of the id's hash: evenly distributed for ids of any type.
     #[default]
     Hash,
-    /// The lowest bits of the id itself.
+    /// Lowest bits of the id itself.
     Bits,
 }
 
@@ -46,19 +46,20 @@ impl FromStr for TreeKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TreeOptions {
-    /// The column with the id of an object.
+    /// Column with the id of an object.
     pub id: String,
-    /// The column with the time.
+    /// Column with the time.
     pub time: String,
     /// Bits derived from the id that choose a row's leaf.
     pub key: TreeKey,
-    /// Bits of it that a level splits by: a node has two to the power of so many children.
+    /// Number of bits of the key that a level splits by: a node has two to the power of this number of
+    /// children.
     pub bits: u32,
-    /// Levels below the root.
+    /// Number of levels below the root.
     pub levels: u32,
-    /// Bytes of values that a node absorbs before it is compacted.
+    /// Number of bytes of values that a node absorbs before it is compacted.
     pub capacity_bytes: u64,
-    /// Lowest bits of the key that nodes above this tree, on other machines, have split by.
+    /// Number of lowest bits of the key by which nodes above this tree, on other machines, have split.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub above: u32,
 }
@@ -67,8 +68,7 @@ fn is_zero(bits: &u32) -> bool {
     *bits == 0
 }
 
-/// Requested options of a tree. An option that is `None` is that of the existing tree, or the
-/// default.
+/// Requested options of a tree. An option that is `None` is taken from the existing tree, or is the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeShape {
     /// See [`TreeOptions::key`].
@@ -84,7 +84,7 @@ pub struct TreeShape {
 }
 
 impl TreeShape {
-    /// These options, but for what is asked.
+    /// Returns `options` with the requested changes.
     #[must_use]
     pub fn of(&self, options: TreeOptions) -> TreeOptions {
         TreeOptions {
@@ -99,18 +99,19 @@ impl TreeShape {
 }
 
 impl TreeOptions {
-    /// Two levels of four children each below the root: 16 leaves.
+    /// Default number of bits: two levels of four children each below the root have 16 leaves.
     pub const BITS: u32 = 2;
     /// See [`Self::BITS`].
     pub const LEVELS: u32 = 2;
-    /// A node is split when it has more. Splitting and merging take up to four times as much memory.
+    /// Default capacity of a node, above which it is split. Splitting and merging take up to four times as
+    /// much memory.
     pub const CAPACITY_BYTES: u64 = 64 << 20;
-    /// More would take gigabytes to compact a node.
+    /// Maximum capacity: compacting a larger node would take gigabytes.
     const CAPACITY_BYTES_MAX: u64 = 4 << 30;
-    /// Bits of all levels: there are at most as many leaves as partitions.
+    /// Maximum number of bits of all levels together: there are at most as many leaves as partitions.
     const LEAF_BITS_MAX: u32 = 10;
 
-    /// The usual size, by the hash of the id.
+    /// Returns the default options, with the hash of the id as the key.
     pub fn new(id: &str, time: &str) -> Self {
         Self {
             id: id.into(),
@@ -123,7 +124,7 @@ impl TreeOptions {
         }
     }
 
-    /// Refuses sizes that cannot be, and columns that cannot have these roles.
+    /// Refuses sizes out of range, and columns that cannot have these roles.
     ///
     /// # Errors
     /// [`Error`].
@@ -152,7 +153,7 @@ impl TreeOptions {
                  back; leave it out, or write another type"
             )));
         }
-        // What leaves refuse is known before anything is absorbed.
+        // Columns that leaves cannot store are refused before anything is absorbed.
         run::options(true).storage(schema)?;
         for level in 0..self.levels {
             Partitioner::new(schema.clone(), &self.split(level), Default::default())?;
@@ -214,7 +215,7 @@ impl TreeOptions {
         1 << (self.levels * self.bits)
     }
 
-    /// The leaf of rows without an id.
+    /// Returns the leaf of rows without an id.
     fn null_leaf(&self) -> Node {
         Node {
             level: self.levels,
@@ -252,7 +253,7 @@ impl TreeOptions {
         (key, child)
     }
 
-    /// The leaf of a partition by [`Self::leaf_key`].
+    /// Returns the leaf of a partition by [`Self::leaf_key`].
     pub(super) fn leaf(&self, partition: u32) -> u32 {
         match self.key {
             TreeKey::Bits => partition,
@@ -287,7 +288,7 @@ impl TreeOptions {
     }
 }
 
-/// A node: its level, the root's being 0, and the bits of the key that lead to it.
+/// Node: its level (0 for the root), and the bits of the key that lead to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Node {

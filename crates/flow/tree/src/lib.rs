@@ -1,24 +1,25 @@
-//! A log-structured tree that turns snapshots, which are ordered by time, into tracks, which are
-//! ordered by object and time (the idea of the log-structured merge tree, O'Neil et al., Acta
-//! Informatica 33, 1996, with its levels split by the key so that each can be on another machine).
+//! Log-structured tree that turns snapshots, which are ordered by time, into tracks, which are
+//! ordered by object and time. It follows the log-structured merge tree (O'Neil et al., Acta
+//! Informatica 33, 1996); its levels are split by the key so that each can be on another machine.
 //!
-//! The root absorbs batches until it has its capacity; then it splits them by the next bits of the
-//! key and passes each part to a child. A child does the same. Leaves sort what they get by id and
-//! time, and write it as Parquet. Each row is written once a level, and once more each time a leaf
-//! merges its files.
+//! 1. The root absorbs batches up to its capacity.
+//! 2. Then it splits them by the next bits of the key and passes each part to a child, which does the same.
+//! 3. Leaves sort their rows by id and time, and write them as Parquet.
 //!
-//! | question | module |
+//! Each row is written once for each level, and once more each time a leaf merges its files.
+//!
+//! | topic | module |
 //! |---|---|
-//! | which child has a row? | `layout` |
-//! | which files are there? | `manifest` |
-//! | how is a file written and read? | `run` |
-//! | what happens to a batch? | `writer` |
-//! | where is a track? | `reader`; of several trees, here or served elsewhere (`source`): `union` |
-//! | who works on several files or trees at a time? | `at_once` |
-//! | was a numbered batch there before? | `sequences` |
+//! | child of a row | `layout` |
+//! | files of the tree | `manifest` |
+//! | writing and reading of a file | `run` |
+//! | work on a batch | `writer` |
+//! | search for a track | `reader`; in several trees, local or remote (`source`): `union` |
+//! | parallel work on files or trees | `at_once` |
+//! | duplicates of numbered batches | `sequences` |
 //!
-//! The manifest is replaced as a whole after the files that it names are on the disk, so a tree is
-//! what it was at the last commit, however a process ends.
+//! The manifest is replaced as a whole after the files that it names are on the disk. So the tree is in
+//! the state of its last commit, however a process ends.
 
 mod concurrency;
 mod layout;

@@ -1,4 +1,4 @@
-//! Which files a tree has.
+//! Manifest: the files and options of a tree.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -25,47 +25,46 @@ const LIMITS: Limits = Limits {
 pub(super) struct Manifest {
     schema: String,
     pub options: TreeOptions,
-    /// The number of the next file. None is used twice.
+    /// Number of the next file. Numbers are not reused.
     pub next: u64,
-    /// Bytes of values that were absorbed, and that were written in all levels together.
+    /// Number of bytes of values that were absorbed.
     pub absorbed_bytes: u64,
-    /// See `absorbed_bytes`.
+    /// Number of bytes of values that were written in all levels together.
     pub written_bytes: u64,
-    /// Which numbered batches there are.
+    /// Numbered batches that are in the tree.
     #[serde(default, skip_serializing_if = "Sequences::is_empty")]
     pub sequences: Sequences,
-    /// Name of this tree, by which trees that it passes rows to know it. `None` for trees that pass
-    /// no rows.
+    /// Name that identifies this tree to the trees it passes rows to; `None` for trees that pass no rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// While rows are on their way to those: the root's children that have all that is here.
+    /// Children of the root that have received all rows of this tree; `None` unless rows are being passed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<Vec<u32>>,
-    /// Oldest first.
+    /// Files, oldest first.
     pub runs: Vec<Run>,
 }
 
-/// A file of a node.
+/// File of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Run {
     pub node: Node,
     pub number: u64,
     pub rows: u64,
-    /// Bytes of the values in memory.
+    /// Number of bytes of the values in memory.
     pub bytes: u64,
 }
 
 /// Size of all nodes of a level together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeSize {
-    /// Nodes that have rows.
+    /// Number of nodes that have rows.
     pub nodes: u64,
-    /// Their files.
+    /// Number of their files.
     pub files: u64,
-    /// Their rows.
+    /// Number of their rows.
     pub rows: u64,
-    /// Bytes of their values in memory; files are shorter.
+    /// Number of bytes of their values in memory; files are shorter.
     pub bytes: u64,
 }
 
@@ -89,7 +88,7 @@ impl Manifest {
         directory.join(FILE)
     }
 
-    /// Reads and checks it; no other process may be believed to have written it.
+    /// Reads and checks the manifest. Its content is not trusted.
     pub(super) fn read(directory: &Path) -> Result<Self, Error> {
         let path = Self::path(directory);
         let name = path.display().to_string();
@@ -121,13 +120,13 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Replaces what is on the disk.
+    /// Replaces the manifest on the disk.
     pub(super) fn write(&self, file: &LockedFile) -> Result<(), Error> {
         let text = serde_json::to_string(self).map_err(std::io::Error::from)?;
         Ok(file.replace(&(text + "\n"))?)
     }
 
-    /// A run's file.
+    /// Returns the path of a run's file.
     pub(super) fn file(&self, directory: &Path, run: &Run) -> PathBuf {
         let extension = match self.options.is_leaf(run.node) {
             true => "parquet",
@@ -136,7 +135,7 @@ impl Manifest {
         directory.join(format!("{:08}.{extension}", run.number))
     }
 
-    /// The runs of a node, oldest first.
+    /// Returns the runs of a node, oldest first.
     pub(super) fn of(&self, node: Node) -> impl Iterator<Item = &Run> {
         self.runs.iter().filter(move |run| run.node == node)
     }

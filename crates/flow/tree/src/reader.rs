@@ -1,4 +1,4 @@
-//! Finds tracks in all levels.
+//! Searches tracks in all levels.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -22,12 +22,13 @@ use overside_flow_files::ReadOptions;
 use overside_flow_operators::Error;
 use overside_flow_operators::{Filter, literal, partitions_of_rows, value_type, values_bytes};
 
-/// Ids of one query.
+/// Maximum number of ids of one query.
 const IDS_MAX: usize = 100;
-/// A file may be gone because it was just merged; then there is a newer manifest, also of a busy tree.
+/// Maximum number of attempts. A file may have been merged and removed since the manifest was read; then a
+/// newer manifest is read.
 const TRIES: usize = 100;
 
-/// A tree that is read; what was committed before it was opened.
+/// Reader of a tree in the state of the last commit before the opening.
 pub struct TreeReader {
     directory: PathBuf,
     manifest: Manifest,
@@ -35,12 +36,12 @@ pub struct TreeReader {
     pool: Arc<CodecPool>,
 }
 
-/// A query for a tree's columns.
+/// Query for a tree's columns.
 struct Search {
     filter: Option<Filter>,
-    /// The leaves that the ids belong to; none: all.
+    /// Leaves that the ids belong to; `None` for all.
     leaves: Option<Vec<u32>>,
-    /// Rows outside of these bounds need not be read.
+    /// Bounds of the rows that must be read.
     bounds: Vec<Between>,
 }
 
@@ -48,7 +49,7 @@ impl TreeReader {
     /// Opens a tree.
     ///
     /// # Errors
-    /// [`Error`]: there is none, or it is damaged.
+    /// [`Error`]: there is no tree, or it is damaged.
     pub fn open(directory: &Path, pool: &Arc<CodecPool>) -> Result<Self, Error> {
         let manifest = Manifest::read(directory)?;
         let path = directory.join(SCHEMA_FILE);
@@ -72,28 +73,29 @@ impl TreeReader {
         &self.manifest.options
     }
 
-    /// The columns.
+    /// Returns the schema.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// While rows are on their way to the trees that it passes them to: the root's children that have all that is
-    /// here. What of others is here may be there, too.
+    /// Returns, while rows are being passed to other trees, the root's children that have received all rows
+    /// of this tree. Rows of other children may be both here and there. `None` if no rows are being passed.
     pub fn passed(&self) -> Option<&[u32]> {
         self.manifest.passed.as_deref()
     }
 
-    /// The tree without its rows, as others have them.
+    /// Returns the tree without its rows, for use beside trees that have them.
     #[must_use]
     pub fn without_rows(mut self) -> Self {
         self.manifest.runs.clear();
         self
     }
 
-    /// The leaves that may have rows that are wanted, of a tree of one level the root's children; `None`: all.
+    /// Returns the leaves that may have matching rows, or the root's children in a tree of one level;
+    /// `None` for all.
     ///
     /// # Errors
-    /// [`Error`]: an id or a time cannot be one.
+    /// [`Error`]: an id or a time cannot be parsed.
     pub fn leaves_of(&self, query: &TrackQuery) -> Result<Option<Vec<u32>>, Error> {
         Ok(Search::new(query, &self.schema, &self.manifest.options)?.leaves)
     }
@@ -103,16 +105,17 @@ impl TreeReader {
         self.manifest.levels()
     }
 
-    /// Times that a byte has been written, in all levels together, since the tree was made.
+    /// Returns how many times each byte has been written on average, in all levels together, since the tree
+    /// was created.
     pub fn write_amplification(&self) -> f64 {
         let absorbed = self.manifest.absorbed_bytes.max(1);
         self.manifest.written_bytes as f64 / absorbed as f64
     }
 
-    /// The rows that are wanted, by id and time; none if there are none. `threads` read at once.
+    /// Returns the matching rows by id and time; nothing if there are none. `threads` threads read files.
     ///
     /// # Errors
-    /// [`Error`]: an id or a time cannot be one, the rows are too many, or a file is damaged.
+    /// [`Error`]: an id or a time cannot be parsed, there are too many rows, or a file is damaged.
     pub fn query(&mut self, query: &TrackQuery, threads: usize) -> Result<Vec<RecordBatch>, Error> {
         self.gather(query, &Gathered::new(query.bytes_max), threads)
     }
@@ -168,7 +171,7 @@ impl TreeReader {
         }
     }
 
-    /// Reads the rows of a file that the search asks for.
+    /// Reads the rows of a file that match the search.
     fn read(
         &self,
         path: &Path,
@@ -289,7 +292,7 @@ impl Search {
     }
 }
 
-/// A time, of which the seconds may be left out, and how it is written with them.
+/// Parses a time, whose seconds are optional. Returns it with its full text.
 fn time(text: &str, kind: &DataType, column: &str) -> Result<(ArrayRef, String), Error> {
     let written = [text.to_owned(), format!("{text}:00")];
     let value = |text: String| Some((literal(&text, kind).ok()?, text));

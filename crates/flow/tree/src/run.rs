@@ -13,7 +13,7 @@ use overside_flow_files::{FileFormat, FileReader, FileWriter, ReadOptions, Write
 use overside_flow_operators::Error;
 use overside_flow_operators::{SortColumn, sort};
 
-/// Rows of a batch, and the fewest that are read of Parquet for one id.
+/// Maximum number of rows of a batch, and minimum that is read from Parquet for one id.
 const BATCH_ROWS: usize = 64 << 10;
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -24,7 +24,7 @@ pub(super) fn options(is_leaf: bool) -> WriteOptions {
             true => FileFormat::Parquet,
             false => FileFormat::ArrowStream,
         },
-        // Files above the leaves are read again soon; leaves stay.
+        // Files above the leaves are soon read again; those of leaves stay.
         codec: match is_leaf {
             true => Codec::Zstd(1),
             false => Codec::Lz4,
@@ -33,7 +33,7 @@ pub(super) fn options(is_leaf: bool) -> WriteOptions {
     }
 }
 
-/// Writes a file that was not there. It is on the disk when this returns.
+/// Writes a new file. It is on the disk when this returns.
 pub(super) fn write(
     path: &Path,
     schema: &SchemaRef,
@@ -56,7 +56,7 @@ pub(super) fn write(
     Ok(file.sync_all()?)
 }
 
-/// The rows by id, and those of an id by time.
+/// Returns the rows sorted by id and time.
 pub(super) fn sorted(batches: &[RecordBatch], id: &str, time: &str) -> Result<RecordBatch, Error> {
     sort(
         batches,

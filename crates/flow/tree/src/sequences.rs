@@ -1,14 +1,15 @@
-//! Which numbered batches a tree has, so that one that comes again is left out.
+//! Sequence numbers of the batches in a tree: a batch that arrives twice is skipped.
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Producers that are remembered; of more, a sixteenth is forgotten: those that sent nothing for longest.
+/// Maximum number of remembered producers. Beyond it, a sixteenth is forgotten: those that have been silent
+/// for longest.
 const PRODUCERS_MAX: usize = 1 << 15;
 
-/// Up to which number the batches of each producer are there. Written as pairs, those that came last at the
-/// end.
+/// Highest sequence number of each producer: all batches up to it are in the tree. Serialized as pairs, the
+/// most recent producers last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<(Box<str>, u64)>", into = "Vec<(Box<str>, u64)>")]
 pub(super) struct Sequences {
@@ -19,7 +20,7 @@ pub(super) struct Sequences {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Noted {
     sequence: u64,
-    /// Value of the clock when the last batch came. The clock counts the batches of all producers.
+    /// Value of the clock at the last batch. The clock counts the batches of all producers.
     at: u64,
 }
 
@@ -34,7 +35,7 @@ impl Sequences {
         noted.is_some_and(|noted| sequence <= noted.sequence)
     }
 
-    /// A batch is there, and all of this producer before it.
+    /// Records that this batch of the producer, and all before it, are in the tree.
     pub(super) fn note(&mut self, producer: &str, sequence: u64) {
         self.clock += 1;
         let at = self.clock;

@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 use overside_flow_operators::Error;
 use overside_flow_operators::values_bytes;
 
-/// Which rows are wanted.
+/// Query for rows by id and time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrackQuery {
     /// Ids of the rows, written as text; empty for all ids.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ids: Vec<String>,
-    /// Not before this time, written as text.
+    /// Earliest time, written as text; `None` for no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Before this time.
+    /// Time before which the rows are; `None` for no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// The most bytes of values that are gathered.
+    /// Maximum number of bytes of values in the result.
     pub bytes_max: u64,
 }
 
 impl Default for TrackQuery {
-    /// All rows.
+    /// Returns a query for all rows.
     fn default() -> Self {
         Self {
             ids: Vec::new(),
@@ -38,14 +38,14 @@ impl Default for TrackQuery {
     }
 }
 
-/// The bytes of values that all who work on a query have gathered.
+/// Number of bytes of values that all threads working on a query have gathered.
 pub struct Gathered {
     bytes: AtomicU64,
     bytes_max: u64,
 }
 
 impl Gathered {
-    /// Nothing yet, and so much at most.
+    /// Starts at 0 with a maximum of `bytes_max`.
     pub fn new(bytes_max: u64) -> Self {
         Self {
             bytes: AtomicU64::new(0),
@@ -53,10 +53,10 @@ impl Gathered {
         }
     }
 
-    /// Rows are gathered.
+    /// Adds rows.
     ///
     /// # Errors
-    /// [`Error::Refused`]: that makes too many.
+    /// [`Error::Refused`]: the maximum is exceeded.
     pub fn add(&self, rows: &RecordBatch) -> Result<(), Error> {
         let bytes = values_bytes(rows) as u64;
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -69,27 +69,27 @@ impl Gathered {
         }
     }
 
-    /// Rows that were gathered are not needed.
+    /// Subtracts rows that are no longer needed.
     pub(super) fn forget(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-/// A tree that can be asked.
+/// Tree that can be queried.
 pub trait TrackSource: Send {
     /// Returns the tree's name, for messages.
     fn name(&self) -> String;
 
-    /// The columns.
+    /// Returns the schema.
     fn schema(&self) -> &SchemaRef;
 
-    /// The columns with the id and the time.
+    /// Returns the names of the columns with the id and the time.
     fn roles(&self) -> (&str, &str);
 
-    /// The rows that are wanted, by id and time; none if there are none. `threads` read at once.
+    /// Returns the matching rows by id and time; nothing if there are none. `threads` threads read files.
     ///
     /// # Errors
-    /// [`Error`]: the query is none, the rows are too many, or the tree cannot be read.
+    /// [`Error`]: the query is invalid, there are too many rows, or the tree cannot be read.
     fn query(
         &mut self,
         query: &TrackQuery,

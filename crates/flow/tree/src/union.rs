@@ -1,4 +1,4 @@
-//! Several trees as one, as when each of several machines has the tracks of some objects.
+//! Union of several trees, for example of several machines that each have the tracks of some objects.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use overside_flow_operators::Error;
 use overside_tables::check_schema;
 use overside_tables::pack::CodecPool;
 
-/// Trees that are asked at a time.
+/// Maximum number of trees that are queried at a time.
 pub const TREES_AT_ONCE: usize = 16;
 
-/// Trees of the same columns, which are read as one.
+/// Trees with the same columns that are read as one.
 pub struct TreeUnion {
     trees: Vec<Box<dyn TrackSource>>,
 }
@@ -26,7 +26,7 @@ impl TreeUnion {
     /// Opens trees in directories.
     ///
     /// # Errors
-    /// [`Error`]: there is none in one of them, or one is damaged; others as [`TreeUnion::of`].
+    /// [`Error`]: a directory has no tree, or a damaged one; and those of [`TreeUnion::of`].
     pub fn open<P: AsRef<Path>>(directories: &[P], pool: &Arc<CodecPool>) -> Result<Self, Error> {
         let trees = directories.iter().map(|directory| {
             let tree = TreeReader::open(directory.as_ref(), pool)?;
@@ -35,10 +35,10 @@ impl TreeUnion {
         Self::of(trees.collect::<Result<_, Error>>()?)
     }
 
-    /// Joins trees of any location. They may be split in different ways.
+    /// Combines trees of any location. They may be split in different ways.
     ///
     /// # Errors
-    /// [`Error::Refused`]: they have other columns or another id or time, or there are none.
+    /// [`Error::Refused`]: their columns, ids or times differ, or there are no trees.
     pub fn of(trees: Vec<Box<dyn TrackSource>>) -> Result<Self, Error> {
         let Some(first) = trees.first() else {
             return Err(Error::Refused("no tree".into()));
@@ -58,16 +58,16 @@ impl TreeUnion {
         Ok(Self { trees })
     }
 
-    /// The columns.
+    /// Returns the schema.
     pub fn schema(&self) -> &SchemaRef {
         self.trees[0].schema()
     }
 
-    /// The rows of all trees that are wanted, by id and time; none if there are none. Several trees are asked at a
-    /// time; of each one, `threads` read at once.
+    /// Returns the matching rows of all trees by id and time; nothing if there are none. Several trees are
+    /// queried at a time; `threads` threads read the files of each.
     ///
     /// # Errors
-    /// As [`TreeReader::query`].
+    /// Those of [`TreeReader::query`].
     pub fn query(&mut self, query: &TrackQuery, threads: usize) -> Result<Vec<RecordBatch>, Error> {
         let gathered = Gathered::new(query.bytes_max);
         let ask = |tree: &mut Box<dyn TrackSource>| tree.query(query, &gathered, threads);

@@ -1,4 +1,4 @@
-//! Absorbs batches, and passes them down.
+//! Writer of a tree: absorbs batches and passes them down.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -20,73 +20,74 @@ use overside_flow_operators::{PartitionOptions, partition, values_bytes};
 use overside_tables::pack::CodecPool;
 use overside_tables::{Error as TableError, Storage, check_schema};
 
-/// A leaf's files are merged when so many of them are small.
+/// Number of small files of a leaf from which on they are merged.
 const SMALL_FILES: usize = 8;
-/// A node above the leaves passes on what it has when it has so many files, however small they are.
+/// Number of files of a node above the leaves from which on it passes on its rows, however small the files
+/// are.
 const NODE_FILES: usize = 64;
-/// Most memory that a writer uses when it splits or merges, in capacities: the rows that are read,
-/// and the results. A batch of more than the capacity comes on top. So does the memory of
-/// [`TreeWriter::compact`].
+/// Maximum memory that a writer uses to split or merge, in capacities: the rows that are read, and the
+/// results. A batch larger than the capacity comes on top, as does the memory of [`TreeWriter::compact`].
 pub const MEMORY_CAPACITIES: u64 = 4;
-/// The file that says which columns there are.
+/// Name of the file with the schema.
 pub(super) const SCHEMA_FILE: &str = "schema.arrows";
 
-/// A tree that absorbs batches. No other process does so at the same time; others may read.
+/// Tree that absorbs batches. No other process writes to it at the same time; others may read.
 pub struct TreeWriter {
     directory: PathBuf,
     lock: LockedFile,
     manifest: Manifest,
     schema: SchemaRef,
-    /// Types of the leaves, for which each batch is checked when it comes.
+    /// Storage types of the leaves: each batch is checked against them when it arrives.
     leaves: Storage,
     /// Batches that the root has absorbed and not yet written to a file.
     waiting: Vec<RecordBatch>,
     waiting_bytes: u64,
     /// Files that no commit needs any more.
     old: Vec<PathBuf>,
-    /// Files that no commit has yet.
+    /// Files that are not part of a commit yet.
     fresh: Vec<PathBuf>,
-    /// `true` if nothing is committed before [`Self::commit`] is called.
+    /// `true` if only [`Self::commit`] commits.
     is_atomic: bool,
     written: TreeWritten,
-    /// After an error what is in memory may lack rows that the last commit has.
+    /// `true` after an error: memory may lack rows that the last commit has.
     is_spent: bool,
     pool: Arc<CodecPool>,
 }
 
-/// A part of a file of the root, for a tree on another machine.
+/// Part of a file of the root, for a tree on another machine.
 pub struct ForwardedRun<'a> {
     /// Name of this tree, the same in all calls.
     pub name: &'a str,
-    /// Which of the root's children it is for; one more than there are has rows without an id.
+    /// Index of the root's child that the part is for; the index behind the last child is for rows without an
+    /// id.
     pub child: usize,
-    /// The file's number. Another part has it only if it is for another child.
+    /// Number of the file. Only parts for other children have the same number.
     pub number: u64,
-    /// The rows: the same ones whenever this part is passed.
+    /// Rows, the same whenever this part is passed.
     pub batches: Vec<RecordBatch>,
 }
 
-/// Counts of a writer's work since it opened the tree.
+/// Statistics of a writer since it opened the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeWritten {
-    /// Rows that were absorbed.
+    /// Number of rows that were absorbed.
     pub rows: u64,
-    /// Bytes of their values.
+    /// Number of bytes of their values.
     pub bytes: u64,
-    /// Bytes of values that were written, in all levels together.
+    /// Number of bytes of values that were written, in all levels together.
     pub written_bytes: u64,
-    /// Times that a node was split among its children.
+    /// Number of times that a node was split among its children.
     pub splits: u64,
-    /// Times that the files of a leaf were merged.
+    /// Number of times that the files of a leaf were merged.
     pub merges: u64,
 }
 
 impl TreeWriter {
-    /// Opens a tree, or makes one if there is none; `options` are for one that is made.
+    /// Opens a tree, or creates one with `options` if there is none.
     ///
     /// # Errors
-    /// [`Error`]: the columns do not fit, the tree was made with other options or other columns, it is
-    /// damaged, or another process writes to it.
+    /// [`Error`]: the columns do not fit, the tree has other options or columns, it is damaged, or
+    /// another process writes to it.
     pub fn open(
         directory: &Path,
         schema: &SchemaRef,
@@ -136,12 +137,12 @@ impl TreeWriter {
         Ok(tree)
     }
 
-    /// The columns.
+    /// Returns the schema.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The options of the tree in a directory; none if there is no tree.
+    /// Returns the options of the tree in a directory; `None` if there is no tree.
     ///
     /// # Errors
     /// [`Error`]: it is damaged.
@@ -153,7 +154,7 @@ impl TreeWriter {
         }
     }
 
-    /// Has nothing committed before [`Self::commit`], however much is absorbed. What a split replaces stays on
+    /// Commits nothing before [`Self::commit`], however much is absorbed. Files that a split replaces stay on
     /// the disk until then.
     #[must_use]
     pub fn atomic(mut self) -> Self {
@@ -161,7 +162,7 @@ impl TreeWriter {
         self
     }
 
-    /// The root's children are trees on other machines: nothing is split before [`Self::pass`].
+    /// Makes trees on other machines the root's children: only [`Self::pass`] splits the root.
     ///
     /// # Errors
     /// [`Error::Refused`]: it has children of its own.
@@ -173,7 +174,7 @@ impl TreeWriter {
             )));
         }
         if self.manifest.name.is_none() {
-            // Keys of a hash map are the system's random numbers.
+            // The keys of a hash map are random numbers from the system.
             let number = RandomState::new().hash_one(&self.directory);
             self.manifest.name = Some(format!("tree-{number:016x}"));
             self.manifest.write(&self.lock)?;
@@ -186,18 +187,18 @@ impl TreeWriter {
         self.manifest.name.is_some()
     }
 
-    /// Returns `true` if the root's rows are to be passed on now: the root is full, or an earlier
-    /// pass may have passed on a part of them.
+    /// Returns `true` if the root's rows must be passed on now: the root is full, or an earlier pass may have
+    /// passed on a part of them.
     pub fn has_to_pass(&self) -> bool {
         self.passes() && (self.is_full(Node::ROOT) || self.manifest.passed.is_some())
     }
 
-    /// Passes on all that is committed. `to` returns once the part is safe elsewhere; it may come again, until this
-    /// has returned. A child that does not take its part gets no other one before it; its parts stay here, and the
-    /// others get theirs.
+    /// Passes on all committed rows. `to` returns once the part is committed by the other tree; until `pass`
+    /// has returned, the same part may be passed again. If a child refuses its part, its parts stay here
+    /// and it gets no later one; other children get theirs.
     ///
     /// # Errors
-    /// The first one of `to`, and as [`Self::absorb`].
+    /// The first error of `to`, and those of [`Self::absorb`].
     pub fn pass(
         &mut self,
         to: &mut dyn FnMut(ForwardedRun<'_>) -> Result<(), Error>,
@@ -251,33 +252,33 @@ impl TreeWriter {
         lost.into_values().next().map_or(Ok(()), Err)
     }
 
-    /// Returns the counts of work since the tree was opened.
+    /// Returns the statistics since the tree was opened.
     pub fn written(&self) -> TreeWritten {
         self.written
     }
 
-    /// Takes a batch. Its rows can be read, and are safe, after the next commit; there is one each
-    /// time that the root has its capacity.
+    /// Absorbs a batch. Its rows can be read, and are on the disk, after the next commit; the writer
+    /// commits each time that the root reaches its capacity.
     ///
     /// # Errors
-    /// [`Error`]; a batch of another schema, or with a value that leaves cannot hold, is one, and is left out. After others the tree is as it
-    /// was at the last commit, and has to be opened again.
+    /// [`Error`]. A batch of another schema, or with a value that leaves cannot store, is refused and has no
+    /// effect. After any other error the tree is in the state of the last commit and must be opened again.
     pub fn absorb(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.check(batch)?;
         self.attempt(|tree| tree.take_in(batch))
     }
 
-    /// Refuses a batch of another schema, or with values that leaves cannot hold.
+    /// Refuses a batch of another schema, or with values that leaves cannot store.
     fn check(&self, batch: &RecordBatch) -> Result<(), Error> {
         check_schema(&self.schema, batch.schema_ref())?;
         Ok(self.leaves.store(batch).map(drop)?)
     }
 
-    /// Takes a batch of a producer that numbers its batches in ascending order, unless a commit, or this writer,
-    /// has it already. Which numbers there are is committed with the rows.
+    /// Absorbs a batch of a producer that numbers its batches in ascending order, unless the tree or this
+    /// writer already has it. The numbers are committed with the rows.
     ///
     /// # Errors
-    /// As [`Self::absorb`].
+    /// Those of [`Self::absorb`].
     pub fn absorb_numbered(
         &mut self,
         producer: &str,
@@ -289,25 +290,25 @@ impl TreeWriter {
             return Ok(());
         }
         self.attempt(|tree| {
-            // What is absorbed may be committed at once.
+            // Recorded first, because absorbing may commit.
             tree.manifest.sequences.note(producer, sequence);
             tree.take_in(batch)
         })
     }
 
-    /// Writes what the root has; all that was absorbed is safe then.
+    /// Writes the root's rows and commits: all absorbed rows are on the disk then.
     ///
     /// # Errors
-    /// As [`Self::absorb`].
+    /// Those of [`Self::absorb`].
     pub fn commit(&mut self) -> Result<(), Error> {
         self.attempt(Self::commit_all)
     }
 
-    /// Passes everything down to the leaves and merges the files of each, as far as they fit into one
+    /// Passes all rows down to the leaves and merges the files of each leaf as far as they fit into one
     /// of eight times the capacity.
     ///
     /// # Errors
-    /// As [`Self::absorb`].
+    /// Those of [`Self::absorb`].
     pub fn compact(&mut self) -> Result<(), Error> {
         self.attempt(Self::compact_all)
     }
@@ -344,12 +345,12 @@ impl TreeWriter {
         }
     }
 
-    /// Gives the root a file of what waits.
+    /// Writes the waiting batches to a file of the root.
     fn keep(&mut self) -> Result<(), Error> {
         let batches = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
         if let Some(passed) = &mut self.manifest.passed {
-            // Nobody has these.
+            // No other tree has these rows.
             passed.clear();
         }
         self.add(Node::ROOT, &batches)
@@ -362,8 +363,8 @@ impl TreeWriter {
                 self.split(Node::ROOT)?;
             }
         }
-        // Whether an attempt that fails has replaced the manifest is not known: whoever opens the tree next
-        // sees to these files then.
+        // A failed attempt may have replaced the manifest, so these files must stay. The next process that
+        // opens the tree removes those that are not needed.
         self.fresh.clear();
         self.manifest.write(&self.lock)?;
         for file in self.old.drain(..) {
@@ -390,7 +391,7 @@ impl TreeWriter {
         self.commit_all()
     }
 
-    /// The root's batches in memory and in files go to its children.
+    /// Passes the root's batches, in memory and in files, to its children.
     fn split_root(&mut self) -> Result<(), Error> {
         let batches = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
@@ -401,8 +402,8 @@ impl TreeWriter {
         self.pass_down(node, Vec::new())
     }
 
-    /// The batches of a node, those that wait first and then its files, go to its children; what becomes too
-    /// full by that passes on what it has, too.
+    /// Passes the batches of a node, waiting ones first and then its files, to its children. Children that
+    /// become full pass on their rows, too.
     fn pass_down(&mut self, node: Node, mut waiting: Vec<RecordBatch>) -> Result<(), Error> {
         let mut full = vec![node];
         while let Some(node) = full.pop() {
@@ -457,7 +458,7 @@ impl TreeWriter {
             || self.manifest.of(node).count() >= NODE_FILES
     }
 
-    /// Gives a node a file.
+    /// Adds a file with these rows to a node.
     fn add(&mut self, node: Node, batches: &[RecordBatch]) -> Result<(), Error> {
         let options = &self.manifest.options;
         if !options.is_leaf(node) {
@@ -467,7 +468,8 @@ impl TreeWriter {
         self.write(node, &[sorted])
     }
 
-    /// Makes one file of a leaf's small ones, if there are so many, of at most so many times the capacity.
+    /// Merges the small files of a leaf if there are at least `least`, into a file of at most `capacities`
+    /// times the capacity.
     fn merge(&mut self, leaf: Node, least: usize, capacities: u64) -> Result<(), Error> {
         let options = &self.manifest.options;
         let mut room = options.capacity_bytes.saturating_mul(capacities);
@@ -510,7 +512,7 @@ impl TreeWriter {
         Ok(())
     }
 
-    /// The rows of files, which the tree does not have any more after the next commit.
+    /// Reads the rows of files and removes the files from the tree with the next commit.
     fn take(&mut self, runs: &[Run]) -> Result<Vec<RecordBatch>, Error> {
         let batches = self.read(runs)?;
         self.forget(runs);
@@ -538,7 +540,7 @@ impl TreeWriter {
         Ok(batches)
     }
 
-    /// Files go with the next commit.
+    /// Removes files from the tree with the next commit.
     fn forget(&mut self, runs: &[Run]) {
         for run in runs {
             self.old.push(self.manifest.file(&self.directory, run));
@@ -546,7 +548,7 @@ impl TreeWriter {
         self.manifest.runs.retain(|run| !runs.contains(run));
     }
 
-    /// Removes files that a process wrote and did not commit.
+    /// Removes files that an earlier process wrote and did not commit.
     fn remove_strays(&self) -> Result<(), Error> {
         let runs = self.manifest.runs.iter();
         let known: HashSet<PathBuf> = runs
@@ -562,7 +564,8 @@ impl TreeWriter {
 }
 
 impl Drop for TreeWriter {
-    /// Removes what was not committed. What cannot be removed is left to the next one that opens the tree.
+    /// Removes files that were not committed. If that fails, the next process that opens the tree removes
+    /// them.
     fn drop(&mut self) {
         for file in &self.fresh {
             let _ = remove(file);
@@ -570,12 +573,12 @@ impl Drop for TreeWriter {
     }
 }
 
-/// Bytes of the values of batches.
+/// Returns the number of bytes of the values of batches.
 fn bytes_of(batches: &[RecordBatch]) -> u64 {
     batches.iter().map(|batch| values_bytes(batch) as u64).sum()
 }
 
-/// The numbered files in a directory.
+/// Returns the numbered files in a directory.
 fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -587,7 +590,7 @@ fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Numbered files without a manifest may be anybody's.
+/// Refuses a directory with numbered files but no manifest: the files may not belong to a tree.
 fn refuse_others_files(directory: &Path) -> Result<(), Error> {
     match files(directory)?.first() {
         Some(path) => Err(Error::Refused(format!(

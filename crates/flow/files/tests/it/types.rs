@@ -1,4 +1,5 @@
-//! Types between formats; `tests/python/flow/test_flow_types.py` has each of them, with other readers.
+//! Tests of types across formats; `tests/python/flow/test_flow_types.py` tests each of them with other
+//! readers.
 
 use std::io::{Seek, Write};
 use std::num::NonZeroUsize;
@@ -38,7 +39,7 @@ fn of_csv(text: &str) -> RecordBatch {
     concat_batches(&schema, &batches).expect("a batch")
 }
 
-/// Values that are written are read again, and written as the same text.
+/// Written values are read again and written as the same text.
 #[test]
 fn random_values_come_back_from_csv() {
     let mut random = overside_base::Random::new(23);

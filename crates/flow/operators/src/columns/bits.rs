@@ -1,4 +1,4 @@
-//! Booleans, and which values are null: a bit a row.
+//! Booleans and validity: one bit for each row.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::order::Order;
 
 const WORD: usize = 64;
 
-/// Bits that grow.
+/// Growing bitmap.
 #[derive(Default)]
 pub(super) struct Bits {
     words: Vec<u64>,
@@ -45,7 +45,7 @@ impl Bits {
         }
     }
 
-    /// `bits` has a byte of 0 or 1 for each row.
+    /// Appends the bits of `rows`. `bits` has a byte of 0 or 1 for each row of the block.
     fn append(&mut self, bits: &[u8], rows: &[u16]) {
         let fill = (self.len.next_multiple_of(WORD) - self.len).min(rows.len());
         let (first, rows) = rows.split_at(fill);
@@ -76,7 +76,7 @@ impl Bits {
     }
 }
 
-/// A byte of 0 or 1 for each bit.
+/// Converts each bit to a byte of 0 or 1.
 fn unpack(bits: &BooleanBuffer, bytes: &mut Vec<u8>) {
     bytes.clear();
     bytes.reserve(bits.len() + WORD);
@@ -86,7 +86,7 @@ fn unpack(bits: &BooleanBuffer, bytes: &mut Vec<u8>) {
     bytes.truncate(bits.len());
 }
 
-/// Which values of each partition are null. There are no bits until a null comes.
+/// Validity of the values of each partition. It has no bits before the first null.
 pub(super) struct Validity {
     parts: Vec<(usize, Option<Bits>)>,
     bytes: Vec<u8>,
@@ -121,7 +121,7 @@ impl Validity {
         }
     }
 
-    /// The partition's rows, its nulls if it has any, and their bytes.
+    /// Returns the partition's number of rows, its nulls if it has any, and their size in bytes.
     pub(super) fn flush(&mut self, partition: usize) -> (usize, Option<NullBuffer>, u64) {
         let (rows, bits) = std::mem::take(&mut self.parts[partition]);
         let nulls = bits.map(|mut bits| NullBuffer::new(bits.flush()));
@@ -131,7 +131,7 @@ impl Validity {
     }
 }
 
-/// A column of booleans.
+/// Column of booleans.
 pub(super) struct Booleans {
     parts: Vec<Bits>,
     validity: Validity,

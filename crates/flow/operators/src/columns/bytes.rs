@@ -16,14 +16,14 @@ use crate::Error;
 use crate::order::Order;
 use crate::slots::{PIECE, TextRoom};
 
-/// One partition's values.
+/// Values of one partition.
 struct Part {
-    /// Empty, or one more than values.
+    /// Offsets: none, or one more than there are values.
     offsets: Growing,
     values: Growing,
 }
 
-/// A column of text or binary.
+/// Column of text or binary.
 pub(super) struct Bytes<T> {
     parts: Vec<Part>,
     validity: Validity,
@@ -45,7 +45,7 @@ impl<T: ByteArrayType> Bytes<T> {
 }
 
 impl Part {
-    /// Makes room for so many rows and bytes.
+    /// Reserves memory for these numbers of rows and bytes.
     fn reserve<O: OffsetSizeTrait>(
         &mut self,
         rows: usize,
@@ -62,7 +62,7 @@ impl Part {
             self.offsets.advance(width);
         }
         let room = match self.values.len() {
-            // As if what is still to come were as long as this, and a little longer.
+            // Assumes that later values are slightly longer than these.
             0 => (bytes / rows.max(1)).saturating_mul(order.capacity) / 8 * 9,
             _ => 0,
         };
@@ -105,13 +105,13 @@ impl<T: ByteArrayType> Column for Bytes<T> {
         let bytes = bytes + (offsets.len() + values.len()) as u64;
         let offsets = match offsets.is_empty() {
             true => OffsetBuffer::new_empty(),
-            // SAFETY: offsets begin with 0, and each is the one before and the length of the value
+            // SAFETY: offsets begin with 0; each is the sum of the one before and the length of the value
             // that was appended with it.
             false => unsafe {
                 OffsetBuffer::new_unchecked(ScalarBuffer::new(offsets, 0, rows + 1))
             },
         };
-        // SAFETY: what lies between two offsets came from an array of this type.
+        // SAFETY: the bytes between two offsets are a value of an array of this type.
         let array = unsafe { unchecked::bytes::<T>(offsets, values, nulls) };
         Ok((Arc::new(array), bytes))
     }

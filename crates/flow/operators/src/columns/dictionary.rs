@@ -1,4 +1,4 @@
-//! Dictionaries: keys are collected, values are shared by all partitions.
+//! Dictionaries: keys are collected, and all partitions share the values.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::{Column, column};
 use crate::Error;
 use crate::order::Order;
 
-/// Most values that are compared one by one to learn whether two dictionaries are the same.
+/// Maximum number of values that are compared one by one to find out whether two dictionaries are equal.
 const COMPARED_VALUES: usize = 1024;
 
-/// A column of keys into values.
+/// Column of keys into shared values.
 pub(super) struct Dictionary {
     keys: Box<dyn Column>,
     kind: DataType,
@@ -54,7 +54,7 @@ impl Column for Dictionary {
 
     fn append(&mut self, block: &dyn Array, order: &Order) -> Result<(), Error> {
         let block = block.as_any_dictionary();
-        // Either there are no rows, or these are the same values.
+        // There are no rows yet, or the values are the same.
         self.values = block.values().clone();
         self.is_used = true;
         self.keys.append(block.keys(), order)
@@ -77,7 +77,7 @@ impl Column for Dictionary {
 
 #[allow(unsafe_code)]
 fn join<K: ArrowDictionaryKeyType>(keys: PrimitiveArray<K>, values: ArrayRef) -> ArrayRef {
-    // SAFETY: the keys came from arrays with these values: others are not compatible, and
-    // everything is flushed before they are appended.
+    // SAFETY: the keys come from arrays with these values: a block with other values is incompatible, so
+    // everything is flushed before it is appended.
     Arc::new(unsafe { unchecked::dictionary(keys, values) })
 }

@@ -13,7 +13,7 @@ use super::{Column, ROOM_BYTES_MAX};
 use crate::Error;
 use crate::order::Order;
 
-/// A column of numbers, dates, times or decimals, as values of `WIDTH` bytes.
+/// Column of numbers, dates, times or decimals, as values of `WIDTH` bytes.
 pub(super) struct Fixed<const WIDTH: usize> {
     kind: DataType,
     parts: Vec<Growing>,
@@ -62,7 +62,7 @@ impl<const WIDTH: usize> Column for Fixed<WIDTH> {
     }
 }
 
-/// A column of so many bytes a value.
+/// Column of values of `width` bytes.
 pub(super) struct FixedBytes {
     width: usize,
     parts: Vec<Growing>,
@@ -108,7 +108,7 @@ impl Column for FixedBytes {
         let (rows, nulls, bytes) = self.validity.flush(partition);
         let values = self.parts[partition].finish()?;
         let bytes = bytes + values.len() as u64;
-        // The bytes do not tell how many values of no bytes there are.
+        // With a width of 0, the number of values cannot be computed from the bytes.
         let data = ArrayData::builder(DataType::FixedSizeBinary(self.width as i32))
             .len(rows)
             .add_buffer(values)

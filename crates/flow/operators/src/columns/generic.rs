@@ -1,5 +1,5 @@
-//! Columns of other types, by Arrow's own kernels: `take` for each partition of a block, and
-//! `concat` where a batch ends.
+//! Columns of other types, by Arrow's own kernels: `take` for each partition of a block, and `concat` at the
+//! end of a batch.
 
 use arrow_array::{Array, ArrayRef, UInt16Array, new_empty_array};
 use arrow_buffer::ScalarBuffer;
@@ -11,7 +11,7 @@ use super::Column;
 use crate::Error;
 use crate::order::Order;
 
-/// A column of any type.
+/// Column of any type.
 pub(super) struct Taken {
     kind: DataType,
     parts: Vec<Vec<ArrayRef>>,

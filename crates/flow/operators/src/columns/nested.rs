@@ -1,4 +1,4 @@
-//! Structs: each field is a column.
+//! Structs, with a column for each field.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{Column, column};
 use crate::Error;
 use crate::order::Order;
 
-/// A column of fields.
+/// Column of structs.
 pub(super) struct Struct {
     fields: Fields,
     columns: Vec<Box<dyn Column>>,

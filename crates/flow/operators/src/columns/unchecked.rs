@@ -1,4 +1,4 @@
-//! Arrays of values that come from arrays, and need not be checked again.
+//! Makes arrays from values of other arrays without validating them again.
 #![allow(unsafe_code)]
 
 use arrow_array::types::{ArrowDictionaryKeyType, ByteArrayType, ByteViewType};
@@ -7,11 +7,11 @@ use arrow_array::{
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 
-/// Text or binary.
+/// Makes an array of text or binary.
 ///
 /// # Safety
 ///
-/// `offsets` end within `values`; what lies between two of them is a value of an array of that type.
+/// `offsets` end within `values`; the bytes between two of them are a value of an array of that type.
 pub(super) unsafe fn bytes<T: ByteArrayType>(
     offsets: OffsetBuffer<T::Offset>,
     values: Buffer,
@@ -21,7 +21,7 @@ pub(super) unsafe fn bytes<T: ByteArrayType>(
     unsafe { GenericByteArray::new_unchecked(offsets, values, nulls) }
 }
 
-/// Text or binary by views.
+/// Makes an array of views of text or binary.
 ///
 /// # Safety
 ///
@@ -36,7 +36,7 @@ pub(super) unsafe fn views<T: ByteViewType>(
     unsafe { GenericByteViewArray::new_unchecked(views, buffers, nulls) }
 }
 
-/// A dictionary.
+/// Makes a dictionary.
 ///
 /// # Safety
 ///

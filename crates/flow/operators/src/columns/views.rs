@@ -1,5 +1,5 @@
-//! Text and binary by views. Long values are copied, so that no partition keeps, or writes out, the
-//! buffers of all others.
+//! Text and binary by views. Long values are copied, so that a partition neither keeps nor writes the buffers
+//! of all others.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use super::unchecked;
 use crate::Error;
 use crate::order::Order;
 
-/// Most bytes of a buffer that views point into.
+/// Maximum length in bytes of a buffer that views point into.
 const BUFFER_BYTES: usize = 1 << 30;
 const VIEW_BYTES: usize = size_of::<u128>();
 
-/// One partition's values.
+/// Values of one partition.
 struct Part {
     views: Growing,
     full: Vec<Buffer>,
     values: Growing,
 }
 
-/// A column of text or binary by views.
+/// Column of text or binary by views.
 pub(super) struct Views<T> {
     parts: Vec<Part>,
     validity: Validity,
@@ -51,7 +51,7 @@ impl<T: ByteViewType> Views<T> {
 }
 
 impl Part {
-    /// A view of the same value, which is copied if it is long.
+    /// Returns a view of the same value, which is copied if it is long.
     fn moved(&mut self, view: u128, buffers: &[Buffer]) -> Result<u128, Error> {
         let long = ByteView::from(view);
         if long.length <= MAX_INLINE_VIEW_LEN {
@@ -77,7 +77,7 @@ impl Part {
 impl<T: ByteViewType> Column for Views<T> {
     fn append(&mut self, block: &dyn Array, order: &Order) -> Result<(), Error> {
         let block = block.as_byte_view::<T>();
-        // The same bytes can be seen by many.
+        // Many views may refer to the same bytes.
         let bytes: u64 = block.lengths().map(u64::from).sum();
         if bytes > i32::MAX as u64 {
             return Err(Error::BatchBytes { bytes });
@@ -89,7 +89,7 @@ impl<T: ByteViewType> Column for Views<T> {
             part.views.reserve(VIEW_BYTES * room)?;
             for (number, row) in segment.rows.iter().enumerate() {
                 let row = usize::from(*row);
-                // Below a null there may be anything.
+                // A null row may have any view.
                 let view = if block.is_valid(row) { views[row] } else { 0 };
                 let view = part.moved(view, block.data_buffers())?;
                 part.views.room().as_chunks_mut().0[number] = view.to_ne_bytes();
@@ -111,8 +111,8 @@ impl<T: ByteViewType> Column for Views<T> {
         let long: usize = full.iter().map(Buffer::len).sum();
         let bytes = bytes + (views.len() + long) as u64;
         let views = ScalarBuffer::new(views, 0, rows);
-        // SAFETY: short views are those of an array of this type, or empty; long ones have the
-        // length and first bytes of such a view, and point at where its value was copied to.
+        // SAFETY: short views are those of an array of this type, or empty; long ones have the length and
+        // first bytes of such a view, and point at the copy of its value.
         let array = unsafe { unchecked::views::<T>(views, full, nulls) };
         Ok((Arc::new(array), bytes))
     }

@@ -1,4 +1,4 @@
-//! `CAST`, as DuckDB does it where Arrow's kernel does it otherwise.
+//! `CAST` with the semantics of DuckDB where Arrow's kernel differs.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use arrow_schema::DataType;
 use super::refused;
 use crate::Error;
 
-/// The array as another type. A value that is none of it is an error, or null if `is_safe`.
+/// Casts the array to another type. A value outside of the type is an error, or null if `is_safe`.
 ///
-/// - Floats become the nearest integer, of two the even one; decimals the one away from zero. Arrow cuts.
-/// - A second of 60 is no time. Arrow reads the last one before it.
+/// - Floats become the nearest integer, the even one if two are equally near; decimals are rounded half
+///   away from zero. Arrow truncates.
+/// - A second of 60 is an invalid time. Arrow reads it as 59.
 pub(crate) fn cast(array: &ArrayRef, kind: &DataType, is_safe: bool) -> Result<ArrayRef, Error> {
     let from = array.data_type();
     let rounded: ArrayRef = match from {
@@ -36,7 +37,7 @@ pub(crate) fn cast(array: &ArrayRef, kind: &DataType, is_safe: bool) -> Result<A
     plain(&rounded, kind, is_safe)
 }
 
-/// A literal as another type. A decimal becomes the float that its digits are read as.
+/// Casts a literal to another type. A decimal becomes the float that its digits are parsed as.
 pub(super) fn cast_literal(array: &ArrayRef, kind: &DataType) -> Result<ArrayRef, Error> {
     if matches!(array.data_type(), DataType::Decimal128(..)) && array.is_valid(0) {
         let text = array.as_primitive::<Decimal128Type>().value_as_string(0);

@@ -1,4 +1,4 @@
-//! The type in which two sides meet.
+//! Finds the common type of two operands.
 
 use arrow_cast::can_cast_types;
 use arrow_schema::{DataType, TimeUnit};
@@ -10,7 +10,7 @@ use crate::Error;
 
 const MAX_DIGITS: u8 = 38;
 
-/// A dictionary as its values, runs as their values, short floats as longer ones.
+/// Replaces dictionaries and runs by their values, and short floats by longer ones.
 pub(super) fn plain(of: Typed) -> Typed {
     let kind = match &of.kind {
         DataType::Dictionary(_, values) => values.as_ref().clone(),
@@ -34,7 +34,7 @@ fn cast(of: Typed, kind: DataType, is_safe: bool) -> Typed {
     }
 }
 
-/// Refused where no value of the one type can become one of the other. Literals are cast now.
+/// Casts an expression. Refuses types of which no value can be converted. Literals are cast immediately.
 pub(super) fn cast_to(of: Typed, kind: DataType, is_safe: bool) -> Result<Typed, Error> {
     if !can_cast_types(&of.kind, &kind) {
         return Err(refused(format!("{} cannot be cast to {kind}", of.kind)));
@@ -48,7 +48,7 @@ pub(super) fn cast_to(of: Typed, kind: DataType, is_safe: bool) -> Result<Typed,
     }
 }
 
-/// Text as text with offsets, which patterns are matched on.
+/// Casts text to text with offsets, on which patterns are matched.
 pub(super) fn text(of: Typed) -> Result<Node, Error> {
     match of.kind {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(of.node),
@@ -60,7 +60,7 @@ pub(super) fn text(of: Typed) -> Result<Node, Error> {
 }
 
 pub(super) fn negative(of: Typed) -> Typed {
-    // The negative of what has no sign needs one.
+    // The negative of an unsigned number needs a sign.
     let kind = match &of.kind {
         kind if kind.is_integer() && *kind != DataType::UInt64 => DataType::Int64,
         DataType::UInt64 => DataType::Decimal128(20, 0),
@@ -101,7 +101,7 @@ pub(super) fn arithmetic(by: Arithmetic, left: Typed, right: Typed) -> Result<Ty
                 DataType::UInt64 => DataType::UInt64,
                 kind if kind.is_integer() => DataType::Int64,
                 DataType::Null => DataType::Int64,
-                // Products can have twice the digits.
+                // Products can have twice as many digits.
                 DataType::Decimal128(digits, _) if *digits > MAX_DIGITS / 2 => DataType::Float64,
                 kind => kind.clone(),
             };
@@ -134,9 +134,9 @@ fn decimal_result(by: Arithmetic, of: &DataType) -> DataType {
     }
 }
 
-/// Both sides in one type.
+/// Casts both operands to one type.
 fn meet(left: Typed, right: Typed) -> Result<(Typed, Typed), Error> {
-    // A literal takes the other's type where that is what people mean.
+    // A literal gets the other operand's type where that is the usual intention.
     match (&left.node, &right.node) {
         (_, Node::Literal(_)) if is_taken_over(&left.kind, &right.kind) => {
             let right = cast_to(right, left.kind.clone(), false)?;
@@ -205,7 +205,7 @@ fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
     one.max(other)
 }
 
-/// The decimal that holds both, or a float.
+/// Returns the decimal type that holds both, or a float type.
 fn decimals(one: &DataType, other: &DataType) -> DataType {
     let size = |kind: &DataType| match kind {
         DataType::Decimal128(digits, scale)

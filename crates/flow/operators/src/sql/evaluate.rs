@@ -1,4 +1,4 @@
-//! Evaluates expressions by Arrow's kernels.
+//! Evaluates expressions with Arrow's kernels.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::node::{Arithmetic, Comparison, Node};
 use crate::Error;
 use crate::floats::with_one_nan;
 
-/// A value for each row, or one for all.
+/// Array of a value for each row, or one value for all rows.
 pub(super) enum Evaluated {
     Array(ArrayRef),
     Scalar(ArrayRef),
@@ -44,7 +44,7 @@ impl Evaluated {
         }
     }
 
-    /// A value for each of so many rows.
+    /// Returns a value for each of `rows` rows.
     pub(super) fn into_array(self, rows: usize) -> Result<ArrayRef, Error> {
         match self {
             Self::Array(array) => Ok(array),
@@ -109,7 +109,7 @@ fn fold(nodes: &[Node], batch: &RecordBatch, by: Fold) -> Result<Evaluated, Erro
             None => one,
         });
     }
-    // A list to look into has a value, and a chain two.
+    // `IN` has at least one value, and a chain at least two.
     Ok(Evaluated::Array(all.unwrap_or_else(|| {
         Arc::new(BooleanArray::from(vec![false; batch.num_rows()]))
     })))

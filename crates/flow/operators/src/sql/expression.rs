@@ -19,19 +19,20 @@ use super::pattern::Pattern;
 use super::{coerce, literal, refused, unsupported};
 use crate::Error;
 
-/// The longest text of an expression, so that what is parsed can be freed level by level.
+/// Maximum length of an expression's text, so that the parsed expression can be freed recursively.
 const MAX_TEXT_BYTES: usize = 8 << 10;
-/// The deepest that expressions are nested; `AND` and `OR` may be chained as the text allows.
+/// Maximum nesting of expressions; `AND` and `OR` may be chained as long as the text allows.
 const MAX_DEPTH: usize = 100;
 /// Stack size of the thread that parses and compiles an expression, in bytes.
 const STACK_BYTES: usize = 64 << 20;
-/// Parentheses and calls within each other that are parsed.
+/// Maximum nesting of parentheses and calls for the parser.
 const MAX_PARSED_DEPTH: usize = 50;
 
-/// Metadata of a table that describe its columns, which are wrong of other ones: GeoParquet's, pandas' and Spark's.
+/// Metadata that describe the columns of a table and are wrong for other columns: those of GeoParquet, pandas
+/// and Spark.
 const OF_COLUMNS: [&str; 3] = ["geo", "pandas", "org.apache.spark.sql.parquet.row.metadata"];
 
-/// Keeps the rows of which an expression is true: neither false nor null.
+/// Keeps the rows for which an expression is true: neither false nor null.
 #[derive(Debug)]
 pub struct Filter {
     schema: SchemaRef,
@@ -39,7 +40,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Refuses what cannot be parsed, evaluated or is not boolean.
+    /// Compiles a filter. Refuses expressions that cannot be parsed or evaluated, or are not boolean.
     pub fn new(schema: SchemaRef, text: &str) -> Result<Self, Error> {
         on_large_stack(|| Self::compile(schema, text))
     }
@@ -55,7 +56,7 @@ impl Filter {
         Ok(Self { schema, node })
     }
 
-    /// The batch's rows that are kept, in their order.
+    /// Returns the rows that are kept, in order.
     pub fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
         check_schema(&self.schema, batch.schema_ref())?;
         let chosen = self.node.evaluate(batch)?.into_array(batch.num_rows())?;
@@ -64,7 +65,7 @@ impl Filter {
     }
 }
 
-/// Makes columns: `*`, names, and expressions `AS` names.
+/// Makes columns from `*`, names, and expressions `AS` names.
 #[derive(Debug)]
 pub struct Projection {
     input: SchemaRef,
@@ -73,7 +74,7 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// `text` is what stands between SELECT and FROM.
+    /// Compiles the part of a statement between SELECT and FROM.
     pub fn new(schema: SchemaRef, text: &str) -> Result<Self, Error> {
         on_large_stack(|| Self::compile(schema, text))
     }
@@ -119,7 +120,7 @@ impl Projection {
         })
     }
 
-    /// The columns that are made.
+    /// Returns the schema of the result.
     pub fn schema(&self) -> &SchemaRef {
         &self.output
     }
@@ -139,7 +140,7 @@ impl Projection {
     }
 }
 
-/// The Arrow type of an SQL type's name, such as `decimal(8,2)`.
+/// Returns the Arrow type of an SQL type's name, such as `decimal(8,2)`.
 ///
 /// # Errors
 /// [`Error::Expression`]: there is no such type.
@@ -151,8 +152,7 @@ pub fn type_named(text: &str) -> Result<DataType, Error> {
     literal::kind(&parsed)
 }
 
-/// Parses and compiles: the longest text may be thousands of operators deep, which no stack of a
-/// caller's has to have room for.
+/// Parses and compiles on a thread with a large stack: the longest text may be thousands of operators deep.
 fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
@@ -298,7 +298,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// By the exact name; one that is not quoted also in another case, if no other column has that.
+    /// Finds a column by its exact name. An unquoted name is also found in another case if only one column
+    /// matches.
     fn column(&self, name: &str, is_quoted: bool) -> Result<Typed, Error> {
         let fields = || self.schema.fields().iter().enumerate();
         let exact: Vec<usize> = (fields().filter(|(_, field)| field.name() == name))
@@ -315,7 +316,7 @@ impl Compiler<'_> {
                 node: Node::Column(at),
                 kind: self.schema.field(at).data_type().clone(),
             })),
-            // What is wrong with the name is the same as anywhere else.
+            // Other errors of the name are those of a plain column.
             _ => match crate::column(self.schema, name) {
                 Err(error) => Err(error),
                 Ok(_) => Err(overside_tables::Error::SameColumns {
@@ -348,7 +349,7 @@ impl Compiler<'_> {
         of: &Expr,
         depth: usize,
     ) -> Result<Typed, Error> {
-        // A literal may be the least number, which has no positive one.
+        // Handled here because the least number has no positive counterpart.
         if let (UnaryOperator::Minus, Expr::Value(value)) = (op, of)
             && let Some(literal) = literal::negative(&value.value)?
         {
@@ -414,7 +415,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// `a AND b AND c`, which is parsed as `(a AND b) AND c`, without going deeper for each.
+    /// Compiles `a AND b AND c`, which is parsed as `(a AND b) AND c`, without recursion for each operand.
     fn chain(&self, whole: &Expr, of: &BinaryOperator, depth: usize) -> Result<Typed, Error> {
         let (mut nodes, mut rest) = (Vec::new(), whole);
         while let Expr::BinaryOp { left, op, right } = rest

@@ -1,4 +1,4 @@
-//! Literals, and the Arrow types that SQL's names stand for.
+//! Literals, and the Arrow types of SQL's type names.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(super) fn literal(value: &Value) -> Result<Typed, Error> {
     }
 }
 
-/// A number with a minus in front of it; none if the literal is no number.
+/// Returns a number with a minus in front of it; `None` if the literal is not a number.
 pub(super) fn negative(value: &Value) -> Result<Option<Typed>, Error> {
     match value {
         Value::Number(text, _) => number(&format!("-{text}")).map(Some),
@@ -42,7 +42,7 @@ pub(super) fn negative(value: &Value) -> Result<Option<Typed>, Error> {
     }
 }
 
-/// An integer of 64 bits where it fits, a decimal where its digits do, else a float.
+/// Parses a 64-bit integer if it fits, a decimal if its digits fit, otherwise a float.
 fn number(text: &str) -> Result<Typed, Error> {
     if let Ok(value) = text.parse::<i64>() {
         return Ok(typed_array(Arc::new(Int64Array::from(vec![value]))));
@@ -68,7 +68,7 @@ fn number(text: &str) -> Result<Typed, Error> {
     Ok(typed_array(Arc::new(Float64Array::from(vec![value]))))
 }
 
-/// `DATE '2022-01-03'`.
+/// Parses a literal with a type: `DATE '2022-01-03'`.
 pub(super) fn typed(text: &TypedString) -> Result<Typed, Error> {
     let (Value::SingleQuotedString(value), false) = (&text.value.value, text.uses_odbc_syntax)
     else {
@@ -77,7 +77,7 @@ pub(super) fn typed(text: &TypedString) -> Result<Typed, Error> {
     Ok(typed_array(from_text(value, &kind(&text.data_type)?)?))
 }
 
-/// One value of a type, written as text.
+/// Parses one value of a type.
 pub fn from_text(text: &str, kind: &DataType) -> Result<ArrayRef, Error> {
     let array: ArrayRef = Arc::new(StringArray::from(vec![text]));
     cast_literal(&array, kind)

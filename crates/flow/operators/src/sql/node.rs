@@ -5,7 +5,7 @@ use arrow_schema::DataType;
 
 use super::pattern::Pattern;
 
-/// An expression that fits a schema.
+/// Compiled expression with its type.
 #[derive(Debug)]
 pub(super) struct Typed {
     pub node: Node,
@@ -16,7 +16,7 @@ pub(super) struct Typed {
 #[derive(Debug)]
 pub(super) enum Node {
     Column(usize),
-    /// One row.
+    /// Array of one row.
     Literal(ArrayRef),
     Cast {
         of: Box<Node>,

@@ -1,5 +1,5 @@
-//! Patterns of `LIKE` and regular expressions, matched by the engines of `overside-ops`, which find
-//! lines: the values of a batch become lines of one buffer.
+//! Patterns of `LIKE` and regular expressions, matched by the engines of `overside-ops`. These engines search
+//! lines, so the values of a batch become lines of one buffer.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +17,10 @@ use sqlparser::ast::{
 use super::{refused, unsupported};
 use crate::Error;
 
-/// Most bytes of values that are matched at a time, unless one value is longer.
+/// Maximum number of bytes of values that are matched at a time, unless one value is longer.
 const BUFFER_BYTES: usize = 4 << 20;
 
-/// A pattern made ready.
+/// Prepared pattern.
 pub(super) struct Pattern {
     /// Pattern as the user wrote it, for messages.
     text: String,
@@ -54,8 +54,8 @@ impl Pattern {
         })
     }
 
-    /// `pattern` is a text literal, in which `%` is any text and `_` any character, unless a
-    /// backslash, or the character that was chosen, stands before it.
+    /// Prepares a pattern of `LIKE`, a text literal in which `%` is any text and `_` any character, unless a
+    /// backslash or the chosen escape character precedes it.
     pub(super) fn like(
         pattern: &Expr,
         escape: Option<&ValueWithSpan>,
@@ -107,7 +107,7 @@ impl Pattern {
         })
     }
 
-    /// `~`, `~*` and their negations; none for other operators.
+    /// Prepares the pattern of `~`, `~*` and their negations; `None` for other operators.
     pub(super) fn operator(
         op: &BinaryOperator,
         right: &Expr,
@@ -128,7 +128,7 @@ impl Pattern {
         Ok(Some((Self::new(text, regex, false)?, negated)))
     }
 
-    /// `regexp_like(value, pattern)` and its like, and the value.
+    /// Prepares the pattern of `regexp_like(value, pattern)` and similar functions. Also returns the value.
     pub(super) fn function(function: &Function) -> Result<(&Expr, Self), Error> {
         let name = function.name.to_string().to_ascii_lowercase();
         let is_full = match name.as_str() {
@@ -194,7 +194,7 @@ impl Pattern {
         Ok(BooleanArray::new(bits.into(), values.nulls().cloned()))
     }
 
-    /// A value as a line.
+    /// Appends a value as a line.
     fn push_line(&self, value: &[u8], lines: &mut Vec<u8>) -> Result<(), Error> {
         let begin = lines.len();
         match std::str::from_utf8(value) {
@@ -207,7 +207,7 @@ impl Pattern {
             if *byte != b'\n' {
                 continue;
             }
-            // To `LIKE` it is a character as others are, unless the pattern names it.
+            // To `LIKE` it is a character like others, unless the pattern contains it.
             if !self.is_like
                 || self.text.contains(['\n', LINE_BREAK])
                 || value.contains(&(LINE_BREAK as u8))
@@ -224,12 +224,13 @@ impl Pattern {
     }
 }
 
-/// One character of UTF-8, to engines that see bytes.
+/// Regular expression of one UTF-8 character, for engines that match bytes.
 const CHARACTER: &str = r"[^\x80-\xbf][\x80-\xbf]*";
 
-/// A character in lower case, as DuckDB's `ILIKE` compares them: one for one, by Unicode's simple mapping.
+/// Returns a character in lower case, as DuckDB's `ILIKE` compares them: one to one, by Unicode's simple
+/// mapping.
 fn lower(letter: char) -> char {
-    // The first one is the simple mapping also of the only letter that has two.
+    // For the only letter whose mapping has two characters, the first one is the simple mapping.
     letter.to_lowercase().next().unwrap_or(letter)
 }
 

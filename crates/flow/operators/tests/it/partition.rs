@@ -1,4 +1,4 @@
-//! Partitioning, compared with what Arrow's `take` makes of the rows that belong to a partition.
+//! Tests of partitioning, compared with Arrow's `take` of the rows of a partition.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ fn bounds_are_the_lowest_of_their_partition() {
     assert_eq!(rows, [vec![0, 5], vec![1, 2], vec![3], vec![4]]);
 }
 
-/// Room for as many values of that length as a batch may have would be more than any machine has.
+/// Reserving this length for every value of a batch would exceed the memory of any machine.
 #[test]
 fn long_values_take_no_more_memory_than_they_need() {
     let rows = 64;
@@ -100,7 +100,7 @@ fn long_values_take_no_more_memory_than_they_need() {
     }
 }
 
-/// Nodes of other versions share the work by these.
+/// Nodes with other versions must compute the same partitions.
 #[test]
 fn hashes_never_change() {
     let batch = ids((0..12).map(Some).collect());
@@ -117,7 +117,7 @@ fn hashes_never_change() {
     assert_eq!(rows[0], [4, 6, 8, 9]);
 }
 
-/// A file that says Int64 and one that says Int32 are split alike.
+/// Files with the types Int64 and Int32 are split alike.
 #[test]
 fn hashes_do_not_depend_on_the_width_of_a_column() {
     use DataType::{Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
@@ -246,7 +246,7 @@ fn sizes_are_counted() {
     assert!(tables.report.partitions[0].bytes >= 3 * 12);
 }
 
-/// Methods that a column of that kind can be partitioned by.
+/// Returns a random method that supports a column of that kind.
 fn method(random: &mut Random, key: u64) -> String {
     match (key, random.below(2)) {
         (0..=3 | 5..=8, 0) => format!("bits:{}", 1 + random.below(6)),
@@ -266,7 +266,7 @@ proptest! {
         let batch_rows = [0, 1, 50, 100_000][random.below(4) as usize];
         let options = PartitionOptions { batch_rows, ..PartitionOptions::default() };
         let whole = partition(table.schema_ref(), [&table], &key, options);
-        // Dictionaries of what has no bits in an order.
+        // Dictionaries of values without ordered bits.
         if matches!(whole, Err(Error::KeyType { .. })) {
             return Ok(());
         }
@@ -298,7 +298,7 @@ proptest! {
     }
 }
 
-/// The partition of each row, found one key at a time.
+/// Computes the partition of each row, one key at a time.
 fn rows_by_one(table: &RecordBatch, key: &PartitionKey) -> Vec<usize> {
     let one = |row| usize::from(partitions_of_rows(&table.slice(row, 1), key).expect("a key")[0]);
     (0..table.num_rows()).map(one).collect()
@@ -329,7 +329,7 @@ fn every_kind_of_column_is_partitioned() {
     }
 }
 
-/// Arrow's `take` cannot.
+/// Arrow's `take` does not support them.
 #[test]
 fn values_of_no_bytes_are_counted() {
     let mut empty = builder::FixedSizeBinaryBuilder::new(0);

@@ -65,7 +65,7 @@ macro_rules! numbers {
     }};
 }
 
-/// A column of `len` rows. `kind` below [`KINDS`]; nested ones hold others.
+/// Makes a column of `len` rows. `kind` is below [`KINDS`]; nested ones contain others.
 pub(crate) fn column(random: &mut Random, kind: u64, len: usize) -> ArrayRef {
     match kind {
         0 => numbers!(Int8Array, random, len, random.next_u64() as i8),
@@ -237,9 +237,9 @@ fn nested(random: &mut Random, kind: u64, len: usize) -> ArrayRef {
     }
 }
 
-/// A table of `rows` rows: a key column `id` of the kind `key`, and up to four others.
+/// Makes a table of `rows` rows: a key column `id` of the kind `key`, and up to four others.
 pub(crate) fn table(random: &mut Random, key: u64, rows: usize) -> RecordBatch {
-    // More than the table has, so that it begins and ends within its columns.
+    // More rows than the table has, so that it begins and ends within its columns.
     let (before, after) = (random.below(70) as usize, random.below(9) as usize);
     let mut columns = vec![column(random, key, before + rows + after)];
     for _ in 0..random.below(5) {

@@ -1,4 +1,4 @@
-//! Batches of one size.
+//! Tests of batches of one size.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Sorting, compared with sorting values one by one.
+//! Tests of sorting, compared with sorting values one by one.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Filters and projections, with what DuckDB or Postgres answer.
+//! Tests of filters and projections, with the results of DuckDB or Postgres.
 
 use std::sync::Arc;
 

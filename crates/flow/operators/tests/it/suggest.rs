@@ -1,4 +1,4 @@
-//! Keys for tables whose low bits are uneven.
+//! Tests with tables whose low bits are uneven.
 
 use std::sync::Arc;
 

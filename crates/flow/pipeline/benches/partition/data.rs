@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 const BATCH_ROWS: usize = 64 << 10;
 
-/// Batches, and what to partition them by.
+/// Batches with their partition key.
 pub(crate) struct Table {
     pub name: &'static str,
     pub key: &'static str,
@@ -71,13 +71,13 @@ impl Table {
     }
 }
 
-/// An int64 id and nine floats.
+/// Makes a table of an int64 id and nine floats.
 pub(crate) fn particles(bytes: usize) -> Table {
     generated(Generated::Particles, "id", bytes)
 }
 
-/// Ship positions: a day of real ones, enlarged; where they are not at hand, a table of the same
-/// columns.
+/// Makes a table of ship positions: a day of real ones, enlarged; without that file, generated ones with the
+/// same columns.
 pub(crate) fn ships(bytes: usize) -> Table {
     match sample() {
         Some(sample) => enlarged(&sample, bytes),

@@ -1,11 +1,11 @@
-//! Partitioning beside a filter for each output, Arrow's `take` and copying: GB of the input for each
-//! second of CPU time of the one thread, so that other programs disturb it less.
+//! Partitioning compared with a filter for each output, Arrow's `take` and copying: GB of the input per
+//! second of CPU time of the only thread, so that other programs disturb it less.
 //!
 //!     cargo bench -p overside-flow --bench partition [-- WORDS] [--turns=N]
 //!     cargo bench -p overside-flow --bench partition -- --write FOLDER
 //!
-//! WORDS choose lines that have them all. Sides take turns, forwards and backwards; a figure is the median.
-//! `--write` writes the tables as Arrow IPC, for `benches/partition.py` and `benches/peers`.
+//! WORDS select the lines that contain all of them. Sides run in alternating order; a figure is the
+//! median. `--write` writes the tables as Arrow IPC, for `benches/partition.py` and `benches/peers`.
 
 mod data;
 mod sides;
@@ -18,13 +18,13 @@ use rustix::time::{ClockId, clock_gettime};
 use data::Table;
 use sides::{SIDES, Side};
 
-/// The most turns, and about the longest time of a line's sides together.
+/// Maximum number of turns, and approximate longest time of all sides of a line.
 const TURNS: usize = 21;
 const TIME: Duration = Duration::from_secs(20);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --benches` passes nothing, and only tries it.
+    // `cargo test --benches` passes no arguments and only checks that it runs.
     let is_bench = arguments.iter().any(|argument| argument == "--bench");
     let bytes = if is_bench { 500_000_000 } else { 2_000_000 };
     let write = arguments.iter().position(|argument| argument == "--write");

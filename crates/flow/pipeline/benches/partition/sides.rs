@@ -12,10 +12,10 @@ use overside_flow::operators::{
 
 use crate::data::Table;
 
-/// One way to partition a table.
+/// Method of partitioning a table.
 pub(crate) struct Side {
     pub name: &'static str,
-    /// `true` if it is also run with 256 partitions, for which the other ways are too slow.
+    /// `true` if it also runs with 256 partitions, for which the other methods are too slow.
     pub is_ours: bool,
     pub run: fn(&Table, &PartitionKey),
 }
@@ -61,15 +61,15 @@ pub(crate) const SIDES: &[Side] = &[
 fn keep(table: &Table, key: &PartitionKey) {
     let options = PartitionOptions::default();
     let schema = table.schema.clone();
-    // The tables of the turn before have been dropped, and these take their memory, as with the
-    // allocator of polars.
+    // The tables of the previous turn have been dropped, and these reuse their memory, as with the allocator
+    // of polars.
     static MEMORY: OnceLock<Arc<BufferPool>> = OnceLock::new();
     let memory = MEMORY.get_or_init(|| Arc::new(BufferPool::new(1 << 30)));
     let partitioner = Partitioner::with_memory(schema, key, options, memory).expect("a key");
     black_box(partitioner.keep(&table.batches).expect("tables"));
 }
 
-/// In memory that is new to the process.
+/// Partitions into memory that is new to the process.
 fn keep_in_new_memory(table: &Table, key: &PartitionKey) {
     let options = PartitionOptions::default();
     black_box(partition(&table.schema, &table.batches, key, options).expect("tables"));
@@ -114,7 +114,7 @@ fn take_streaming(table: &Table, key: &PartitionKey) {
     }
 }
 
-/// Copies every buffer of every column, batch by batch, into memory that is kept.
+/// Copies every buffer of every column, batch by batch, and keeps the copies.
 fn copy(table: &Table, _: &PartitionKey) {
     let mut kept = Vec::new();
     for batch in &table.batches {

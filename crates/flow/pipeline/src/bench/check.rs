@@ -1,6 +1,6 @@
-//! Verifies what a pass has packed: unpacked, each partition has the rows that the other algorithm
-//! finds, in their order. Outputs of Arrow's own codecs are unpacked by Arrow's own reader. Outputs
-//! that are byte by byte those of a pass that was verified are not unpacked again.
+//! Verifies the packed output of a pass: unpacked, each partition must have the rows that the other algorithm
+//! finds, in the same order. Outputs of Arrow's own codecs are unpacked by Arrow's own reader. Outputs that
+//! are identical to verified ones are not unpacked again.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -17,7 +17,7 @@ use crate::Error;
 /// Result of verifying the outputs of a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// In words.
+    /// Method of verification, as a text.
     pub method: &'static str,
     /// XXH3 of all outputs, 64 bits.
     pub value: u64,
@@ -30,14 +30,14 @@ type Batches<'a> = Box<dyn Iterator<Item = Result<RecordBatch, Error>> + 'a>;
 /// Expected rows of each partition, against which outputs are verified.
 pub(super) struct Checker {
     expected: Vec<Vec<RecordBatch>>,
-    /// Without a device.
+    /// Pool without a device.
     pool: Arc<CodecPool>,
-    /// Outputs that were found right: which, and their digests.
+    /// Verified outputs: partition and digest.
     right: HashSet<(usize, u64)>,
 }
 
 impl Checker {
-    /// The batches of each partition.
+    /// Makes a checker with the expected batches of each partition.
     pub(super) fn new(expected: Vec<Vec<RecordBatch>>) -> Result<Self, Error> {
         Ok(Self {
             expected,
@@ -100,7 +100,7 @@ fn wrong(what: String) -> Error {
     Error::Verification(what)
 }
 
-/// The row at which two tables differ, at the latest.
+/// Returns the number of a row up to which the tables are equal; `None` if they do not differ at all.
 fn first_difference(one: Batches<'_>, other: Batches<'_>) -> Result<Option<u64>, Error> {
     let (mut one, mut other) = (Rows::new(one), Rows::new(other));
     let mut row = 0;
@@ -110,7 +110,7 @@ fn first_difference(one: Batches<'_>, other: Batches<'_>) -> Result<Option<u64>,
             let is_end = one.available()? == other.available()?;
             return Ok((!is_end).then_some(row));
         }
-        // Not their schemas, whose metadata may differ.
+        // Only the columns: metadata of the schemas may differ.
         if one.take(count).columns() != other.take(count).columns() {
             return Ok(Some(row));
         }
@@ -118,7 +118,7 @@ fn first_difference(one: Batches<'_>, other: Batches<'_>) -> Result<Option<u64>,
     }
 }
 
-/// Rows that are taken in other numbers than they come.
+/// Rows that are read in other groups than the batches.
 struct Rows<'a> {
     batches: Batches<'a>,
     rest: Option<RecordBatch>,
@@ -146,7 +146,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// At most as many as are available.
+    /// Returns the next `count` rows, at most as many as are available.
     fn take(&mut self, count: usize) -> RecordBatch {
         match &mut self.rest {
             Some(rest) => {

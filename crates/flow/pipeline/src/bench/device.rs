@@ -6,17 +6,17 @@ use overside_tables::pack::CodecPool;
 /// Work done by devices, summed over all operations and submitters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceWork {
-    /// Jobs whose results are the device's.
+    /// Number of jobs whose results are the device's.
     pub jobs: u64,
-    /// Jobs that the CPU did instead of the device.
+    /// Number of jobs that the CPU ran instead of the device.
     pub cpu_jobs: u64,
-    /// Jobs that failed on the device.
+    /// Number of jobs that failed on the device.
     pub failed: u64,
-    /// Completions later than the profile says, of an emulated device.
+    /// Number of jobs of an emulated device that completed later than its profile says.
     pub late: u64,
     /// Device, driver and library that really ran the jobs; `None` without a device.
     pub applied: Option<Applied>,
-    /// CPU time of threads that belong to targets.
+    /// CPU time of the targets' threads.
     cpu: CpuTime,
     /// CPU time that emulating devices in this process took, in nanoseconds. It does not include
     /// devices that an agent emulates on its own machine.
@@ -24,7 +24,7 @@ pub struct DeviceWork {
 }
 
 impl DeviceWork {
-    /// Until now.
+    /// Returns the work since the pool was created.
     pub(super) fn of(pool: &CodecPool) -> Self {
         let mut work = Self::default();
         for (_, report) in pool.reports() {
@@ -36,7 +36,7 @@ impl DeviceWork {
             work.cpu_jobs += report.cpu.as_ref().map_or(0, |cpu| cpu.chunks);
             for target in report.targets() {
                 work.cpu = work.cpu.plus(target.cpu_time);
-                // An agent's device is emulated on the agent's machine.
+                // An agent emulates its devices on its own machine.
                 if !target.device.contains('/') {
                     work.emulator_ns += target.cpu_time.emulator_ns;
                 }
@@ -50,7 +50,7 @@ impl DeviceWork {
         work
     }
 
-    /// Since then.
+    /// Returns the work since `earlier`.
     pub(super) fn since(self, earlier: &Self) -> Self {
         Self {
             jobs: self.jobs - earlier.jobs,
@@ -63,8 +63,8 @@ impl DeviceWork {
         }
     }
 
-    /// This process's CPU time by ledgers: an emulated device's threads are part of it and not the
-    /// host's; what a DPU's cores spend is no part of it.
+    /// Splits this process's CPU time by ledger. Threads of emulated devices are part of it but not of the
+    /// host's time; the time of a DPU's cores is no part of it.
     pub(super) fn split(&self, process_ns: u64) -> CpuTime {
         CpuTime {
             host_ns: process_ns.saturating_sub(self.emulator_ns),

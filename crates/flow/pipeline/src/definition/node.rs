@@ -1,4 +1,4 @@
-//! The machines that a pipeline's file names.
+//! Nodes: the machines of a pipeline's definition.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -21,52 +21,51 @@ const RESOURCE_AMOUNT_MAX: f64 = 1e6;
 const OWN_RESOURCES: [&str; 4] = ["CPU", "GPU", "memory", "object_store_memory"];
 const TIME: RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
 
-/// A machine that stages can run on.
+/// Machine on which stages can run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeDefinition {
-    /// `grpc://HOST:PORT`, `grpc+tls://HOST:PORT`, or `in-process`: threads of this process that
-    /// stand for another machine, to try a pipeline without one. Empty where `resources` stand.
+    /// `grpc://HOST:PORT`, `grpc+tls://HOST:PORT`, or `in-process`: threads of this process in place of
+    /// another machine, to try a pipeline without one. Empty if `resources` are set.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub address: String,
-    /// Custom resources that a machine of a Ray cluster must have, by name; used in place of an
-    /// address.
+    /// Custom resources that a machine of a Ray cluster must have, by name; used instead of an address.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resources: BTreeMap<String, f64>,
-    /// Threads of an `in-process` node; 1 unless set.
+    /// Number of threads of an `in-process` node (default: 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     threads: Option<usize>,
-    /// Factor by which an `in-process` node is made slower; 1 unless set.
+    /// Factor by which an `in-process` node is made slower (default: 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     slowdown: Option<f64>,
-    /// Batches after which an `in-process` node is to be lost.
+    /// Number of batches after which an `in-process` node is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_after: Option<u64>,
-    /// Batches of one stage that the node may have at a time; 8 unless set.
+    /// Maximum number of batches of one stage on the node at a time (default: 8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     window: Option<usize>,
-    /// Longest time that a batch may wait for the node under `adaptive` before the host takes part;
-    /// 50 ms unless set.
+    /// Longest time that a batch may wait for the node under `adaptive` before the host takes part
+    /// (default: 50 ms).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     queue_delay_max: Option<TimeSpan>,
-    /// After which time without an answer the node counts as lost; 10 s unless set.
+    /// Time without an answer after which the node counts as lost (default: 10 s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timeout: Option<TimeSpan>,
-    /// Codec that compresses the buffers of messages to the node and back; `none` unless set.
+    /// Codec that compresses the buffers of messages to the node and back (default: `none`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     codec: Option<Word<Codec>>,
     /// Codec that compresses whole messages to the node and back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     outer: Option<Word<Outer>>,
-    /// The first line of this file is the token for a node that wants one.
+    /// File whose first line is the token for a node that requires one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
-    /// A directory with `ca.pem`, and `host.pem` and `host.key` for a node that wants certificates.
+    /// Directory with `ca.pem`, and `host.pem` and `host.key` for a node that requires certificates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_keys: Option<PathBuf>,
 }
 
-/// The address of a node that is part of this process.
+/// Address of nodes that are part of this process.
 pub const IN_PROCESS: &str = "in-process";
 
 impl NodeDefinition {
@@ -80,34 +79,34 @@ impl NodeDefinition {
         self.address.is_empty()
     }
 
-    /// Threads of an in-process node.
+    /// Returns the number of threads of an in-process node.
     pub fn threads(&self) -> NonZeroUsize {
         self.threads
             .and_then(NonZeroUsize::new)
             .unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// Factor by which an in-process node is made slower.
+    /// Returns the factor by which an in-process node is made slower.
     pub fn slowdown(&self) -> f64 {
         self.slowdown.unwrap_or(1.0)
     }
 
-    /// Batches of one stage that the node may have at a time.
+    /// Returns the maximum number of batches of one stage on the node at a time.
     pub fn window(&self) -> usize {
         self.window.unwrap_or(8)
     }
 
-    /// Longest time that a batch may wait for the node under `adaptive`.
+    /// Returns the longest time that a batch may wait for the node under `adaptive`.
     pub fn queue_delay_max(&self) -> TimeSpan {
         self.queue_delay_max.unwrap_or(TimeSpan::millis(50))
     }
 
-    /// After which time without an answer the node counts as lost.
+    /// Returns the time without an answer after which the node counts as lost.
     pub fn timeout(&self) -> TimeSpan {
         self.timeout.unwrap_or(TimeSpan::millis(10_000))
     }
 
-    /// Compression of messages to the node and back.
+    /// Returns the compression of messages to the node and back.
     pub fn message_options(&self) -> PackOptions {
         PackOptions {
             codec: self.codec.as_ref().map_or(Codec::None, |word| word.0),

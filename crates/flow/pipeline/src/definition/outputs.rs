@@ -13,32 +13,31 @@ use crate::definition::word::{Word, as_words};
 use overside_flow_files::{FileFormat, WriteOptions};
 use overside_flow_operators::MAX_PARTITIONS;
 
-/// A destination, and which partitions go there.
+/// Destination with its partitions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Output {
     /// Destination of the rows.
     pub to: Destination,
-    /// Which partitions; all unless set.
+    /// Partitions that go there (default: all).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitions: Option<Partitions>,
-    /// File format; `arrow` unless set.
+    /// File format (default: `arrow`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Word<FileFormat>>,
-    /// Codec of buffers or pages in files, and of buffers in messages to another endpoint; `none`
-    /// unless set.
+    /// Codec of buffers or pages in files, and of buffers in messages to another endpoint (default: `none`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub codec: Option<Word<Codec>>,
     /// Codec that compresses whole messages in Arrow files, and those to another endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outer: Option<Word<Outer>>,
-    /// Rows that are gathered for a batch of a file; 65,536 unless set.
+    /// Number of rows that are gathered for a batch of a file (default: 65,536).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<usize>,
-    /// Bytes of batches after which a service begins another file; 256 MiB unless set.
+    /// Number of bytes of batches after which a service starts another file (default: 256 MiB).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_bytes: Option<ByteSize>,
-    /// The directory is a log-structured tree, which absorbs what comes.
+    /// Log-structured tree in the directory, which absorbs the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeDefinition>,
     /// File whose first line is the token that another endpoint requires.
@@ -53,9 +52,9 @@ pub struct Output {
 /// Destination of an output.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Destination {
-    /// Files in a directory, one a partition.
+    /// Files in a directory, one for each partition.
     Directory(PathBuf),
-    /// Objects of a bucket, `s3://BUCKET/PREFIX`, one a partition.
+    /// Objects of a bucket, `s3://BUCKET/PREFIX`, one for each partition.
     ObjectStore(String),
     /// Subscribers that request the output from the service.
     Subscribers,
@@ -63,19 +62,19 @@ pub enum Destination {
     Flight(String),
 }
 
-/// Numbers of partitions, ascending, and whether the one of null keys is among them.
+/// Ascending numbers of partitions, and `true` if that of null keys is included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partitions {
     ranges: Vec<(u32, u32)>,
     with_null: bool,
 }
 
-/// A partition of a pipeline's batches; `None` without a stage that partitions.
+/// Partition of a pipeline's batches; `None` without a stage that partitions.
 pub type Partition = Option<u32>;
 
 impl Output {
-    /// Returns `true` if the partition goes to this output. `partitions` is the number of
-    /// partitions, without the one of null keys.
+    /// Returns `true` if the partition goes to this output. `partitions` is the number of partitions, without
+    /// that of null keys.
     pub fn takes(&self, partition: Partition, partitions: u32) -> bool {
         match (&self.partitions, partition) {
             (Some(rule), Some(number)) => rule.contains(number, partitions),
@@ -84,7 +83,7 @@ impl Output {
         }
     }
 
-    /// Format and compression of the output's files.
+    /// Returns format and compression of the output's files.
     pub fn write_options(&self) -> WriteOptions {
         WriteOptions {
             format: self
@@ -96,7 +95,7 @@ impl Output {
         }
     }
 
-    /// Compression of messages to another endpoint.
+    /// Returns the compression of messages to another endpoint.
     pub fn message_options(&self) -> PackOptions {
         let WriteOptions { codec, outer, .. } = self.write_options();
         PackOptions {
@@ -115,7 +114,7 @@ impl Output {
         )
     }
 
-    /// Returns `true` if both outputs write files to the same place.
+    /// Returns `true` if both outputs write files to the same location.
     pub(crate) fn shares_files(&self, other: &Self) -> bool {
         self.has_files() && self.to == other.to
     }
@@ -212,8 +211,8 @@ impl Output {
 }
 
 impl Partitions {
-    /// Returns `true` if the partition is in these ranges. `partitions` is the number of
-    /// partitions, without the one of null keys.
+    /// Returns `true` if the partition is in these ranges. `partitions` is the number of partitions, without
+    /// that of null keys.
     pub fn contains(&self, partition: u32, partitions: u32) -> bool {
         match partition < partitions {
             true => (self.ranges.iter()).any(|(first, last)| (*first..=*last).contains(&partition)),
@@ -222,7 +221,7 @@ impl Partitions {
     }
 }
 
-/// `0,2..5,null`: the end of a range is not in it, as with bits.
+/// Parses `0,2..5,null`: the end of a range is excluded, as for bits.
 impl FromStr for Partitions {
     type Err = String;
 

@@ -1,4 +1,4 @@
-//! Placement of the codecs of messages and files, as a definition names it.
+//! Placement of the codecs of messages and files in a definition.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use super::placement::StagePlacement;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PackingDefinition {
-    /// `host`, `device`, `split:P`, `adaptive`, or the name of a node.
+    /// Placement: `host`, `device`, `split:P`, `adaptive`, or the name of a node.
     #[serde(default)]
     pub(crate) placement: StagePlacement,
-    /// The node that takes part: the codecs' jobs go to the agent of its name.
+    /// Node that takes part: the codecs' jobs go to the agent of the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     node: Option<String>,
-    /// The device that takes part, of the node if there is one.
+    /// Device that takes part, of the node if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<String>,
 }
@@ -49,8 +49,8 @@ impl PackingDefinition {
         }
     }
 
-    /// The devices as one opens them: those of a node have its name in front, as its agent has. Its cores do
-    /// what no other device is named for.
+    /// Returns the names of the devices to open. Those of a node have its name in front, like an agent's;
+    /// without a named device they are its cores.
     pub(crate) fn devices(&self) -> Option<String> {
         let Some(node) = self.placement.node(self.node.as_deref()) else {
             return self.device.clone();

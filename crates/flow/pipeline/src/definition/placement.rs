@@ -14,17 +14,17 @@ use crate::definition::word::as_words;
 /// of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum StagePlacement {
-    /// On the host's threads.
+    /// The host's threads.
     #[default]
     Host,
-    /// On the stage's device; the host does again what that fails at.
+    /// The stage's device; if a batch fails there, the host repeats it.
     Device,
-    /// On this node; the host does again what that fails at.
+    /// The node of this name; if a batch fails there, the host repeats it.
     Node(String),
-    /// So many percent of the bytes on the stage's node, or on each of its devices.
+    /// These percentages of the bytes on the stage's node, or on each of its devices.
     Split(Shares),
-    /// On the stage's node as long as that keeps up, or as the controller of
-    /// [`Policy::Adaptive`] divides it between host and device.
+    /// The stage's node as long as it keeps up, or the division between host and device by the controller of
+    /// [`Policy::Adaptive`].
     Adaptive,
 }
 
@@ -39,7 +39,7 @@ impl StagePlacement {
         }
     }
 
-    /// The node that takes part, if one does; one may be named beside the placement.
+    /// Returns the node that takes part, if any; one may be named separately from the placement.
     pub(crate) fn node<'a>(&'a self, named: Option<&'a str>) -> Option<&'a str> {
         match self {
             Self::Node(name) => Some(name),
@@ -86,7 +86,7 @@ impl StagePlacement {
         }
     }
 
-    /// The node of a pipeline that takes part, if one does.
+    /// Returns the node of the pipeline that takes part, if any.
     pub(crate) fn node_of<'n>(
         &self,
         named: Option<&str>,

@@ -1,4 +1,4 @@
-//! A stage as a definition has it: one of the kinds in the table below, and where it runs.
+//! Stages in a definition: one of the kinds in the table below, and its placement.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::definition::placement::StagePlacement;
 use crate::stage::{CompiledStage, Resources, StageKind};
 use crate::stages;
 
-/// Makes [`StageDefinition`] out of the table of kinds: key, field, type.
+/// Makes [`StageDefinition`] from the table of kinds: key, field, type.
 macro_rules! stage_kinds {
     ($($key:literal $field:ident $kind:ty;)*) => {
-        /// A stage as a definition has it: one of the kinds, and where it runs.
+        /// Stage in a definition: one of the kinds, and its placement.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct StageDefinition {
@@ -34,10 +34,10 @@ macro_rules! stage_kinds {
         }
 
         impl StageDefinition {
-            /// The kinds of stages.
+            /// Names of the kinds of stages.
             pub const KINDS: &[&str] = &[$($key),*];
 
-            /// The kinds that are set, with their keys; one of them, once it was checked.
+            /// Returns the kinds that are set, with their keys. A checked definition has exactly one.
             fn kinds(&self) -> Vec<(&'static str, &dyn StageKind)> {
                 let mut kinds: Vec<(&'static str, &dyn StageKind)> = Vec::new();
                 $(kinds.extend(self.$field.as_ref().map(|kind| ($key, kind as &dyn StageKind)));)*
@@ -67,7 +67,7 @@ stage_kinds! {
     "sort" sort stages::sort::Sort;
 }
 
-/// A stage that travels is at most so long.
+/// Limits of a stage that is sent to a node.
 const LIMITS: Limits = Limits::bytes(1 << 20);
 const NAME_CHARS_MAX: usize = 64;
 
@@ -77,7 +77,7 @@ impl StageDefinition {
         self.name.as_deref().unwrap_or_else(|| self.kind())
     }
 
-    /// Which kind it is.
+    /// Returns the kind of the stage.
     pub fn kind(&self) -> &'static str {
         self.kinds().first().map_or("", |(key, _)| key)
     }
@@ -87,12 +87,12 @@ impl StageDefinition {
         &self.placement
     }
 
-    /// The node that takes part, if one does.
+    /// Returns the node that takes part, if any.
     pub fn node(&self) -> Option<&str> {
         self.placement.node(self.node.as_deref())
     }
 
-    /// The device that takes part, if one does: the node's if there is a node, else the host's.
+    /// Returns the device that takes part, if any: the node's if there is a node, otherwise the host's.
     pub fn device(&self) -> Option<&str> {
         self.device.as_deref()
     }
@@ -106,22 +106,21 @@ impl StageDefinition {
         }
     }
 
-    /// Returns the number of partitions that it makes, without the one of null keys; `None` if it
-    /// does not partition.
+    /// Returns its number of partitions, without that of null keys; `None` if it does not partition.
     pub fn partitions(&self) -> Option<u32> {
         self.kinds().first()?.1.partitions()
     }
 
-    /// Writes the definition as text that [`StageDefinition::parse`] reads; it needs no other file.
+    /// Serializes the definition as text that [`StageDefinition::parse`] reads; it refers to no other file.
     pub fn to_toml(&self) -> String {
-        // Texts, numbers and tables can always be written.
+        // Texts, numbers and tables can always be serialized.
         toml::to_string(self).unwrap_or_default()
     }
 
-    /// Reads what [`StageDefinition::to_toml`] wrote, on another machine for instance.
+    /// Parses the output of [`StageDefinition::to_toml`], for example on another machine.
     ///
     /// # Errors
-    /// The first key that is wrong; `from` is for messages.
+    /// The first wrong key; `from` is the name of the text in messages.
     pub fn parse(from: &str, text: &str) -> Result<Self, ConfigError> {
         let document = Document::toml(from, text, LIMITS)?;
         let mut stage: Self = document.read()?;
@@ -132,7 +131,7 @@ impl StageDefinition {
         Ok(stage)
     }
 
-    /// The schema of what comes out for batches of `schema`, and what makes it.
+    /// Compiles the stage for batches of `schema`.
     pub(crate) fn compile(
         &self,
         schema: &SchemaRef,

@@ -1,4 +1,4 @@
-//! The tree that an output goes to, as a definition names it.
+//! Tree of an output in a definition.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,31 +11,31 @@ use super::word::Word;
 use crate::Error;
 use overside_flow_tree::{MEMORY_CAPACITIES, TreeKey, TreeOptions, TreeShape, TreeWriter};
 
-/// The tree that an output goes to; what is not set is as the tree in the directory has it, or as usual.
+/// Tree of an output. Settings that are absent are those of the existing tree, or the defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TreeDefinition {
-    /// The column with the id of an object.
+    /// Column with the id of an object.
     pub id: String,
-    /// The column with the time.
+    /// Column with the time.
     pub time: String,
-    /// `hash` or `bits`.
+    /// Bits of the key: `hash` or `bits`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<Word<TreeKey>>,
-    /// Bits that a level splits by.
+    /// Number of bits that a level splits by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bits: Option<u32>,
-    /// Levels below the root.
+    /// Number of levels below the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     levels: Option<u32>,
-    /// Bytes of values that a node absorbs before it is split.
+    /// Number of bytes of values that a node absorbs before it is split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     capacity: Option<ByteSize>,
-    /// Lowest bits of the key that nodes above this tree, on other machines, split by.
+    /// Number of lowest bits of the key by which nodes above this tree, on other machines, split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     above: Option<u32>,
-    /// Services with trees that are the next nodes, two or another power of two: rows go there instead of to
-    /// children of this one.
+    /// Services with trees that are the next nodes, two or another power of two: rows are passed to them
+    /// instead of to children of this tree.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<String>,
 }
@@ -47,7 +47,7 @@ impl TreeDefinition {
     /// this definition.
     ///
     /// # Errors
-    /// [`Error`]: there is one, and it is damaged.
+    /// [`Error`]: the existing tree is damaged.
     pub(crate) fn options(&self, directory: &Path) -> Result<TreeOptions, Error> {
         let found = TreeWriter::options(directory)?;
         let found = found.unwrap_or_else(|| TreeOptions::new(&self.id, &self.time));
@@ -84,13 +84,13 @@ impl TreeDefinition {
         })
     }
 
-    /// Bytes that a tree with the capacity that is named, or the usual one, takes at most.
+    /// Returns the maximum number of bytes that a tree of this capacity, or of the default one, uses.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let capacity = self.asked(TreeOptions::new("", "")).capacity_bytes;
         capacity.saturating_mul(MEMORY_CAPACITIES)
     }
 
-    /// Refuses sizes that cannot be.
+    /// Refuses sizes out of range.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let count = self.next.len();
         if count > 0 && !(NEXT.contains(&count) && count.is_power_of_two()) {

@@ -1,11 +1,11 @@
-//! Values that files write as one word.
+//! Values that are one word in files.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A value that is written as one word.
+/// Value that is one word in files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Word<T>(pub T);
 
@@ -22,7 +22,7 @@ impl<T: Display> Serialize for Word<T> {
     }
 }
 
-/// Reads and writes types as words, by `FromStr` and `Display`.
+/// Implements serialization of types as words, with `FromStr` and `Display`.
 macro_rules! as_words {
     ($($name:ident)*) => {$(
         impl<'de> serde::Deserialize<'de> for $name {

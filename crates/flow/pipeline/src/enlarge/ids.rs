@@ -1,4 +1,4 @@
-//! Ids become other ids.
+//! Redraws ids.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use overside_base::Random;
 
 use crate::Error;
 
-/// The bit that says whether a number is below 0.
+/// Sign bit of a number.
 const SIGN: u64 = 1 << 63;
-/// Most random draws of a new id. If all of them are used already, an id of the sample is kept.
+/// Maximum number of random draws of a new id. If all of them are already used, an id of the sample is kept.
 const DRAWS_MAX: usize = 32;
 
 pub(super) fn is_redrawn(kind: &DataType) -> bool {
@@ -25,12 +25,12 @@ pub(super) fn is_redrawn(kind: &DataType) -> bool {
         )
 }
 
-/// Other ids; equal ones stay equal, and in order.
+/// Redraws ids. Equal ids stay equal, and the order is kept.
 pub(super) fn redraw(array: &ArrayRef, random: &mut Random) -> Result<ArrayRef, Error> {
     let redrawn: ArrayRef = match array.data_type() {
         DataType::UInt64 => {
             let ids = array.as_primitive::<UInt64Type>();
-            // In the same order as numbers with a sign.
+            // Flipping the sign bit keeps the order as signed numbers.
             let signed: Vec<i64> = ids.values().iter().map(|id| (id ^ SIGN) as i64).collect();
             let new = redrawn(&signed, u64::BITS, random);
             let new: Vec<u64> = new.into_iter().map(|id| id as u64 ^ SIGN).collect();
@@ -74,7 +74,7 @@ fn redrawn(ids: &[i64], bits: u32, random: &mut Random) -> Vec<i64> {
         let id = (0..DRAWS_MAX)
             .map(|_| draw(random))
             .find(|id| !seen.contains(id));
-        // What is used up already leaves the next of the sample's that is free.
+        // If the draws are used up, the next free id of the sample is kept.
         let id = id.or_else(|| free.find(|id| !seen.contains(id)));
         let id = id.unwrap_or_default();
         seen.insert(id);
@@ -84,11 +84,11 @@ fn redrawn(ids: &[i64], bits: u32, random: &mut Random) -> Vec<i64> {
     ranks.into_iter().map(|rank| new[rank]).collect()
 }
 
-/// At which bit ids fall into two parts that both vary most.
+/// Returns the bit at which ids are split into two parts that both vary as much as possible.
 fn parts(distinct: &[i64], bits: u32) -> u32 {
     let variety = |bit: &u32| {
         let low = (1_i64 << bit) - 1;
-        // Numbers in order have their high bits in order.
+        // Sorted numbers have sorted high bits.
         let high = distinct.chunk_by(|a, b| a & !low == b & !low).count();
         match high {
             0 | 1 => high,
@@ -100,7 +100,7 @@ fn parts(distinct: &[i64], bits: u32) -> u32 {
     (1..bits - 1).max_by_key(variety).unwrap_or(1)
 }
 
-/// The same with strings: the beginning of one and the end of another of the same length.
+/// Redraws string ids: the beginning of one and the end of another of the same length.
 fn redrawn_texts(ids: &[String], random: &mut Random) -> Vec<String> {
     let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
     let (distinct, ranks) = super::ranks(&texts, |a, b| a.cmp(b));

@@ -1,4 +1,4 @@
-//! Times go on where the copy before ended.
+//! Times continue where the previous copy ended.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ const TEXT: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 const TOO_LATE: &str =
     "times are later than their type can say; make fewer rows, or leave out the time";
 
-/// By how much a copy is later than the one before.
+/// Distance by which each copy is later than the previous one.
 pub(super) struct Times {
-    /// The type that is counted in; another one for texts.
+    /// Type for the computation; differs from the column's for text.
     counted: DataType,
     span: i64,
 }
@@ -39,7 +39,7 @@ impl Times {
             _ => return Err(refuse()),
         };
         if counted == TEXT && array.data_type() != &TEXT {
-            // What would be written otherwise than the sample has it is not shifted.
+            // Text that would be formatted differently is not shifted.
             let back = cast(&cast(array, &counted)?, array.data_type())?;
             if &back != array {
                 return Err(refuse());
@@ -50,7 +50,7 @@ impl Times {
             let (low, high, n) = counts.fold((f64::MAX, f64::MIN, 0_u64), |(low, high, n), at| {
                 (low.min(at), high.max(at), n + 1)
             });
-            // At least a step behind the last: a second, where texts have whole ones.
+            // At least one step after the last time: a second if texts have whole seconds.
             let unit = if times.counted == TEXT { 1e6 } else { 1.0 };
             if n > 0 {
                 times.span = (((high - low) / unit).floor() * unit + unit) as i64;
@@ -68,7 +68,7 @@ impl Times {
         Ok(times)
     }
 
-    /// The times of that copy; the first one's are the sample's.
+    /// Returns the times of copy number `copy`; those of copy 0 are the sample's.
     pub(super) fn shifted(&self, array: &ArrayRef, copy: u64) -> Result<ArrayRef, Error> {
         let later = || Error::Refused(TOO_LATE.into());
         let by = self.span.checked_mul(copy as i64).ok_or_else(later)?;
@@ -89,7 +89,7 @@ impl Times {
     }
 }
 
-/// 32-bit types are reached through their own width.
+/// Casts to 32-bit types through the integer of their own width.
 fn narrow(times: ArrayRef, kind: &DataType) -> Result<ArrayRef, Error> {
     match kind {
         DataType::Date32 => super::exactly(&times, &DataType::Int32, TOO_LATE),

@@ -1,4 +1,4 @@
-//! Values become others between the sample's.
+//! Redraws values between those of the sample.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,31 +12,31 @@ use overside_base::Random;
 
 use crate::Error;
 
-/// The most digits behind the point, and the most significant ones, that a sample is found to have.
+/// Maximum number of decimals, and of significant digits, that are detected in a sample.
 const DECIMALS_MAX: i32 = 12;
 const DIGITS_MAX: usize = 9;
-/// If the sample has more than this part of all values that its digits or its step allow, the
-/// column is dense. A dense column is not redrawn.
+/// Fraction of all values possible with its digits or its step, above which a column is dense. A dense column
+/// is not redrawn.
 const DENSE: f64 = 0.2;
-/// Endings are few if this part of as many as there could be, values or combinations, would be more.
+/// Fraction of the possible number of endings (values or combinations) up to which endings are few.
 const FEW: f64 = 0.25;
-/// The part of a column's values that makes a rule of what they have in common.
+/// Fraction of a column's values that must share a property for it to be a rule.
 const MOST: f64 = 0.5;
-/// The part of a column's values that must be exact in a number of digits for it to apply.
-/// Arithmetic may have blurred the digits of the others.
+/// Fraction of a column's values that must be exact in a number of digits for it to apply. Arithmetic may
+/// have blurred the digits of the others.
 const NEARLY_ALL: f64 = 0.9;
-/// Steps that are looked at.
+/// Maximum number of steps that are tried.
 const STEPS_MAX: usize = 64;
-/// Whole numbers below it are exact.
+/// Limit below which floats represent all whole numbers.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
-/// Most random draws of a value before a duplicate is accepted.
+/// Maximum number of random draws of a value before a duplicate is accepted.
 const DRAWS_MAX: usize = 8;
 
 pub(super) fn is_redrawn(kind: &DataType) -> bool {
     matches!(kind, DataType::Float32 | DataType::Float64)
 }
 
-/// Other values; equal ones stay equal, and in order.
+/// Redraws values. Equal values stay equal, and the order is kept.
 pub(super) fn redraw(array: &ArrayRef, random: &mut Random) -> Result<ArrayRef, Error> {
     let floats = cast(array, &DataType::Float64)?;
     let floats = floats.as_primitive::<Float64Type>();
@@ -68,7 +68,7 @@ pub(super) fn redraw(array: &ArrayRef, random: &mut Random) -> Result<ArrayRef, 
     Ok(cast(&values, array.data_type())?)
 }
 
-/// One of the sample's values, and one between it and the next.
+/// Returns one of the sample's values, and one between it and the next.
 fn between(distinct: &[f64], random: &mut Random) -> (f64, f64) {
     let at = random.below(distinct.len() as u64) as usize;
     let (low, high) = (distinct[at], distinct[(at + 1).min(distinct.len() - 1)]);
@@ -84,9 +84,9 @@ fn any(distinct: &[f64], random: &mut Random) -> f64 {
 
 /// Number of decimal digits that a column's values have.
 enum Digits {
-    /// So many behind the point.
+    /// This number of decimals.
     Decimals(i32),
-    /// So many significant ones.
+    /// This number of significant digits.
     Significant(usize),
     All,
 }
@@ -94,7 +94,7 @@ enum Digits {
 /// Precision at which a column's values were written.
 struct Grid {
     digits: Digits,
-    /// Values are multiples of it, but for a few; 0 of no number.
+    /// Number that nearly all values are multiples of; 0 if there is none.
     step: f64,
     endings: Option<Endings>,
 }
@@ -109,8 +109,8 @@ impl Grid {
         }
     }
 
-    /// `value` as exact as `near`, one of the sample's: a multiple of the step, or of the power of two
-    /// that `near` was a multiple of in single precision before its digits were cut.
+    /// Rounds `value` to the precision of `near`, one of the sample's: to a multiple of the step, or of the
+    /// power of two that `near` was a multiple of in single precision before its digits were cut.
     fn round(&self, near: f64, value: f64) -> f64 {
         let multiple = |of: f64| (value / of).round() * of;
         if is_multiple(near, self.step) {
@@ -142,7 +142,7 @@ impl Grid {
     }
 }
 
-/// The largest whole number that most values are multiples of; 0 if there is none.
+/// Returns the largest whole number that most values are multiples of; 0 if there is none.
 fn step(values: &[f64]) -> f64 {
     let whole: Vec<u64> = finite(values)
         .filter(|value| value.fract() == 0.0 && value.abs() < MAX_EXACT)
@@ -156,14 +156,14 @@ fn step(values: &[f64]) -> f64 {
     found.dedup();
     let multiples = |step: u64| whole.iter().filter(|value| **value % step == 0).count();
     let most = |step: &&u64| multiples(**step) as f64 >= MOST * values.len() as f64;
-    // Of unrelated neighbors there are many, and only few values share the larger ones.
+    // Neighbors that are unrelated give many steps, and only few values are multiples of the larger ones.
     let largest = found.iter().take(STEPS_MAX).filter(most).max();
     largest.map_or(0.0, |step| *step as f64)
 }
 
-/// Values are multiples of a power of two, and behind these one of few endings, as positions from receivers
-/// that count in fractions of a circle are. Any ending behind any multiple has as many decimal digits as
-/// the values have.
+/// Values that are multiples of a power of two plus one of few endings, such as positions from receivers that
+/// count in fractions of a circle. Any ending behind any multiple has as many decimal digits as the values
+/// have.
 struct Endings {
     digits: Digits,
     unit: f64,
@@ -187,8 +187,8 @@ impl Endings {
         (are_few && all < FEW * found * (span / unit)).then_some(endings)
     }
 
-    /// The multiple that `value` is behind, and behind it the ending of `other`, one of the sample's, with
-    /// as many digits as that has.
+    /// Returns the multiple below `value` with the ending of `other`, one of the sample's, and with its
+    /// number of digits.
     fn put(&self, value: f64, other: f64) -> f64 {
         if !(value.is_finite() && other.is_finite()) {
             return value;
@@ -205,7 +205,7 @@ impl Endings {
     }
 }
 
-/// The largest power of two that a number is a multiple of.
+/// Returns the largest power of two that a number is a multiple of.
 fn lowest_bit(value: f64) -> f64 {
     let bits = value.to_bits();
     let mantissa = bits & ((1 << 52) - 1) | 1 << 52;
@@ -253,7 +253,7 @@ impl Digits {
     }
 }
 
-/// The nearest number of so many significant decimal digits.
+/// Returns the nearest number with `digits` significant decimal digits.
 fn rounded(value: f64, digits: usize) -> f64 {
     format!("{value:.*e}", digits - 1).parse().unwrap_or(value)
 }

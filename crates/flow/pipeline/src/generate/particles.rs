@@ -1,4 +1,4 @@
-//! Particles that move through a periodic box and draw towards the centers of clusters.
+//! Particles that move through a periodic box and are attracted by the centers of clusters.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use overside_base::Random;
 
-/// The box is a cube of this edge.
+/// Length of an edge of the box.
 const EDGE: f64 = 256.0;
 const CLUSTERS: usize = 32;
 const STEP: f64 = 0.1;
-/// Cells of the box along an edge; a snapshot's rows are in the order of cells.
+/// Number of cells along an edge; a snapshot's rows are ordered by cell.
 const CELLS: f64 = 16.0;
 
 pub(super) fn schema() -> SchemaRef {
@@ -66,7 +66,7 @@ impl Simulation {
         for particle in &mut self.particles {
             let center = self.centers[particle.cluster];
             for (axis, middle) in center.into_iter().enumerate() {
-                // The nearest image of the center, the box being periodic.
+                // The nearest image of the center, because the box is periodic.
                 let far = middle - particle.at[axis];
                 let far = far - EDGE * (far / EDGE).round();
                 particle.speed[axis] += STEP * far / (1.0 + far.abs());
@@ -113,7 +113,7 @@ fn wrapped(at: f64) -> f64 {
     at.rem_euclid(EDGE).min(EDGE.next_down())
 }
 
-/// Normally distributed, mean 0 and deviation 1 (Box and Muller, 1958).
+/// Draws a normally distributed number with mean 0 and deviation 1 (Box and Muller, 1958).
 fn normal(random: &mut Random) -> f64 {
     let radius = (-2.0 * (1.0 - random.uniform()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.uniform()).cos()

@@ -1,5 +1,5 @@
-//! Ships off a coast: most lie in harbors, the others steer between them. The columns are those of
-//! AIS records as NOAA's MarineCadastre publishes them.
+//! Ships off a coast: most lie in harbors, the others sail between them. The columns are those of AIS records
+//! published by NOAA's MarineCadastre.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use overside_base::Random;
 
-/// The first snapshot: 2022-01-03T00:00:00 UTC.
+/// Time of the first snapshot: 2022-01-03T00:00:00 UTC.
 const START_S: i64 = 1_641_168_000;
-/// Ships report at another second of each minute.
+/// Time between snapshots; ships report at different seconds of each minute.
 const STEP_S: i64 = 60;
 const HARBORS: usize = 24;
-/// Country codes at the beginning of a number (ITU MID), and how many ships in 16 have each.
+/// Country codes at the beginning of a number (ITU MID), and the number of ships in 16 with each.
 const COUNTRIES: [(i32, u64); 5] = [(338, 6), (366, 4), (367, 4), (316, 1), (636, 1)];
 const SYLLABLES: [&str; 16] = [
     "AL", "BO", "CAR", "DEL", "EL", "FIN", "GRA", "HO", "IS", "LIN", "MAR", "NOR", "PE", "RO",
@@ -110,7 +110,7 @@ impl Fleet {
             if ship.moves {
                 ship.course = (ship.course + 4.0 * self.random.uniform() - 2.0).rem_euclid(360.0);
                 let (sine, cosine) = ship.course.to_radians().sin_cos();
-                // A knot is a minute of latitude an hour.
+                // A knot is one minute of latitude per hour.
                 let degrees = ship.knots * STEP_S as f64 / 3600.0 / 60.0;
                 let across = degrees * sine / ship.latitude.to_radians().cos();
                 ship.latitude = (ship.latitude + degrees * cosine).clamp(-80.0, 80.0);
@@ -175,7 +175,8 @@ impl Iterator for Fleet {
     }
 }
 
-/// Numbers are given in blocks: most end in a zero, so the low bits are uneven as in real ones.
+/// Draws a ship's number. Numbers are assigned in blocks: most end in a zero, so the low bits are as uneven
+/// as in real ones.
 fn number(random: &mut Random) -> i32 {
     let mut share = random.below(16);
     let country = COUNTRIES.iter().find(|(_, ships)| {

@@ -1,5 +1,5 @@
-//! One request of HTTP/1.1 (RFC 9112) a connection, in the clear or by TLS 1.3: all that putting an
-//! object needs.
+//! HTTP/1.1 client (RFC 9112) with one request per connection, unencrypted or over TLS 1.3: sufficient for
+//! uploading objects.
 
 use std::fs::File;
 use std::io::{self, Error, ErrorKind, Read, Write};
@@ -16,7 +16,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 const BUFFER_BYTES: usize = 256 << 10;
-/// Most bytes of a response that are read; the rest is ignored.
+/// Maximum number of bytes of a response that are read; the rest is ignored.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// Files in which systems keep their trusted certificates. The first one that exists is used.
 const CERTIFICATES: [&str; 3] = [
@@ -25,11 +25,11 @@ const CERTIFICATES: [&str; 3] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// A server, and how it is spoken to.
+/// Server with the way to connect to it.
 pub(super) struct HttpClient {
     /// Value of the `Host` header: the host, and its port if the address has one.
     pub host: String,
-    /// Host and port, to connect to.
+    /// Host and port to connect to.
     address: String,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
@@ -46,7 +46,7 @@ impl HttpClient {
     /// with certificates to trust; `None` means the system's.
     ///
     /// # Errors
-    /// No such address; no certificates.
+    /// The address is invalid, or there are no certificates.
     pub(super) fn new(origin: &str, certificates: Option<&str>) -> io::Result<Self> {
         let wrong = || {
             let problem = format!("{origin:?} is no http:// or https:// address of a host");
@@ -87,7 +87,7 @@ impl HttpClient {
     /// Sends a request with a file's bytes.
     ///
     /// # Errors
-    /// What the network, or TLS, says; an answer that is none.
+    /// Errors of the network or of TLS, or an invalid response.
     pub(super) fn put(
         &self,
         path: &str,
@@ -137,7 +137,7 @@ fn exchange(
     let sent = stream
         .write_all(head.as_bytes())
         .and_then(|()| send(&mut stream, file));
-    // Who refuses a request may say so before all of it has come, and close.
+    // A server may respond with a refusal and close before it has received everything.
     let mut answer = Vec::new();
     let received = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
     let text = String::from_utf8_lossy(&answer).into_owned();
@@ -162,7 +162,7 @@ fn send(stream: &mut impl Write, file: &mut File) -> io::Result<()> {
     }
 }
 
-/// The status of the last answer: those that begin with 1 only announce it.
+/// Returns the status of the last response: a status that begins with 1 only announces it.
 fn status(text: &str) -> Option<u16> {
     let rest = text.strip_prefix("HTTP/1.")?;
     let status: u16 = rest.get(2..5)?.parse().ok()?;
@@ -185,7 +185,7 @@ fn tls(certificates: Option<&str>) -> io::Result<ClientConfig> {
     let pem = std::fs::read(path).map_err(|error| named(error.to_string()))?;
     let mut roots = RootCertStore::empty();
     let all = CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok);
-    // As other programs do it: those that cannot be read are left out.
+    // Certificates that cannot be parsed are skipped, as by other programs.
     if roots.add_parsable_certificates(all).0 == 0 {
         return Err(named("no certificates".into()));
     }

@@ -1,32 +1,32 @@
 //! AWS Signature Version 4 ("Authenticating Requests: Using the Authorization Header", Amazon S3 API
 //! Reference).
 //!
-//! 1. The *canonical request* is the method, path, query, headers and digest of the body, a line each.
+//! 1. The *canonical request* is the method, path, query, headers and digest of the body, one per line.
 //! 2. The *string to sign* is the time, the scope (day, region, service) and the digest of that.
-//! 3. The key is an HMAC of each part of the scope after the other, begun with the secret.
+//! 3. The key is an HMAC chain over the parts of the scope, starting with the secret.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ring::{digest, hmac};
 
-/// Keys with which requests to the object store are signed.
+/// Credentials with which requests to the object store are signed.
 #[derive(Clone)]
 pub struct Credentials {
-    /// Which key it is.
+    /// Id of the key.
     pub access_key: String,
-    /// The key.
+    /// Secret key.
     pub secret_key: String,
-    /// For keys that are lent for a time.
+    /// Token of temporary keys.
     pub session_token: Option<String>,
 }
 
 /// Parts of a request that its signature covers.
 pub struct Request<'a> {
-    /// `PUT`.
+    /// Method, such as `PUT`.
     pub method: &'a str,
-    /// Encoded, without a query.
+    /// Encoded path without a query.
     pub path: &'a str,
-    /// Names in lower case, in order, and values.
+    /// Headers: names in lower case, sorted, and values.
     pub headers: &'a [(&'a str, String)],
     /// SHA-256 of the body, in hexadecimal digits.
     pub sha256: &'a str,
@@ -36,7 +36,7 @@ pub struct Request<'a> {
     pub region: &'a str,
 }
 
-/// The header `Authorization`.
+/// Returns the header `Authorization`.
 pub(super) fn authorization(request: &Request<'_>, credentials: &Credentials) -> String {
     let names: Vec<&str> = request.headers.iter().map(|(name, _)| *name).collect();
     format!(
@@ -48,7 +48,7 @@ pub(super) fn authorization(request: &Request<'_>, credentials: &Credentials) ->
     )
 }
 
-/// The signature, in hexadecimal digits.
+/// Returns the signature in hexadecimal digits.
 pub fn signature(request: &Request<'_>, secret_key: &str) -> String {
     let headers = request.headers.iter();
     let lines: String = headers
@@ -87,7 +87,7 @@ fn scope(request: &Request<'_>) -> String {
     format!("{}/{}/s3/aws4_request", day(request), request.region)
 }
 
-/// A name as it stands in a path: everything but unreserved characters and slashes is escaped.
+/// Encodes a name for a path: everything except unreserved characters and slashes is escaped.
 pub(super) fn encoded(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -101,12 +101,12 @@ pub(super) fn encoded(name: &str) -> String {
     text
 }
 
-/// Hexadecimal digits, in lower case.
+/// Returns hexadecimal digits in lower case.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// `20130524T000000Z`. The date by Hinnant's `civil_from_days`.
+/// Formats a time as `20130524T000000Z`. The date is computed by Hinnant's `civil_from_days`.
 pub fn timestamp(time: SystemTime) -> String {
     let seconds = time
         .duration_since(UNIX_EPOCH)
@@ -157,7 +157,7 @@ mod tests {
         signature(&request, SECRET)
     }
 
-    /// The examples of Amazon's reference, "Signature Calculations for the Authorization Header".
+    /// Examples of Amazon's reference, "Signature Calculations for the Authorization Header".
     #[test]
     fn signatures_are_those_of_the_reference() {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";

@@ -1,30 +1,30 @@
-//! `adaptive` between the host and a node: the node does all as long as it keeps up, and the host
-//! takes part when it does not.
+//! `adaptive` placement between the host and a node: the node processes everything as long as it keeps
+//! up; otherwise the host takes part.
 //!
-//! 1. *On the node*: all batches are the node's. If one has waited longer than the bound, in the stage's
-//!    queue and in the node's, the stage is pushed back to the host.
-//! 2. *Shared*: the host takes what waits. The node goes on with as much as it does within the bound, and
-//!    with nothing that would keep it busy for longer than the host needs for all that waits (list
-//!    scheduling, as between the CPU and a device). So the node never rests while it is of use. One
-//!    that is too slow for that gets a batch now and then all the same, so how fast it is stays known.
-//!    It gets the batch that the host would come to when the node is done with it, not the oldest one: results leave in
-//!    order, and behind a batch that is late everything waits. For longer than the bound nothing does: the host repeats
-//!    that batch. A node to which moving a batch costs the host as much time as doing it is of no use.
-//! 3. When the node's rate exceeds what comes by a margin, for the hold time, the stage goes down to the
-//!    node again. Not to one that is slower than the host while this stage is what holds the stream up:
-//!    then little comes because of that. Each time that this turns out wrong within a few hold times, the next one comes
-//!    after twice the time.
+//! 1. *On the node*: the node processes all batches. If one has waited longer than the bound, in the
+//!    stage's queue and on the node, the stage is moved back to the host.
+//! 2. *Shared*: the host takes waiting batches. The node gets as much as it can process within the bound, and
+//!    nothing that would take it longer than the host needs for all waiting batches (list scheduling, as
+//!    between the CPU and a device). So the node is never idle while it is useful. A node that is too slow
+//!    for that still gets a batch from time to time, so that its rate stays known. It gets the batch that the
+//!    host would reach when the node has finished it, not the oldest one: results leave in order, and
+//!    everything waits behind a late batch. If the wait exceeds the bound, the host repeats that batch. A
+//!    node is useless if moving a batch to it costs the host as much time as processing it.
+//! 3. When the node's rate exceeds the arrival rate by a margin for the hold time, the stage moves down
+//!    to the node again. It does not move to a node that is slower than the host while this stage is the
+//!    bottleneck of the stream: then the arrival rate is low for that reason. Each time that a move
+//!    turns out wrong within a few hold times, the hold time is doubled.
 
 use std::time::{Duration, Instant};
 
 use overside_placement::Lookahead;
 
-/// The least time between being pushed back and going down again, and the most.
+/// Minimum and maximum of the hold time, between moving back and moving down again.
 const HOLD: Duration = Duration::from_secs(1);
 const HOLD_MAX: Duration = Duration::from_secs(32);
-/// A stage that is pushed back sooner than so many hold times went down too early.
+/// Number of hold times: a stage that is moved back sooner had moved down too early.
 const EARLY: u32 = 4;
-/// The node has to be so much faster than what comes.
+/// Factor by which the node must be faster than the arrival rate.
 const MARGIN: f64 = 1.2;
 /// Shortest time between two batches for a node that is too slow. These batches only measure its
 /// rate.
@@ -37,38 +37,38 @@ const DECAY: f64 = 0.9;
 pub(crate) struct AdaptivePlacement {
     /// Longest time that a batch may wait for the node.
     delay_max: Duration,
-    /// Since when the host takes part, if it does.
+    /// Time at which the host began to take part; `None` if it does not.
     shared_since: Option<Instant>,
     down_since: Instant,
     hold: Duration,
-    /// Rate of the node while it is busy, and of all host threads that work on this stage together.
+    /// Rate of the node while it is busy. `host` is the rate of all host threads that work on this stage
+    /// together.
     node: Rate,
     host: Rate,
-    /// Rate at which one thread of the host does batches, and at which it moves them to the node
-    /// and back.
+    /// Rate at which one thread of the host processes batches; `moving` is the rate at which it moves them to
+    /// the node and back.
     doing: Rate,
     moving: Rate,
-    /// Bytes that came since then.
+    /// Number of bytes that arrived since this time.
     arrived: (Instant, u64),
-    /// Number of ticks since then, and of those in which the stream was full while this stage had
-    /// work.
+    /// Number of ticks since then, and of those in which the stream was full while this stage had work.
     looked: u32,
     holding_up: u32,
     last_node: Instant,
 }
 
-/// Work of one stage that is not done, on the host and on the node.
+/// Unfinished work of one stage, on the host and on the node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Backlog {
-    /// Bytes that wait for whoever takes them.
+    /// Number of bytes that wait for the host or the node.
     pub waiting_bytes: u64,
-    /// Bytes of the next batch.
+    /// Number of bytes of the next batch.
     pub next_bytes: u64,
-    /// Bytes that the node has.
+    /// Number of bytes on the node.
     pub node_bytes: u64,
-    /// Batches that the node has.
+    /// Number of batches on the node.
     pub node_batches: usize,
-    /// Bytes that the host works on.
+    /// Number of bytes that the host works on.
     pub host_bytes: u64,
 }
 
@@ -79,8 +79,8 @@ impl Backlog {
     }
 }
 
-/// Bytes, and the time that they took; those of the last batches count most. Sums, because answers that come back
-/// together have a time only together.
+/// Bytes and their time, weighted towards the last batches. They are sums, because answers that arrive
+/// together only have a time together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
     bytes: f64,
@@ -93,7 +93,7 @@ impl Rate {
         self.seconds = DECAY * self.seconds + took.as_secs_f64();
     }
 
-    /// Bytes a second, once there was one.
+    /// Returns the bytes per second; `None` without a measurement.
     fn get(&self) -> Option<f64> {
         (self.bytes > 0.0).then(|| self.bytes / self.seconds.max(1e-9))
     }
@@ -102,9 +102,9 @@ impl Rate {
 /// Change of a stage's placement, with the measurement that caused it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Move {
-    /// Back to the host: a batch has waited so long.
+    /// Back to the host: a batch has waited this long.
     Back(Duration),
-    /// Down to the node, which does so many bytes a second, and so many come.
+    /// Down to the node, with its rate and the arrival rate in bytes per second.
     Down { node: f64, arriving: f64 },
 }
 
@@ -131,20 +131,21 @@ impl AdaptivePlacement {
         self.shared_since.is_some()
     }
 
-    /// A batch came.
+    /// Records the arrival of a batch.
     pub(crate) fn arrived(&mut self, bytes: u64) {
         self.arrived.1 += bytes;
     }
 
-    /// The host did so many bytes in that time of one thread, while so many threads were at it.
+    /// Records that the host processed these bytes in that time of one thread, while `threads` threads were
+    /// working.
     pub(crate) fn host_did(&mut self, bytes: u64, took: Duration, threads: usize) {
         self.doing.add(bytes, took);
         let threads = u32::try_from(threads.max(1)).unwrap_or(u32::MAX);
         self.host.add(bytes, took / threads);
     }
 
-    /// The node did so many bytes in that time since the last ones, or since it got them. `is_alone`: it had nothing else;
-    /// that tells how fast it is now whatever it was before.
+    /// Records that the node processed these bytes in that time since its previous result, or since it got
+    /// them. `is_alone` is `true` if it had no other batch: then the measurement replaces earlier ones.
     pub(crate) fn node_did(&mut self, bytes: u64, took: Duration, is_alone: bool) {
         if is_alone {
             self.node = Rate::default();
@@ -152,12 +153,12 @@ impl AdaptivePlacement {
         self.node.add(bytes, took);
     }
 
-    /// Moving so many bytes to the node and their results back took that CPU time of the host.
+    /// Records the CPU time of the host for moving these bytes to the node and their results back.
     pub(crate) fn moved(&mut self, bytes: u64, cpu: Duration) {
         self.moving.add(bytes, cpu);
     }
 
-    /// A batch has waited so long for the node, or waits still.
+    /// Records that a batch has waited this long for the node, and may still wait.
     pub(crate) fn waited(&mut self, delay: Duration, now: Instant) -> Option<Move> {
         if self.is_shared() || delay <= self.delay_max {
             return None;
@@ -173,7 +174,7 @@ impl AdaptivePlacement {
         Some(Move::Back(delay))
     }
 
-    /// Looks whether the node would keep up alone. `is_full`: the stream takes no more batches now.
+    /// Checks if the node would keep up alone. `is_full` is `true` if the stream takes no more batches now.
     pub(crate) fn tick(&mut self, backlog: &Backlog, is_full: bool, now: Instant) -> Option<Move> {
         let since = self.shared_since?;
         self.looked += 1;
@@ -206,8 +207,8 @@ impl AdaptivePlacement {
         !self.is_shared() || self.is_worth(backlog) || self.is_probe_due(backlog, now)
     }
 
-    /// The bytes that wait before the batch that the node should take: what the host does until the node is done
-    /// with it.
+    /// Returns the number of bytes that wait before the batch that the node should take: what the host
+    /// processes until the node is done with it.
     pub(crate) fn bytes_before(&self, backlog: &Backlog) -> u64 {
         let rates = self.node.get().zip(self.host.get());
         let Some((node, host)) = rates.filter(|_| self.is_shared()) else {
@@ -217,7 +218,7 @@ impl AdaptivePlacement {
         (until_s * host) as u64
     }
 
-    /// The node took a batch.
+    /// Records that the node took a batch.
     pub(crate) fn node_took(&mut self, now: Instant) {
         self.last_node = now;
     }
@@ -227,7 +228,7 @@ impl AdaptivePlacement {
             return backlog.node_batches < 2;
         };
         let outstanding_s = backlog.node_bytes as f64 / node_rate;
-        // One that it works on and one behind it are always within the bound.
+        // One batch that it works on and one behind it are always allowed.
         let is_within = backlog.node_batches < 2 || outstanding_s <= self.delay_max.as_secs_f64();
         let Some(host_rate) = self.host.get() else {
             return is_within;
@@ -238,8 +239,8 @@ impl AdaptivePlacement {
         is_within && self.saves_time() && node.may_take(backlog.next_bytes as f64, &host, waiting)
     }
 
-    /// Returns `true` if moving a batch costs the host less time than doing it, or if this is not
-    /// known yet.
+    /// Returns `true` if moving a batch costs the host less time than processing it, or if this is not known
+    /// yet.
     fn saves_time(&self) -> bool {
         let rates = self.moving.get().zip(self.doing.get());
         rates.is_none_or(|(moving, doing)| moving > doing)
@@ -273,7 +274,7 @@ mod tests {
         }
     }
 
-    /// A stage whose batch waited too long at that moment.
+    /// Returns a stage whose batch waited too long at that moment.
     fn pushed_back(begin: Instant) -> AdaptivePlacement {
         let mut adaptive = AdaptivePlacement::new(50 * MS, begin);
         assert_eq!(adaptive.waited(50 * MS, begin), None);
@@ -287,12 +288,12 @@ mod tests {
     fn a_node_that_keeps_up_again_gets_the_stage_again() {
         let begin = Instant::now();
         let mut adaptive = pushed_back(begin);
-        // 100 MB/s, and 10 batches of 1 MB come in the first two seconds.
+        // 100 MB/s, and 10 batches of 1 MB arrive in the first two seconds.
         adaptive.node_did(BATCH, 10 * MS, true);
         (0..10).for_each(|_| adaptive.arrived(BATCH));
         let at = |ms: u32| begin + ms * MS;
         assert_eq!(adaptive.tick(&backlog(0, 0), false, at(500)), None);
-        // It went back at once after it began, so twice as long as usual has to pass.
+        // It was moved back at once, so twice the usual time has to pass.
         assert_eq!(adaptive.tick(&backlog(0, 0), false, at(1500)), None);
         let moved = adaptive.tick(&backlog(0, 0), false, at(2000));
         assert!(matches!(moved, Some(Move::Down { .. })), "{moved:?}");
@@ -317,14 +318,14 @@ mod tests {
     fn a_node_that_is_slower_than_the_host_does_not_while_the_stream_waits_for_the_stage() {
         let begin = Instant::now();
         let mut adaptive = pushed_back(begin);
-        // Little comes, but only because the stream is full.
+        // Few bytes arrive, but only because the stream is full.
         adaptive.host_did(BATCH, MS, 1);
         adaptive.node_did(BATCH, 10 * MS, true);
         for second in 1..100 {
             let now = begin + second * 1000 * MS;
             assert_eq!(adaptive.tick(&backlog(0, 1), true, now), None);
         }
-        // Another stage is what it waits for.
+        // Another stage is the bottleneck.
         let now = begin + 101_000 * MS;
         let moved = adaptive.tick(&backlog(0, 0), true, now);
         assert!(matches!(moved, Some(Move::Down { .. })), "{moved:?}");
@@ -341,7 +342,7 @@ mod tests {
         assert!(adaptive.node_may_take(&backlog(9, 0), begin));
         (0..20).for_each(|_| adaptive.moved(BATCH, 11 * MS));
         assert!(!adaptive.node_may_take(&backlog(9, 0), begin));
-        // Nor does the stage go down, although the node would keep up.
+        // The stage does not move down, although the node would keep up.
         let later = begin + 3000 * MS;
         assert_eq!(adaptive.tick(&backlog(0, 0), false, later), None);
         assert!(adaptive.node_may_take(&backlog(9, 0), later));
@@ -355,10 +356,10 @@ mod tests {
             adaptive.node_did(BATCH, 800 * MS, false);
             (0..7).for_each(|_| adaptive.node_did(BATCH, Duration::ZERO, false));
         }
-        // 8 batches each 800 ms.
+        // 8 batches in each 800 ms.
         let rate = adaptive.node.get().unwrap() / BATCH as f64;
         assert!((7.0..20.0).contains(&rate), "{rate}");
-        // And one that was slow is fast as soon as it shows that.
+        // A slow node becomes fast as soon as it shows that.
         adaptive.node_did(BATCH, 10 * MS, true);
         assert_eq!(adaptive.node.get(), Some(100.0 * BATCH as f64));
     }
@@ -389,14 +390,14 @@ mod tests {
         adaptive.node_did(BATCH, 40 * MS, true);
         adaptive.node_took(begin);
         let takes = |waiting, has| adaptive.node_may_take(&backlog(waiting, has), begin);
-        // One batch takes it as long as the host needs for four.
+        // One batch takes the node as long as the host needs for four.
         assert!(!takes(3, 0) && takes(5, 0) && !takes(5, 1) && takes(9, 1));
-        // The host has done four by then, and eight if the node has one already.
+        // The host has processed four by then, and eight if the node has one already.
         let before = |has| adaptive.bytes_before(&backlog(9, has)) / BATCH;
         assert_eq!((before(0), before(1)), (4, 8));
         // Not beyond the bound, however much waits.
         assert!(!takes(1000, 2));
-        // Now and then one, to see how fast it is.
+        // A batch from time to time, to measure its rate.
         assert!(adaptive.node_may_take(&backlog(1, 0), begin + 2000 * MS));
     }
 }

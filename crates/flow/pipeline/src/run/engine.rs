@@ -1,13 +1,12 @@
 //! Engine that runs batches through the stages of all streams.
 //!
-//! 1. Whoever changes something (a batch is pushed, a stage is done with one, a node answers) asks the
-//!    pool's threads for as many *turns* as there are batches that can go on.
-//! 2. A thread that gets a turn takes the batch that is furthest down: streams in turns, in a stream the
-//!    last stage first. So what is begun leaves soon, and memory is for as few batches as possible.
-//! 3. A stream that holds more than its share of memory goes on with its oldest batch only, until
-//!    that has been pulled: back-pressure from the output to the input.
-//! 4. What is for nodes is handed over by the dispatcher's thread, which also looks after their time
-//!    limits.
+//! 1. Each change (a batch is pushed, a stage finishes one, a node answers) requests as many *turns* of
+//!    the pool's threads as there are batches that can continue.
+//! 2. A thread with a turn takes the batch that is furthest down: streams alternate, and within a stream
+//!    the last stage is first. So started batches leave soon, and few of them are in memory.
+//! 3. A stream that holds more than its share of memory continues only with its oldest batch until that
+//!    has been pulled: back-pressure from the output to the input.
+//! 4. The dispatcher's thread hands batches to nodes and checks their time limits.
 
 mod dispatcher;
 
@@ -28,33 +27,33 @@ use crate::run::stream_state::StreamState;
 use crate::stage::{CompiledStage, PartitionedBatch, StageFunction};
 use dispatcher::Dispatcher;
 
-/// See the module's text.
+/// Engine with the state of all streams.
 pub(crate) struct Engine {
     pool: Weak<CodecPool>,
-    /// Most threads of the host that work at the same time.
+    /// Maximum number of host threads that work at the same time.
     threads: usize,
     state: Mutex<EngineState>,
-    /// Something was pushed, pulled or done.
+    /// Signaled when a batch was pushed, pulled or finished.
     changed: Condvar,
     dispatcher: Arc<Dispatcher>,
 }
 
-/// All streams.
+/// State of all streams.
 #[derive(Default)]
 pub(crate) struct EngineState {
     pub streams: BTreeMap<u64, StreamState>,
     next_stream: u64,
-    /// The stream that had the last turn.
+    /// Number of the stream with the last turn.
     last: u64,
-    /// Turns that were asked for and not taken.
+    /// Number of turns that were requested and not taken.
     turns: usize,
-    /// Turns that are taken.
+    /// Number of turns that are running.
     running: usize,
     /// Sums of the reports of streams that have been removed.
     pub ended: Totals,
 }
 
-/// A batch for a thread of the host.
+/// Batch for a thread of the host.
 struct Task {
     stream: u64,
     stage: usize,
@@ -81,7 +80,7 @@ impl Engine {
         lock(&self.state)
     }
 
-    /// Adds a stream, unless there are so many; its number.
+    /// Adds a stream unless the maximum is reached. Returns its number.
     pub(crate) fn add(
         self: &Arc<Self>,
         streams_max: usize,
@@ -113,11 +112,11 @@ impl Engine {
         }
         drop(state);
         self.changed.notify_all();
-        // Nodes and devices are let go without the lock.
+        // Nodes and devices are released without the lock.
         drop(removed);
     }
 
-    /// Waits until something was pushed, pulled or done.
+    /// Waits until a batch was pushed, pulled or finished.
     pub(crate) fn wait<'a>(
         &self,
         state: MutexGuard<'a, EngineState>,
@@ -135,7 +134,7 @@ impl Engine {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Something has changed: nodes and threads may have something to do.
+    /// Continues after a change: nodes and threads may have work.
     pub(crate) fn proceed(self: &Arc<Self>, mut state: MutexGuard<'_, EngineState>) {
         if state.assign(Instant::now()) {
             self.dispatcher.wake();
@@ -143,7 +142,7 @@ impl Engine {
         self.ask_for_turns(state);
     }
 
-    /// Something has changed: threads may have something to do.
+    /// Requests turns after a change: threads may have work.
     pub(crate) fn ask_for_turns(self: &Arc<Self>, mut state: MutexGuard<'_, EngineState>) {
         let now = Instant::now();
         let free = self.threads.saturating_sub(state.running);
@@ -166,7 +165,7 @@ impl Engine {
         }
     }
 
-    /// Takes a batch one stage further.
+    /// Runs one batch through one stage.
     fn turn(self: &Arc<Self>) {
         let mut state = self.lock();
         state.turns = state.turns.saturating_sub(1);
@@ -201,7 +200,7 @@ impl Engine {
         if let Some(stream) = state.streams.get_mut(&stream) {
             let stage_state = &mut stream.stages[stage];
             stage_state.counts.host.cpu_ns += cpu_ns;
-            // One that failed is not used again.
+            // A function that failed is not used again.
             if result.is_ok() {
                 stage_state.idle.extend(function);
             }
@@ -210,7 +209,7 @@ impl Engine {
         self.proceed(state);
     }
 
-    /// A stage was opened on a node, or could not be.
+    /// Handles that a stage was opened on a node, or could not be.
     fn opened(self: &Arc<Self>, id: SessionId, session: Result<Session, NodeError>) {
         let mut state = self.lock();
         let unused = match state.streams.get_mut(&id.stream) {
@@ -253,7 +252,7 @@ impl Drop for Engine {
 }
 
 impl EngineState {
-    /// Returns the number of batches that can go on, up to `most`.
+    /// Returns the number of batches that can continue, up to `most`.
     fn ready(&self, most: usize, now: Instant) -> usize {
         let mut ready = 0;
         for stream in self.streams.values() {
@@ -265,7 +264,7 @@ impl EngineState {
         ready
     }
 
-    /// Gives nodes what they may have. Whether there is something to be handed over.
+    /// Assigns batches to nodes. Returns `true` if there are some to be handed over.
     fn assign(&mut self, now: Instant) -> bool {
         let mut has_any = false;
         for stream in self.streams.values_mut() {
@@ -274,7 +273,7 @@ impl EngineState {
         has_any
     }
 
-    /// The next batch for a thread of the host, if there is one.
+    /// Returns the next batch for a thread of the host, if there is one.
     fn take(&mut self, now: Instant) -> Option<Task> {
         let after = self.streams.range(self.last + 1..);
         let order: Vec<u64> = (after.chain(self.streams.range(..=self.last)))

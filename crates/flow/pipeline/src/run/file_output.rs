@@ -1,5 +1,5 @@
-//! An output that is files in a directory, or objects in a bucket: one a partition, each named when it
-//! is whole.
+//! Output to files in a directory, or to objects in a bucket: one for each partition, each named when it is
+//! complete.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,19 +18,19 @@ use crate::stage::PartitionedBatch;
 use overside_flow_files::{FileWriter, OutputFile, WriteOptions};
 use overside_flow_operators::{RechunkOptions, Rechunker};
 
-/// Rows that are gathered for a batch of a file unless the definition says otherwise.
+/// Default number of rows that are gathered for a batch of a file.
 const ROWS: usize = 64 << 10;
-/// Bytes that are gathered for a batch at the most.
+/// Maximum number of bytes that are gathered for a batch.
 const BATCH_BYTES_MAX: usize = 64 << 20;
 
-/// Writes what goes to a directory or a bucket. Nothing has a name before [`FileOutput::finish`], and dropped
-/// before it leaves nothing.
+/// Writer of an output to a directory or a bucket. No file has a name before [`FileOutput::finish`]; if the
+/// output is dropped before, no files are left.
 pub struct FileOutput {
     place: Place,
     options: WriteOptions,
     rechunk: RechunkOptions,
     schema: SchemaRef,
-    /// Number of partitions, without the one of null keys; `None` without a stage that partitions.
+    /// Number of partitions, without that of null keys; `None` without a stage that partitions.
     partitions: Option<u32>,
     /// Prefix of the file names.
     prefix: String,
@@ -44,7 +44,7 @@ enum Place {
     Bucket(Arc<ObjectStore>),
 }
 
-/// A file or an object that is being written.
+/// File or object that is being written.
 enum PartFile {
     File(OutputFile),
     Object(Box<ObjectFile>),
@@ -53,19 +53,19 @@ enum PartFile {
 struct OpenFile {
     writer: FileWriter<PartFile>,
     waiting: Rechunker,
-    /// Batches that came, and their rows.
+    /// Number of batches that arrived, and of their rows.
     batches: u64,
     rows: u64,
 }
 
-/// A file that has its name.
+/// Completed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenFile {
     /// Partition whose rows the file has.
     pub partition: Partition,
     /// Path of the file, or address of the object.
     pub path: PathBuf,
-    /// Rows in it.
+    /// Number of rows in it.
     pub rows: u64,
     /// Length in bytes.
     pub bytes: u64,
@@ -76,19 +76,18 @@ pub struct WrittenFile {
 pub struct FileOutputOptions {
     /// Prefix of the file names, such as `part` in `part-0.arrow`.
     pub prefix: String,
-    /// Files that are there are replaced.
+    /// `true` if existing files are replaced.
     pub replace: bool,
-    /// Bytes of batches that may be gathered in all, about.
+    /// Approximate maximum of bytes of gathered batches.
     pub gathered_bytes: u64,
 }
 
 impl FileOutput {
-    /// Makes the directory. Files are begun with their first rows. What a bucket needs beside its
-    /// address comes from the environment ([`ObjectStoreSettings`]).
+    /// Creates the directory. Files are created with their first rows. Settings of a bucket other than its
+    /// address come from the environment ([`ObjectStoreSettings`]).
     ///
     /// # Errors
-    /// [`Error::Refused`] for an output without files, or a bucket without credentials;
-    /// [`Error::File`].
+    /// [`Error::Refused`] for an output without files, or a bucket without credentials; [`Error::File`].
     pub fn new(
         output: &Output,
         schema: &SchemaRef,
@@ -131,10 +130,10 @@ impl FileOutput {
         })
     }
 
-    /// Takes rows. A full disk is an error that names the file.
+    /// Writes rows. A full disk is an error with the name of the file.
     ///
     /// # Errors
-    /// [`Error`]; then the output is to be dropped.
+    /// [`Error`]; then the output must be dropped.
     pub fn write(&mut self, piece: &PartitionedBatch) -> Result<(), Error> {
         let packing = Arc::clone(&self.packing);
         let file = self.file(piece.partition)?;
@@ -146,11 +145,11 @@ impl FileOutput {
             .work(|| write_all(&mut file.writer, &batches))
     }
 
-    /// Gives the files their names. Without partitions there is one, also of no rows. `durable`: they are
-    /// not lost any more when the machine fails.
+    /// Gives the files their names. Without partitions there is one file, even without rows. With
+    /// `durable`, they survive a crash of the machine.
     ///
     /// # Errors
-    /// [`Error`]; files that have their names by then keep them.
+    /// [`Error`]; files that already have their names keep them.
     pub fn finish(mut self, durable: bool) -> Result<Vec<WrittenFile>, Error> {
         if self.partitions.is_none() {
             self.file(None)?;
@@ -165,7 +164,7 @@ impl FileOutput {
             self.packing.repack.done(file.batches, file.rows, time);
             written.push((partition, output.path(), file.rows, output));
         }
-        // Whatever can fail in writing has been done: now they get their names.
+        // Everything that can fail has been written: now the files get their names.
         let name = |(partition, path, rows, output): (Partition, PathBuf, u64, PartFile)| {
             let bytes = output.finish(durable)?;
             Ok(WrittenFile {
@@ -219,7 +218,7 @@ impl FileOutput {
     }
 }
 
-/// `part-02`; the partition of null keys is behind the others, and is called so.
+/// Returns the name of a partition's file: `part-02`; that of null keys is `part-null`.
 pub fn partition_name(prefix: &str, partition: u32, partitions: u32) -> String {
     let width = partitions.saturating_sub(1).to_string().len();
     match partition < partitions {

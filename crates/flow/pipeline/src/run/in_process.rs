@@ -1,5 +1,5 @@
-//! A node that is threads of this process: it stands for another machine, to try a pipeline and to
-//! test what happens when a node is slow or dies.
+//! Node that consists of threads of this process. It takes the place of another machine, to try a pipeline
+//! and to test slow and lost nodes.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -18,17 +18,17 @@ use crate::run::node::{Completions, Node, NodeError, NodeResult, NodeStage};
 use crate::run::runner::StageRunner;
 use crate::stage::PartitionedBatch;
 
-/// Faults that can be given to a node, also while it works.
+/// Faults of a node, which can be changed while it works.
 #[derive(Debug)]
 pub struct NodeFaults {
-    /// Factor by which the node is slower than it could be, in thousandths.
+    /// Factor by which the node is slowed down, in thousandths.
     slowdown: AtomicU64,
-    /// Batches that it will still do.
+    /// Number of batches until the node is lost.
     left: AtomicU64,
 }
 
 impl Default for NodeFaults {
-    /// None.
+    /// Returns no faults.
     fn default() -> Self {
         Self {
             slowdown: AtomicU64::new(1000),
@@ -38,7 +38,7 @@ impl Default for NodeFaults {
 }
 
 impl NodeFaults {
-    /// Makes it so many times slower than it could be, at least 1.
+    /// Slows the node down by `factor`, at least 1.
     pub fn slow_down(&self, factor: f64) {
         let thousandths = (factor.max(1.0) * 1000.0) as u64;
         self.slowdown.store(thousandths, Ordering::Relaxed);
@@ -51,7 +51,7 @@ impl NodeFaults {
         took.mul_f64((factor - 1.0).max(0.0))
     }
 
-    /// Lets it do so many more batches, and then be lost.
+    /// Sets the number of batches after which the node is lost.
     pub fn lose_after(&self, batches: u64) {
         self.left.store(batches, Ordering::Relaxed);
     }
@@ -61,7 +61,7 @@ impl NodeFaults {
     }
 }
 
-/// Threads of this process that stages run on as on another machine.
+/// Threads of this process that run stages like another machine.
 pub struct InProcessNode {
     shared: Arc<Shared>,
 }
@@ -78,7 +78,7 @@ struct Queue {
     is_over: bool,
 }
 
-/// A batch that waits.
+/// Waiting batch.
 struct Job {
     stage: Arc<OpenStage>,
     number: u64,
@@ -86,7 +86,7 @@ struct Job {
     came: Instant,
 }
 
-/// A stage that is open, and what threads work with that are not at it now.
+/// Open stage, with the instances of its function that no thread uses now.
 struct OpenStage {
     text: String,
     schema: SchemaRef,
@@ -96,7 +96,7 @@ struct OpenStage {
 }
 
 impl InProcessNode {
-    /// Starts its threads.
+    /// Starts the threads.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -116,10 +116,10 @@ impl InProcessNode {
         Ok(node)
     }
 
-    /// With the threads and the faults of a definition.
+    /// Starts a node with the threads and the faults of a definition.
     ///
     /// # Errors
-    /// As [`InProcessNode::new`].
+    /// Those of [`InProcessNode::new`].
     pub fn of_definition(definition: &NodeDefinition) -> Result<Self, Error> {
         let node = Self::new(definition.threads())?;
         node.faults().slow_down(definition.slowdown());
@@ -136,7 +136,7 @@ impl InProcessNode {
 }
 
 impl Drop for InProcessNode {
-    /// The threads end by themselves: one of them may be the one that drops it.
+    /// Ends the threads without waiting for them: one of them may be the one that drops the node.
     fn drop(&mut self) {
         let mut queue = lock(&self.shared.queue);
         queue.is_over = true;
@@ -156,7 +156,7 @@ impl Node for InProcessNode {
         if self.shared.faults.is_lost() {
             return Err(NodeError::new("it is set to be lost"));
         }
-        // As it would travel.
+        // Serialized as for another machine.
         let text = stage.to_toml();
         let runner = StageRunner::parse(&text, schema).map_err(NodeError::new)?;
         let open = OpenStage {
@@ -263,7 +263,7 @@ impl Shared {
         job.stage.completions.done(job.number, result);
     }
 
-    /// Makes what took so long take as much longer as it is to.
+    /// Waits so that the work takes as long as the node's faults require.
     fn pause(&self, took: Duration, stage: &OpenStage) {
         const STEP: Duration = Duration::from_millis(20);
         let until = Instant::now() + self.faults.delay(took);

@@ -1,11 +1,11 @@
-//! Interface between a pipeline and a machine that stages can run on.
+//! Interface between a pipeline and a machine that runs stages.
 //!
 //! 1. The engine opens a stage on a node once for each stream ([`Node::open`]).
 //! 2. It submits numbered batches, no more at a time than the node's window ([`NodeStage::submit`]).
 //! 3. The node answers through [`Completions`], from any thread and in any order.
 //!
-//! What a node does not do, the host does: batches that fail, and all that a lost node had. An answer
-//! that comes too late, or twice, is ignored; so each batch counts once.
+//! The host processes batches that fail on a node, and all batches of a lost node. An answer that
+//! arrives too late, or twice, is ignored; so each batch counts once.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -15,13 +15,13 @@ use arrow_schema::SchemaRef;
 use crate::definition::stage::StageDefinition;
 use crate::stage::PartitionedBatch;
 
-/// A machine that stages can run on.
+/// Machine that runs stages.
 pub trait Node: Send + Sync {
     /// Opens a stage for batches of a schema. Does not wait for the network: a node that cannot be
     /// reached is reported as lost when that is known.
     ///
     /// # Errors
-    /// Why it cannot be used; it is tried again later.
+    /// The reason why the node cannot be used; the engine tries again later.
     fn open(
         &self,
         stage: &StageDefinition,
@@ -35,9 +35,9 @@ pub trait Node: Send + Sync {
     }
 }
 
-/// A stage that is open on a node. Dropping it closes it; nobody waits for what it has then.
+/// Stage that is open on a node. Dropping it closes it and abandons its batches.
 pub trait NodeStage: Send {
-    /// Hands a batch over. Does not wait: the engine bounds how many the node has.
+    /// Submits a batch. Does not wait: the engine bounds the number of batches on the node.
     ///
     /// # Errors
     /// The node is lost.
@@ -50,7 +50,7 @@ pub trait NodeStage: Send {
 pub struct NodeError(String);
 
 impl NodeError {
-    /// In words.
+    /// Makes an error from a reason.
     pub fn new(reason: impl fmt::Display) -> Self {
         Self(reason.to_string())
     }
@@ -59,7 +59,7 @@ impl NodeError {
 /// Result of a batch on a node, and the time that it took.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeResult {
-    /// Batches that came out, with their partitions.
+    /// Resulting batches with their partitions.
     pub pieces: Vec<PartitionedBatch>,
     /// Time that the batch waited on the node before work on it began, in nanoseconds.
     pub queued_ns: u64,
@@ -81,7 +81,7 @@ pub struct Completions {
 
 /// Receiver of the answers of a pipeline's nodes.
 pub(crate) trait Answers: Send + Sync {
-    /// A node answered.
+    /// Handles a node's answer.
     fn answered(
         self: Arc<Self>,
         session: SessionId,
@@ -89,28 +89,28 @@ pub(crate) trait Answers: Send + Sync {
         result: Result<NodeResult, NodeError>,
     );
 
-    /// A node is lost.
+    /// Handles the loss of a node.
     fn lost(self: Arc<Self>, session: SessionId, reason: &NodeError);
 }
 
-/// One opening of a stage on a node.
+/// Identifies one opening of a stage on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SessionId {
     pub stream: u64,
     pub stage: usize,
-    /// Counts the openings.
+    /// Number of the opening.
     pub opening: u64,
 }
 
 impl Completions {
-    /// A batch is done, or failed; then the host does it.
+    /// Reports the result of a batch, or its failure; then the host processes it.
     pub fn done(&self, number: u64, result: Result<NodeResult, NodeError>) {
         if let Some(answers) = self.answers.upgrade() {
             answers.answered(self.session, number, result);
         }
     }
 
-    /// The node is lost, with all that it had.
+    /// Reports that the node is lost with all of its batches.
     pub fn lost(&self, reason: NodeError) {
         if let Some(answers) = self.answers.upgrade() {
             answers.lost(self.session, &reason);

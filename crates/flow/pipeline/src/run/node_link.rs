@@ -1,4 +1,4 @@
-//! A stage's connection to its node: whether it is used, what it has, and what it did.
+//! A stage's connection to its node: its state, its batches, and its statistics.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,15 +10,15 @@ use crate::definition::node::NodeDefinition;
 use crate::run::adaptive::{AdaptivePlacement, Backlog};
 use crate::run::node::{Node, NodeStage};
 
-/// A stage that is open on the node.
+/// Stage that is open on the node.
 pub(crate) type Session = Arc<Mutex<Box<dyn NodeStage>>>;
 
-/// See the module's text.
+/// Connection of a stage to its node.
 pub(crate) struct NodeLink {
     pub name: String,
     pub node: Arc<dyn Node>,
     pub session: Option<Session>,
-    /// Counts the openings.
+    /// Number of the current opening.
     pub opening: u64,
     pub is_opening: bool,
     breaker: CircuitBreaker,
@@ -32,7 +32,7 @@ pub(crate) struct NodeLink {
     is_alone: bool,
 }
 
-/// A batch that the node has.
+/// Batch on the node.
 #[derive(Clone, Copy)]
 pub(crate) struct Sent {
     pub at: Instant,
@@ -71,8 +71,8 @@ impl NodeLink {
         self.adaptive.as_mut()
     }
 
-    /// Returns `true` if the host takes batches that wait for the node, because the node is lost or
-    /// because both share the work. The node has been given what it may have before.
+    /// Returns `true` if the host takes batches that wait for the node, because the node is lost or because
+    /// both share the work. The node has got its batches before.
     pub(crate) fn is_for_host_too(&self) -> bool {
         let is_shared = self
             .adaptive
@@ -89,13 +89,13 @@ impl NodeLink {
         has_room && adaptive.is_none_or(|adaptive| adaptive.node_may_take(backlog, now))
     }
 
-    /// The bytes that wait before the batch that the node should take.
+    /// Returns the number of bytes that wait before the batch that the node should take.
     pub(crate) fn bytes_before(&self, backlog: &Backlog) -> u64 {
         let adaptive = self.adaptive.as_ref();
         adaptive.map_or(0, |adaptive| adaptive.bytes_before(backlog))
     }
 
-    /// Returns `true` if the stage is to be opened on the node now, and notes that this has begun.
+    /// Returns `true` if the stage must be opened on the node now, and records that this has begun.
     pub(crate) fn wants_to_open(&mut self, now: Instant) -> bool {
         if self.session.is_some() || self.is_opening {
             return false;
@@ -128,12 +128,13 @@ impl NodeLink {
         self.in_flight_bytes += bytes;
     }
 
-    /// Batches and bytes that the node has.
+    /// Returns the numbers of batches and bytes on the node.
     pub(crate) fn outstanding(&self) -> (usize, u64) {
         (self.in_flight.len(), self.in_flight_bytes)
     }
 
-    /// Until when everything waits behind this batch, if it is the oldest since then; none where only the node may do it.
+    /// Returns the time until which everything waits behind this batch, if it is the oldest since
+    /// `oldest_since`; `None` if only the node may process it.
     pub(crate) fn awaited_until(&self, number: u64, oldest_since: Instant) -> Option<Instant> {
         let adaptive = self.adaptive.as_ref();
         let adaptive = adaptive.filter(|adaptive| adaptive.is_shared())?;
@@ -141,7 +142,7 @@ impl NodeLink {
         Some(sent.at.max(oldest_since) + adaptive.delay_max())
     }
 
-    /// The node answered: what it had, if it had it.
+    /// Handles an answer of the node. Returns the batch if the node had it.
     pub(crate) fn answered(&mut self, number: u64, now: Instant) -> Option<Sent> {
         let sent = self.in_flight.remove(&number)?;
         self.in_flight_bytes -= sent.bytes;
@@ -153,17 +154,17 @@ impl NodeLink {
         Some(sent)
     }
 
-    /// A batch was done there. Whether the node works again.
+    /// Records that a batch succeeded on the node. Returns `true` if the node works again.
     pub(crate) fn record_success(&mut self) -> bool {
         self.breaker.record_success(self.window)
     }
 
-    /// A batch failed there. Whether the node is to be given up for a while.
+    /// Records that a batch failed on the node. Returns `true` if the node must not be used for a while.
     pub(crate) fn record_failure(&mut self) -> bool {
         self.breaker.record_failure()
     }
 
-    /// Since when the node has not answered although it has something, if that is too long.
+    /// Returns `true` if the node has batches and has not answered for too long.
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         let oldest = self.in_flight.values().map(|sent| sent.at).min();
         let since = oldest.map(|at| at.max(self.last_answer));
@@ -175,12 +176,13 @@ impl NodeLink {
         self.timeout
     }
 
-    /// The node is lost: what it had, the session to be closed, and when it is tried again.
+    /// Handles the loss of the node. Returns its batches, the session to close, and the time until the next
+    /// attempt.
     pub(crate) fn lose(&mut self, now: Instant) -> (Vec<u64>, Option<Session>, Duration) {
         let had = std::mem::take(&mut self.in_flight).into_keys().collect();
         self.in_flight_bytes = 0;
         self.is_opening = false;
-        // What it says from now on is not heard.
+        // Later answers of the session are ignored.
         self.opening += 1;
         (had, self.session.take(), self.breaker.open(now))
     }

@@ -1,6 +1,6 @@
-//! Work around the stages: messages and files become batches (*unpack*), and batches become
-//! messages and files (*repack*). Both have a placement, and optionally a device, like stages.
-//! Their counts are also those of stages.
+//! Work around the stages: messages and files become batches (*unpack*), and batches become messages and
+//! files (*repack*). Both have a placement, and optionally a device, like stages. Their statistics have the
+//! format of those of stages.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use crate::run::report::{StageCounts, StageReport};
 use crate::run::runner::in_stage;
 
 impl PackingDefinition {
-    /// The pool for it: the same threads, and its device beside them.
+    /// Returns the pool for it: the same threads, with its device.
     fn pool(&self, name: &str, pool: &Arc<CodecPool>) -> Result<Arc<CodecPool>, Error> {
         let Some(device) = self.devices() else {
             return Ok(Arc::clone(pool));
@@ -35,7 +35,7 @@ impl PackingDefinition {
     }
 }
 
-/// Both, for all streams of a pipeline.
+/// Both packing stages of a pipeline, for all streams.
 pub struct Packing {
     /// Messages and files become batches.
     pub unpack: PackingStage,
@@ -43,7 +43,7 @@ pub struct Packing {
     pub repack: PackingStage,
 }
 
-/// One of both.
+/// Packing stage: unpack or repack.
 pub struct PackingStage {
     kind: &'static str,
     placement: StagePlacement,
@@ -76,12 +76,12 @@ impl Packing {
         }
     }
 
-    /// Returns the counts of unpacking and repacking up to now.
+    /// Returns the statistics of unpacking and repacking so far.
     pub(crate) fn reports(&self) -> (StageReport, StageReport) {
         (self.unpack.report(), self.repack.report())
     }
 
-    /// The same threads and devices, counted apart.
+    /// Returns stages with the same threads and devices and with separate statistics.
     #[must_use]
     pub fn apart(&self) -> Self {
         let stage = |of: &PackingStage| {
@@ -118,14 +118,14 @@ impl PackingStage {
         &self.pool
     }
 
-    /// Does some of its work on this thread: the stage is busy meanwhile.
+    /// Runs some of its work on this thread: the stage is busy meanwhile.
     pub fn work<T>(&self, work: impl FnOnce() -> T) -> T {
         lock(&self.counts).begin();
         let _busy = Busy(&self.counts);
         work()
     }
 
-    /// So many batches, of so many rows, are done and took this.
+    /// Records that these batches and rows are done, and their time.
     pub fn done(&self, batches: u64, rows: u64, time: StageTime) {
         let mut counts = lock(&self.counts);
         counts.batches += batches;
@@ -136,19 +136,19 @@ impl PackingStage {
         counts.host.cpu_ns += time.cpu_ns;
     }
 
-    /// Returns the counts up to now. Bytes of the packed side are those of messages and files.
+    /// Returns the statistics so far. Bytes of the packed side are those of messages and files.
     pub fn report(&self) -> StageReport {
         let counts = lock(&self.counts);
         let executed = self.pool.reports();
         let mut report = counts.report((self.kind, self.kind), &self.placement, &executed);
-        // All of it is the host's.
+        // All of it runs on the host.
         report.host.batches = counts.batches;
         report.host.bytes = counts.bytes_in;
         report
     }
 }
 
-/// The stage is busy until this is dropped.
+/// Guard that marks the stage as busy until it is dropped.
 struct Busy<'a>(&'a Mutex<StageCounts>);
 
 impl Drop for Busy<'_> {

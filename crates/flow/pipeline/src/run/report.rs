@@ -1,4 +1,4 @@
-//! Report of a pipeline's counts and times.
+//! Report of a pipeline's statistics.
 
 use std::time::Instant;
 
@@ -11,79 +11,79 @@ use crate::stage::PartitionedBatch;
 
 /// Value of `schema` in a [`PipelineReport`].
 pub const REPORT_SCHEMA: &str = "flow-run/1";
-/// Events that are kept; the rest is counted.
+/// Maximum number of events that are kept; further ones are only counted.
 const EVENTS_MAX: usize = 256;
 
-/// Counts and times of a pipeline, or of one of its streams, up to now. Times are in nanoseconds;
-/// bytes are those of values in memory.
+/// Counts and times of a pipeline, or of one of its streams, so far. Times are in nanoseconds; bytes are
+/// those of values in memory.
 #[derive(Clone, Debug, Serialize)]
 pub struct PipelineReport {
-    /// `flow-run/1`.
+    /// Schema of the report: `flow-run/1`.
     pub schema: &'static str,
-    /// The pipeline's name.
+    /// Name of the pipeline.
     pub name: String,
-    /// From the first batch until the last one was done, or until now.
+    /// Time from the first batch until the last one was done, or until now.
     pub elapsed_ns: u64,
-    /// Batches that came.
+    /// Number of batches that arrived.
     pub batches: u64,
-    /// Their rows.
+    /// Number of their rows.
     pub rows_in: u64,
-    /// Their bytes.
+    /// Number of their bytes.
     pub bytes_in: u64,
-    /// Rows that came out.
+    /// Number of resulting rows.
     pub rows_out: u64,
-    /// Their bytes.
+    /// Number of their bytes.
     pub bytes_out: u64,
-    /// The most bytes that were held at a time.
+    /// Maximum number of bytes that were held at a time.
     pub held_bytes_max: u64,
-    /// Bytes that are held now.
+    /// Number of bytes that are held now.
     pub held_bytes: u64,
     /// Origin of the figures, such as measured or emulated: the weakest of all parts.
     pub provenance: Provenance,
     /// Meaning of the times, such as real or paced: the weakest of all parts.
     pub timing: Timing,
-    /// Decompressing and reading what came in.
+    /// Decompressing and reading the input.
     pub unpack: StageReport,
-    /// The stages, in their order.
+    /// Stages in order.
     pub stages: Vec<StageReport>,
-    /// Compressing and writing what went out.
+    /// Compressing and writing the output.
     pub repack: StageReport,
-    /// Failures and stages that moved, in order; the first 256.
+    /// Failures and moves of stages, in order; the first 256.
     pub events: Vec<PipelineEvent>,
-    /// Events beyond those.
+    /// Number of further events.
     pub events_left_out: u64,
 }
 
 /// Counts and times of one stage.
 #[derive(Clone, Debug, Serialize)]
 pub struct StageReport {
-    /// Name of the column.
+    /// Name of the stage.
     pub name: String,
     /// Kind of the stage, such as `filter`.
     pub kind: &'static str,
     /// Placement in the definition.
     pub placement: String,
-    /// Batches that came.
+    /// Number of batches that arrived.
     pub batches: u64,
-    /// Their rows.
+    /// Number of their rows.
     pub rows_in: u64,
-    /// Their bytes.
+    /// Number of their bytes.
     pub bytes_in: u64,
-    /// Rows that came out.
+    /// Number of resulting rows.
     pub rows_out: u64,
-    /// Their bytes.
+    /// Number of their bytes.
     pub bytes_out: u64,
-    /// Time during which at least one batch was in work.
+    /// Time during which at least one batch was being processed.
     pub busy_ns: u64,
-    /// Bytes of the uncompressed side in a second of that time.
+    /// Bytes of the uncompressed side per second of that time.
     pub throughput_bytes_per_s: f64,
-    /// Batches that wait.
+    /// Number of waiting batches.
     pub queue_batches: usize,
-    /// Their bytes.
+    /// Number of their bytes.
     pub queue_bytes: u64,
-    /// The host's part.
+    /// Work of the host.
     pub host: HostReport,
-    /// The node's part, if there is a node.
+    /// Work of the node, if there is one.
     pub node: Option<NodeReport>,
     /// Work that executors did on devices and on their CPU threads; empty if no executor did any.
     pub devices: Vec<DeviceReport>,
@@ -92,38 +92,38 @@ pub struct StageReport {
 /// Work that the host did for a stage, and the CPU time that the stage cost it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct HostReport {
-    /// Batches whose results are the host's.
+    /// Number of batches whose results are the host's.
     pub batches: u64,
-    /// Their bytes.
+    /// Number of their bytes.
     pub bytes: u64,
-    /// CPU time of the host's threads, with what moving batches to the node took.
+    /// CPU time of the host's threads, including that of moving batches to the node.
     pub cpu_ns: u64,
-    /// Batches that were done for nothing, because the node was first.
+    /// Number of batches that were processed in vain, because the node was faster.
     pub superseded: u64,
-    /// Batches that the node failed at, or had when it was lost.
+    /// Number of batches that failed on the node, or that it had when it was lost.
     pub repeated: u64,
 }
 
 /// Work that a node did for a stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct NodeReport {
-    /// Name of the column.
+    /// Name of the node.
     pub name: String,
-    /// State of the connection now: `open`, `not opened`, `lost` or `tried again`.
+    /// State of the connection: `open`, `not opened`, `lost` or `tried again`.
     pub state: &'static str,
     /// `true` if the node is a separate machine, not threads of this process.
     pub is_real: bool,
-    /// Batches whose results are the node's.
+    /// Number of batches whose results are the node's.
     pub batches: u64,
-    /// Their bytes.
+    /// Number of their bytes.
     pub bytes: u64,
-    /// Time that batches waited for it, here and there, in all.
+    /// Total time that batches waited for the node, on the host and on the node.
     pub queued_ns: u64,
-    /// The longest that one waited.
+    /// Longest wait of a batch.
     pub queued_ns_max: u64,
-    /// Time that it took for them, in all.
+    /// Total time that the node worked on them.
     pub run_ns: u64,
-    /// CPU time that it took for them: a ledger of its own.
+    /// CPU time of the node for them, which is a separate ledger.
     pub cpu_ns: u64,
     /// Number of times that the stage went back to the host.
     pub moves_back: u64,
@@ -136,13 +136,13 @@ pub struct NodeReport {
 /// Work that one device did for a stage.
 #[derive(Clone, Debug, Serialize)]
 pub struct DeviceReport {
-    /// The operation.
+    /// Operation of the jobs.
     pub operation: String,
-    /// The device.
+    /// Name of the device.
     pub device: String,
-    /// Jobs whose results are its.
+    /// Number of jobs whose results are the device's.
     pub jobs: u64,
-    /// Bytes read for them.
+    /// Number of bytes of their sources.
     pub source_bytes: u64,
     /// CPU time, by ledger.
     pub cpu_time: CpuTimeReport,
@@ -153,20 +153,20 @@ pub struct DeviceReport {
 /// CPU time by ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CpuTimeReport {
-    /// The host's.
+    /// CPU time of the host in nanoseconds.
     pub host_ns: u64,
-    /// The DPU's.
+    /// CPU time of the DPU in nanoseconds.
     pub dpu_ns: u64,
     /// CPU time that the emulation itself takes, in nanoseconds.
     pub emulator_ns: u64,
 }
 
-/// Something that happened to a stage.
+/// Event of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PipelineEvent {
     /// Time of the event after the first batch, in nanoseconds.
     pub at_ns: u64,
-    /// The stage.
+    /// Name of the stage.
     pub stage: String,
     /// Description of the event.
     pub message: String,
@@ -188,7 +188,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds those of another stream, which ran beside or after these.
+    /// Adds the statistics of another stream, which ran in parallel or later.
     pub(crate) fn push(&mut self, other: Self) {
         self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
         self.batches += other.batches;
@@ -212,7 +212,7 @@ impl Totals {
             .for_each(|event| self.events.push(event));
     }
 
-    /// Makes a report with the pipeline's name and the counts of unpacking and repacking.
+    /// Makes a report with the pipeline's name and the statistics of unpacking and repacking.
     pub(crate) fn report(
         self,
         name: &str,
@@ -225,7 +225,7 @@ impl Totals {
             .any(|node| !node.is_real && node.batches > 0);
         let weakest = of_devices.unwrap_or(Provenance::Measured);
         let (provenance, timing) = match (weakest, has_stand_in) {
-            // Threads of this process say nothing about the times of another machine.
+            // Times of threads of this process do not represent another machine.
             (weakest, true) => (weakest.max(Provenance::Emulated), Timing::Functional),
             (Provenance::Measured, false) => (Provenance::Measured, Timing::Real),
             (weakest, false) => (weakest, Timing::Paced),
@@ -253,7 +253,7 @@ impl Totals {
 }
 
 impl PipelineReport {
-    /// All stages, with what is done around them.
+    /// Returns all stages, including unpacking and repacking.
     pub fn all_stages(&self) -> impl Iterator<Item = &StageReport> {
         let stages = std::iter::once(&self.unpack).chain(&self.stages);
         stages.chain([&self.repack])
@@ -261,7 +261,7 @@ impl PipelineReport {
 }
 
 impl StageReport {
-    /// Bytes of the uncompressed side in a second of the time in which it was busy.
+    /// Computes the bytes of the uncompressed side per second of the time in which it was busy.
     pub(crate) fn compute_throughput(&mut self) {
         let bytes = match self.kind {
             "decompress" | "unpack" => self.bytes_out,
@@ -320,7 +320,7 @@ impl NodeReport {
     }
 }
 
-/// Events, bounded.
+/// Events, up to a maximum.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Events {
     pub kept: Vec<PipelineEvent>,
@@ -352,21 +352,20 @@ pub(crate) struct StageCounts {
 }
 
 impl StageCounts {
-    /// A batch comes.
+    /// Records the arrival of a batch.
     pub(crate) fn came(&mut self, pieces: &[PartitionedBatch], bytes: u64) {
         self.batches += 1;
         self.bytes_in += bytes;
         self.rows_in += rows(pieces);
     }
 
-    /// A batch leaves.
+    /// Records that a batch leaves.
     pub(crate) fn left(&mut self, pieces: &[PartitionedBatch], bytes: u64) {
         self.bytes_out += bytes;
         self.rows_out += rows(pieces);
     }
 
-    /// Notes that a thread or the node has begun a batch. The stage is busy from the first of them
-    /// on.
+    /// Records that a thread or the node has started a batch. The stage is busy from the first of them on.
     pub(crate) fn begin(&mut self) {
         self.running += 1;
         if self.running == 1 {
@@ -374,8 +373,7 @@ impl StageCounts {
         }
     }
 
-    /// Notes that a thread or the node has finished a batch. The stage is busy until the last of
-    /// them.
+    /// Records that a thread or the node has finished a batch. The stage is busy until the last of them.
     pub(crate) fn end(&mut self) {
         self.running = self.running.saturating_sub(1);
         if self.running == 0 {
@@ -391,7 +389,7 @@ impl StageCounts {
         self.busy_ns + now
     }
 
-    /// All of it as a stage of this name and kind, whose executors did `executed`.
+    /// Makes the report of a stage of this name and kind, whose executors did `executed`.
     pub(crate) fn report(
         &self,
         (name, kind): (&str, &'static str),

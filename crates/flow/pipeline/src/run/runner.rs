@@ -1,4 +1,4 @@
-//! A stage by itself, as a node runs it.
+//! Runs a single stage, as a node does.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::Error;
 use crate::definition::stage::StageDefinition;
 use crate::stage::{CompiledStage, PartitionedBatch, Resources, StageFunction};
 
-/// A stage for one thread: what a node makes of the text that came from the host.
+/// Stage for one thread, which a node makes from the host's text.
 pub struct StageRunner {
     name: String,
     input: SchemaRef,
@@ -22,7 +22,7 @@ impl StageRunner {
     /// device here, if it has one.
     ///
     /// # Errors
-    /// [`Error::Stage`]: it cannot take such batches; [`Error::Refused`]: no such device.
+    /// [`Error::Stage`]: it does not accept such batches; [`Error::Refused`]: no such device.
     pub fn new(stage: &StageDefinition, schema: &SchemaRef) -> Result<Self, Error> {
         let compiled = compile(stage, schema, stage.device())?;
         let function = (compiled.make)().map_err(|error| in_stage(stage.name(), error))?;
@@ -34,10 +34,10 @@ impl StageRunner {
         })
     }
 
-    /// Creates a runner from text that [`StageDefinition::to_toml`] wrote.
+    /// Creates a runner from the output of [`StageDefinition::to_toml`].
     ///
     /// # Errors
-    /// [`Error::Refused`] for what is no such text, and as [`StageRunner::new`].
+    /// [`Error::Refused`] for an invalid text, and those of [`StageRunner::new`].
     pub fn parse(text: &str, schema: &SchemaRef) -> Result<Self, Error> {
         let stage = StageDefinition::parse("stage", text);
         Self::new(
@@ -46,7 +46,7 @@ impl StageRunner {
         )
     }
 
-    /// The schema of what comes out.
+    /// Returns the schema of the results.
     pub fn output_schema(&self) -> &SchemaRef {
         &self.output
     }
@@ -54,7 +54,7 @@ impl StageRunner {
     /// Runs the stage on a batch, given as its pieces. Returns the resulting pieces.
     ///
     /// # Errors
-    /// [`Error::Stage`]; the next batch may be better. [`TableError::SchemaChange`](crate::TableError).
+    /// [`Error::Stage`]; the next batch may succeed. [`TableError::SchemaChange`](crate::TableError).
     pub fn run(&mut self, pieces: Vec<PartitionedBatch>) -> Result<Vec<PartitionedBatch>, Error> {
         for piece in &pieces {
             check_schema(&self.input, piece.batch.schema_ref())?;
@@ -83,7 +83,7 @@ pub(crate) fn apply(
     Ok(all)
 }
 
-/// A stage for a schema, with that device, or those.
+/// Compiles a stage for a schema, with that device or those devices.
 pub(crate) fn compile(
     stage: &StageDefinition,
     schema: &SchemaRef,

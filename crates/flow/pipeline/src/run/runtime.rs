@@ -1,4 +1,4 @@
-//! A pipeline that runs.
+//! Running pipeline.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -26,7 +26,7 @@ use crate::run::stream::Stream;
 use crate::run::stream_state::StreamState;
 use crate::stage::CompiledStage;
 
-/// The threads, nodes and memory of a definition, for streams that run side by side.
+/// Threads, nodes and memory of a definition, for streams that run in parallel.
 pub struct Pipeline {
     definition: Arc<Definition>,
     nodes: BTreeMap<String, Arc<dyn Node>>,
@@ -38,11 +38,12 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// For one caller that pushes and pulls on one thread: it counts among the pipeline's threads, and
-    /// works while it waits. `pool` has the threads. `connect` is as for [`Pipeline::new`].
+    /// Makes a pipeline for one caller that pushes and pulls on one thread. The caller counts among the
+    /// pipeline's threads and works while it waits. `pool` has the threads. `connect` is as for
+    /// [`Pipeline::new`].
     ///
     /// # Errors
-    /// What `connect` says; [`Error::Io`].
+    /// Those of `connect`; [`Error::Io`].
     pub fn on_caller(
         definition: Definition,
         pool: &Arc<CodecPool>,
@@ -51,17 +52,17 @@ impl Pipeline {
         Self::of(definition, Arc::clone(pool), pool.threads(), true, connect)
     }
 
-    /// For callers that push and pull on threads of theirs. `connect` makes a node of its name and its
-    /// definition; those that are in-process are made here.
+    /// Makes a pipeline for callers that push and pull on their own threads. `connect` makes a node from
+    /// its name and its definition; in-process nodes are made here.
     ///
     /// # Errors
-    /// What `connect` says; [`Error::Io`].
+    /// Those of `connect`; [`Error::Io`].
     pub fn new(
         definition: Definition,
         mut connect: impl FnMut(&str, &NodeDefinition) -> Result<Arc<dyn Node>, Error>,
     ) -> Result<Self, Error> {
         let threads = definition.threads();
-        // Nobody but its helpers works.
+        // Only the helpers work.
         let budget = threads.checked_add(1).unwrap_or(NonZeroUsize::MAX);
         let pool = Arc::new(CodecPool::new(budget)?);
         Self::of(
@@ -111,21 +112,21 @@ impl Pipeline {
         })
     }
 
-    /// With so many bytes for all streams together, in place of the definition's.
+    /// Sets the number of bytes for all streams together, in place of the definition's.
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
         self.memory_bytes = bytes;
         self
     }
 
-    /// With what is done around its stages, in place of threads of its own; its reports have that too.
+    /// Sets the packing stages, in place of ones with their own threads; reports include them.
     #[must_use]
     pub fn with_packing(mut self, packing: &Arc<Packing>) -> Self {
         self.packing = Arc::clone(packing);
         self
     }
 
-    /// With another node of a name, for streams that begin from now on.
+    /// Replaces the node of that name for streams that start from now on.
     #[must_use]
     pub fn with_node(mut self, name: &str, node: Arc<dyn Node>) -> Self {
         self.nodes.insert(name.to_owned(), node);
@@ -137,12 +138,12 @@ impl Pipeline {
         &self.definition
     }
 
-    /// Begins a stream of batches of a schema. It may hold its share of the memory: all of it where
+    /// Starts a stream of batches of a schema. It may hold its share of the memory: all of it if
     /// the pipeline works on its caller's thread.
     ///
     /// # Errors
-    /// [`Error::Stage`]: a stage cannot take such batches; [`Error::Refused`]: so many streams run that
-    /// another one has no share.
+    /// [`Error::Stage`]: a stage does not accept such batches; [`Error::Refused`]: the maximum number of
+    /// streams is running.
     pub fn stream(&self, schema: &SchemaRef) -> Result<Stream, Error> {
         let mut output = Arc::clone(schema);
         let mut stages = Vec::new();
@@ -201,10 +202,10 @@ impl Pipeline {
 }
 
 impl Definition {
-    /// The schema of what comes out of batches of a schema.
+    /// Returns the schema of the results for batches of a schema.
     ///
     /// # Errors
-    /// As [`Pipeline::stream`], and if it has not the columns that an output needs.
+    /// Those of [`Pipeline::stream`], and a column that an output needs is missing.
     pub fn output_schema(&self, schema: &SchemaRef) -> Result<SchemaRef, Error> {
         let mut output = Arc::clone(schema);
         for stage in &self.stages {
@@ -224,7 +225,7 @@ impl Definition {
     }
 }
 
-/// A stage on the host; a device that is named beside a node is the node's.
+/// Compiles a stage for the host; if it has a node, a named device is the node's.
 fn host_stage(stage: &StageDefinition, schema: &SchemaRef) -> Result<CompiledStage, Error> {
     let device = stage.device().filter(|_| stage.node().is_none());
     compile(stage, schema, device)

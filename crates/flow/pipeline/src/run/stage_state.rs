@@ -1,4 +1,5 @@
-//! A stage of one stream: its batches in order, where each is, and who takes the next.
+//! State of a stage of one stream: its batches in order, the location of each, and their assignment to host
+//! and node.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,12 +15,12 @@ use crate::run::node_link::NodeLink;
 use crate::run::report::StageCounts;
 use crate::stage::{CompiledStage, PartitionedBatch, StageFunction, bytes_of};
 
-/// A batch in a stage.
+/// Batch in a stage.
 pub(crate) struct Slot {
     pub tag: u64,
     /// Input pieces; kept until there is a result, because the batch may have to run again.
     pub pieces: Vec<PartitionedBatch>,
-    /// Bytes of the input, or of the result once there is one.
+    /// Number of bytes of the input, or of the result once there is one.
     pub bytes: u64,
     pub entered: Instant,
     pub is_on_host: bool,
@@ -27,28 +28,29 @@ pub(crate) struct Slot {
     pub result: Option<Vec<PartitionedBatch>>,
 }
 
-/// Rule that sends an entering batch to the host or to the node.
+/// Rule that sends an arriving batch to the host or to the node.
 enum Route {
     Host,
     Node,
     Split(WeightedSplit),
 }
 
-/// See the module's text.
+/// State of a stage of one stream.
 pub(crate) struct StageState {
     pub definition: Arc<StageDefinition>,
     pub input_schema: SchemaRef,
     pub compiled: Arc<CompiledStage>,
     route: Route,
-    /// The number of the first slot. Batches have the same number in all stages.
+    /// Number of the first slot. Batches have the same number in all stages.
     pub base: u64,
     pub slots: VecDeque<Slot>,
-    /// Since when the first slot is the first.
+    /// Time since when the first slot is the first.
     oldest_since: Option<Instant>,
-    /// Numbers of batches that wait for the host, and for the node or whoever may take them.
+    /// Numbers of batches that wait for the host. `node_queue` has those that wait for the node, or for
+    /// either if both share the work.
     host_queue: VecDeque<u64>,
     node_queue: VecDeque<u64>,
-    /// Bytes that wait in the second queue.
+    /// Number of bytes that wait in the second queue.
     node_queue_bytes: u64,
     /// Instances of the stage's function that no thread is using now.
     pub idle: Vec<Box<dyn StageFunction>>,
@@ -90,7 +92,7 @@ impl StageState {
         }
     }
 
-    /// A batch comes. One without rows is done.
+    /// Adds an arriving batch. A batch without rows is done at once.
     pub(crate) fn enter(
         &mut self,
         tag: u64,
@@ -135,21 +137,20 @@ impl StageState {
         self.slots.get_mut(index)
     }
 
-    /// The next batch for a thread of the host, if there is one.
+    /// Returns the next batch for a thread of the host, if there is one.
     pub(crate) fn next_for_host(&self, now: Instant) -> Option<u64> {
         let shared = || self.shared_queue().and_then(VecDeque::front);
         let waiting = self.host_queue.front().or_else(shared).copied();
         waiting.or_else(|| self.overdue(now))
     }
 
-    /// Returns the number of batches that threads of the host could begin.
+    /// Returns the number of batches that threads of the host could start.
     pub(crate) fn ready_for_host(&self, now: Instant) -> usize {
         let waiting = self.host_queue.len() + self.shared_queue().map_or(0, VecDeque::len);
         waiting.max(usize::from(self.overdue(now).is_some()))
     }
 
-    /// Returns `true` if a thread of the host that has nothing else to do may begin the oldest
-    /// batch.
+    /// Returns `true` if an otherwise idle thread of the host may start the oldest batch.
     pub(crate) fn is_oldest_for_host(&self) -> bool {
         let is_first = |queue: &VecDeque<u64>| queue.front() == Some(&self.base);
         is_first(&self.host_queue)
@@ -163,7 +164,7 @@ impl StageState {
         link.map(|_| &self.node_queue)
     }
 
-    /// Forgets all batches.
+    /// Removes all batches.
     pub(crate) fn clear(&mut self) {
         self.slots.clear();
         self.host_queue.clear();
@@ -171,14 +172,16 @@ impl StageState {
         self.node_queue_bytes = 0;
     }
 
-    /// The oldest batch, if everything has waited for the node behind it for too long and the host takes part.
+    /// Returns the oldest batch, if everything behind it has waited too long for the node and the host takes
+    /// part.
     fn overdue(&self, now: Instant) -> Option<u64> {
         self.oldest_on_node()
             .filter(|until| *until < now)
             .map(|_| self.base)
     }
 
-    /// Until when the node may be at the oldest batch, if it is and the host takes part.
+    /// Returns the time until which the node may work on the oldest batch, if it does and the host takes
+    /// part.
     fn oldest_on_node(&self) -> Option<Instant> {
         let link = self.link.as_ref()?;
         let slot = self.slots.front()?;
@@ -188,7 +191,7 @@ impl StageState {
             .filter(|_| is_candidate)
     }
 
-    /// A thread of the host takes a batch that [`StageState::next_for_host`] named.
+    /// Starts a batch of [`StageState::next_for_host`] on a thread of the host.
     pub(crate) fn begin_on_host(&mut self, number: u64) -> Option<Vec<PartitionedBatch>> {
         if self.host_queue.front() == Some(&number) {
             self.host_queue.pop_front();
@@ -204,8 +207,7 @@ impl StageState {
         Some(pieces)
     }
 
-    /// A thread of the host is done with a batch of so many bytes, which became others. `None`: the
-    /// node was before it.
+    /// Completes a batch on a thread of the host. Returns `None` if the node was faster.
     pub(crate) fn end_on_host(
         &mut self,
         number: u64,
@@ -223,8 +225,8 @@ impl StageState {
         self.keep(number, result)
     }
 
-    /// Keeps what became of a batch until those before it are done; the bytes of the batch and of its
-    /// result. `None`: there is a result already.
+    /// Stores the result of a batch until earlier ones are done. Returns the numbers of bytes of the batch
+    /// and of its result; `None` if there was a result already.
     pub(crate) fn keep(
         &mut self,
         number: u64,
@@ -238,14 +240,14 @@ impl StageState {
         Some((before, slot.bytes))
     }
 
-    /// The first batch that waits for the node, since when, and its bytes.
+    /// Returns the first batch that waits for the node, the time since when it waits, and its bytes.
     pub(crate) fn next_for_node(&self) -> Option<(u64, Instant, u64)> {
         let number = *self.node_queue.front()?;
         let slot = self.slots.get((number - self.base) as usize)?;
         Some((number, slot.entered, slot.bytes))
     }
 
-    /// Hands a batch that waits to the node: the first, or a later one if the host shares the work.
+    /// Starts a waiting batch on the node: the first, or a later one if the host shares the work.
     pub(crate) fn begin_on_node(&mut self, now: Instant) -> Option<(u64, Vec<PartitionedBatch>)> {
         let before = self.link.as_ref()?.bytes_before(&self.backlog());
         let last = self.node_queue.len().checked_sub(1)?;
@@ -267,7 +269,7 @@ impl StageState {
         Some(number)
     }
 
-    /// Returns batches that the node failed at to the host, which does them again.
+    /// Returns batches that failed on the node to the host, which processes them again.
     pub(crate) fn back_to_host(&mut self, numbers: impl IntoIterator<Item = u64>) {
         for number in numbers {
             self.counts.end();
@@ -282,7 +284,7 @@ impl StageState {
         }
     }
 
-    /// Takes the oldest batch, if it is done: its tag, its result, and the bytes of that.
+    /// Removes the oldest batch if it is done. Returns its tag, its result, and the result's number of bytes.
     pub(crate) fn leave(&mut self, now: Instant) -> Option<(u64, Vec<PartitionedBatch>, u64)> {
         self.slots.front()?.result.as_ref()?;
         let slot = self.slots.pop_front()?;
@@ -303,7 +305,7 @@ impl StageState {
         }
     }
 
-    /// Batches that wait, and their bytes.
+    /// Returns the number of waiting batches and of their bytes.
     pub(crate) fn queue(&self) -> (usize, u64) {
         let waiting = (self.slots.iter())
             .filter(|slot| slot.result.is_none() && !slot.is_on_host && !slot.is_on_node);

@@ -1,4 +1,4 @@
-//! One stream of batches through the stages.
+//! Stream of batches through the stages.
 
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::run::stream_state::{Done, StreamState};
 use crate::stage::PartitionedBatch;
 use overside_flow_operators::values_bytes;
 
-/// A stream of batches of one schema: batches are pushed, and what becomes of them is pulled in the
-/// same order, each once. Several threads may use it. Dropped, it ends with all that it has.
+/// Stream of batches of one schema. Batches are pushed, and their results are pulled in the same order, each
+/// once. Several threads may use it. Dropping it drops all of its batches.
 pub struct Stream {
     pub(crate) engine: Arc<Engine>,
     pub(crate) pool: Arc<CodecPool>,
     pub(crate) packing: Arc<Packing>,
-    /// `true` if callers that wait in [`Stream::push`] or [`Stream::pull`] do the work of the
-    /// pipeline's threads meanwhile.
+    /// `true` if callers that wait in [`Stream::push`] or [`Stream::pull`] do the work of the pipeline's
+    /// threads meanwhile.
     pub(crate) is_helping: bool,
     pub(crate) number: u64,
     pub(crate) name: String,
@@ -31,35 +31,35 @@ pub struct Stream {
     pub(crate) output: SchemaRef,
 }
 
-/// Longest time that a caller who can help waits before it looks for work again.
+/// Longest time that a caller who can help waits before it checks for work again.
 const WAIT: Duration = Duration::from_millis(5);
 
 impl Stream {
-    /// The schema of what goes in.
+    /// Returns the schema of the input.
     pub fn input_schema(&self) -> &SchemaRef {
         &self.input
     }
 
-    /// The schema of what comes out.
+    /// Returns the schema of the results.
     pub fn output_schema(&self) -> &SchemaRef {
         &self.output
     }
 
-    /// Takes a batch; waits while the stream holds as much as it may. Where the pipeline works on its
-    /// caller's thread, it takes more when nothing but pulling would make room.
+    /// Pushes a batch. Waits while the stream holds as much as it may. If the pipeline works on its caller's
+    /// thread, it takes more when only pulling would make room.
     ///
     /// # Errors
-    /// [`TableError::SchemaChange`](crate::TableError), which leaves the stream as it was; [`Error::Spent`] after an error or
-    /// the end.
+    /// [`TableError::SchemaChange`](crate::TableError), which leaves the stream unchanged;
+    /// [`Error::Spent`] after an error or the end.
     pub fn push(&self, tag: u64, batch: RecordBatch) -> Result<(), Error> {
         self.offer(tag, batch, true).map(|_| ())
     }
 
-    /// Takes a batch like [`Stream::push`], but returns it instead of waiting for room. `None`: the
-    /// batch was taken.
+    /// Pushes a batch like [`Stream::push`], but returns it instead of waiting for room. Returns `None` if
+    /// the batch was taken.
     ///
     /// # Errors
-    /// As [`Stream::push`].
+    /// Those of [`Stream::push`].
     pub fn try_push(&self, tag: u64, batch: RecordBatch) -> Result<Option<RecordBatch>, Error> {
         self.offer(tag, batch, false)
     }
@@ -72,7 +72,7 @@ impl Stream {
     ) -> Result<Option<RecordBatch>, Error> {
         check_schema(&self.input, batch.schema_ref())?;
         let bytes = values_bytes(&batch) as u64;
-        // Who waits here cannot pull elsewhere, where callers work.
+        // If callers do the work, a caller that waits here cannot pull.
         let would_wait = |stream: &StreamState| {
             let only_pulling_helps = may_wait && self.is_helping && stream.waits_for_pull();
             !(stream.has_room(bytes) || only_pulling_helps)
@@ -94,7 +94,7 @@ impl Stream {
         }
     }
 
-    /// No more batches will come.
+    /// Ends the input: no more batches will be pushed.
     pub fn finish(&self) {
         let mut state = self.engine.lock();
         if let Some(stream) = state.streams.get_mut(&self.number) {
@@ -103,8 +103,8 @@ impl Stream {
         self.engine.proceed(state);
     }
 
-    /// Waits for the result of the next batch and returns it. `None` when everything has been
-    /// pulled. After an error nothing more comes.
+    /// Waits for the result of the next batch and returns it. `None` when everything has been pulled. After
+    /// an error nothing more comes.
     pub fn pull(&self) -> Option<Result<Done, Error>> {
         let state = self.engine.lock();
         let mut pulled = None;
@@ -126,13 +126,13 @@ impl Stream {
         Some(pulled)
     }
 
-    /// Which batch failed, once [`Stream::pull`] has given the error: the number of those that were pushed before it.
-    /// Some of these may not have come out, and can go through another stream.
+    /// Returns the number of batches that were pushed before the failed one, once [`Stream::pull`] has
+    /// returned the error. Results of some of them may be missing; these can be pushed to another stream.
     pub fn failed_batch(&self) -> Option<u64> {
         self.engine.lock().streams.get(&self.number)?.failed
     }
 
-    /// Returns the counts and times of this stream up to now.
+    /// Returns the statistics of this stream so far.
     pub fn report(&self) -> PipelineReport {
         let state = self.engine.lock();
         let totals = state.streams.get(&self.number).map(StreamState::report);
@@ -141,7 +141,7 @@ impl Stream {
             .report(&self.name, self.packing.reports())
     }
 
-    /// Waits for something of this stream, and works meanwhile if it is to help.
+    /// Waits for a change of this stream, and works meanwhile if it is helping.
     fn wait_until<'a>(
         &'a self,
         mut state: MutexGuard<'a, EngineState>,

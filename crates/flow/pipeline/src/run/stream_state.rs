@@ -1,4 +1,4 @@
-//! A stream on its way through the stages.
+//! State of a stream.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::run::report::{Events, NodeReport, PipelineEvent, StageReport, Totals,
 use crate::run::stage_state::StageState;
 use crate::stage::{PartitionedBatch, bytes_of};
 
-/// Batches that a stream holds at most, however small they are.
+/// Maximum number of batches that a stream holds, however small they are.
 const BATCHES_MAX: usize = 4096;
 
 /// Result of a batch that has passed all stages.
@@ -19,26 +19,26 @@ const BATCHES_MAX: usize = 4096;
 pub struct Done {
     /// Tag that the producer gave the batch.
     pub tag: u64,
-    /// Batches that came out; empty if all rows were dropped.
+    /// Resulting batches; empty if all rows were dropped.
     pub pieces: Vec<PartitionedBatch>,
 }
 
-/// See the module's text.
+/// State of a stream.
 pub(crate) struct StreamState {
     pub stages: Vec<StageState>,
     output: VecDeque<(Done, u64)>,
     /// Error that ended the stream; `None` once it has been pulled.
     error: Option<Error>,
-    /// Nothing more comes: it was ended, or failed.
+    /// `true` if no more batches will be pushed: the stream was ended, or failed.
     pub is_finished: bool,
     is_failed: bool,
-    /// The batch that failed, counted from 0.
+    /// Number of the failed batch, counted from 0.
     pub failed: Option<u64>,
-    /// Bytes that it may hold, and holds.
+    /// Maximum number of bytes that it may hold; `held` is the current number.
     share: u64,
     pub held: u64,
     pub held_max: u64,
-    /// Batches on their way.
+    /// Number of batches in the stream.
     count: usize,
     pub began: Option<Instant>,
     pub last_done: Option<Instant>,
@@ -84,7 +84,7 @@ impl StreamState {
         is_empty || (self.held + bytes <= self.share / 2 && self.count < BATCHES_MAX)
     }
 
-    /// Takes a batch.
+    /// Pushes a batch.
     pub(crate) fn push(&mut self, tag: u64, piece: PartitionedBatch) {
         let now = Instant::now();
         self.began.get_or_insert(now);
@@ -107,7 +107,7 @@ impl StreamState {
         self.held_max = self.held_max.max(self.held);
     }
 
-    /// A batch of so many bytes became so many others.
+    /// Replaces the held bytes of a batch by those of its result.
     fn hold_instead(&mut self, (before, after): (u64, u64)) {
         self.held = self.held.saturating_sub(before);
         self.hold(after);
@@ -131,7 +131,7 @@ impl StreamState {
         self.output.push_back((Done { tag, pieces }, bytes));
     }
 
-    /// Lets what is done go on to the next stage, in order.
+    /// Moves finished batches to the next stage, in order.
     fn settle(&mut self, now: Instant) {
         for stage in 0..self.stages.len() {
             while let Some((tag, pieces, bytes)) = self.stages[stage].leave(now) {
@@ -152,7 +152,7 @@ impl StreamState {
         self.error.take().map(Err)
     }
 
-    /// Returns `true` if no batch can go on until one is pulled.
+    /// Returns `true` if no batch can continue until one is pulled.
     pub(crate) fn waits_for_pull(&self) -> bool {
         !self.output.is_empty() && self.is_idle()
     }
@@ -162,18 +162,18 @@ impl StreamState {
         !self.output.is_empty() || self.error.is_some()
     }
 
-    /// Nothing more will be there to pull.
+    /// Returns `true` if nothing more will be pulled.
     pub(crate) fn is_over(&self) -> bool {
         self.output.is_empty() && self.error.is_none() && self.is_finished && self.is_idle()
     }
 
-    /// Nothing is on its way.
+    /// Returns `true` if no batch is in the stages.
     fn is_idle(&self) -> bool {
         self.is_failed || self.stages.iter().all(|stage| stage.slots.is_empty())
     }
 
-    /// Ends the stream because of a batch, whose number is the same in each stage. What has come out can still be
-    /// pulled; of what was before the batch, some may be lost in the stages.
+    /// Ends the stream because of a failed batch, whose number is the same in each stage. Results so far can
+    /// still be pulled; some earlier batches may be lost in the stages.
     fn fail(&mut self, number: u64, error: Error) {
         if !self.is_failed {
             self.error = Some(error);
@@ -184,7 +184,7 @@ impl StreamState {
         self.stages.iter_mut().for_each(StageState::clear);
     }
 
-    /// Returns the number of batches that threads of the host can go on with, up to `most`.
+    /// Returns the number of batches that threads of the host can continue, up to `most`.
     pub(crate) fn ready(&self, most: usize, now: Instant) -> usize {
         if self.is_failed {
             return 0;
@@ -196,7 +196,7 @@ impl StreamState {
         ready.sum::<usize>().min(most)
     }
 
-    /// The batch that a thread of the host should go on with: its stage and its number.
+    /// Returns the stage and number of the batch that a thread of the host should continue.
     pub(crate) fn next_for_host(&self, now: Instant) -> Option<(usize, u64)> {
         if self.is_failed {
             return None;
@@ -205,7 +205,7 @@ impl StreamState {
         if self.held <= self.share {
             return stages.find_map(|(index, stage)| Some((index, stage.next_for_host(now)?)));
         }
-        // Too much is held: only the oldest, once nothing waits to be pulled.
+        // Too much is held: only the oldest batch continues, once nothing waits to be pulled.
         let (index, stage) = stages.find(|(_, stage)| !stage.slots.is_empty())?;
         let may_go_on = self.output.is_empty() && stage.is_oldest_for_host();
         may_go_on.then_some((index, stage.base))
@@ -236,7 +236,7 @@ impl StreamState {
         self.settle(Instant::now());
     }
 
-    /// A node answered. What is to be dropped without a lock.
+    /// Handles a node's answer. Returns a session to be dropped without the lock.
     pub(crate) fn answered(
         &mut self,
         session: SessionId,
@@ -290,7 +290,8 @@ impl StreamState {
         }
     }
 
-    /// A node is lost: the host does what it had. What is to be dropped without a lock.
+    /// Handles the loss of a node: the host processes its batches. Returns a session to be dropped without
+    /// the lock.
     pub(crate) fn lost(&mut self, session: SessionId, reason: &str) -> Option<Session> {
         let stage = self.stages.get_mut(session.stage)?;
         let link = stage.link.as_mut();
@@ -308,7 +309,8 @@ impl StreamState {
         closed
     }
 
-    /// A stage was opened on its node, or could not be. What is to be dropped without a lock.
+    /// Handles that a stage was opened on its node, or could not be. Returns a session to be dropped without
+    /// the lock.
     pub(crate) fn opened(
         &mut self,
         id: SessionId,
@@ -328,7 +330,7 @@ impl StreamState {
         }
     }
 
-    /// Looks after a stage that has a node.
+    /// Checks a stage that has a node.
     pub(crate) fn watch(&mut self, index: usize, now: Instant) -> Watched {
         let mut watched = Watched::default();
         if self.is_failed {
@@ -366,12 +368,12 @@ impl StreamState {
         watched
     }
 
-    /// Gives nodes what they may have. Whether there is something to be handed over.
+    /// Assigns batches to nodes. Returns `true` if there are some to be handed over.
     pub(crate) fn assign(&mut self, now: Instant) -> bool {
         if self.is_failed {
             self.outbox.clear();
         }
-        // If too much is held only the oldest goes on, as on the host.
+        // If too much is held, only the oldest continues, as on the host.
         let oldest = self
             .stages
             .iter()
@@ -402,7 +404,7 @@ impl StreamState {
         !self.outbox.is_empty()
     }
 
-    /// Takes the batches that are to be handed to nodes.
+    /// Removes the batches that are to be handed to nodes.
     pub(crate) fn take_outbox(&mut self) -> Vec<Submission> {
         std::mem::take(&mut self.outbox)
     }
@@ -443,7 +445,7 @@ impl StreamState {
 }
 
 impl StreamState {
-    /// Returns the counts and times of this stream up to now.
+    /// Returns the statistics of this stream so far.
     pub(crate) fn report(&self) -> Totals {
         let end = if self.is_finished && self.is_idle() {
             self.last_done
@@ -491,7 +493,7 @@ fn stage_report(stage: &StageState) -> StageReport {
     }
 }
 
-/// A batch on its way to a node.
+/// Batch to be submitted to a node.
 pub(crate) struct Submission {
     pub stage: usize,
     /// Number of the opening that the session belongs to.
@@ -504,10 +506,10 @@ pub(crate) struct Submission {
 /// Actions that the dispatcher takes for a stage with a node.
 #[derive(Default)]
 pub(crate) struct Watched {
-    /// The stage is to be opened, for the so-manieth time.
+    /// Number of the opening, if the stage is to be opened.
     pub opening: Option<u64>,
-    /// To be dropped without a lock.
+    /// Session to be dropped without the lock.
     pub closed: Option<Session>,
-    /// It is to be looked at again soon.
+    /// `true` if the stage must be checked again soon.
     pub is_busy: bool,
 }

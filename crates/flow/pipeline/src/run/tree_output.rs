@@ -1,4 +1,4 @@
-//! An output that is a log-structured tree.
+//! Output to a log-structured tree.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use crate::run::packing::Packing;
 use overside_flow_operators::values_bytes;
 use overside_flow_tree::{ForwardedRun, TreeReader, TreeWriter};
 
-/// A tree that takes what comes out of a pipeline. No other process writes to it meanwhile.
+/// Tree that absorbs the results of a pipeline. No other process writes to it meanwhile.
 pub struct TreeOutput {
     tree: TreeWriter,
     packing: Arc<Packing>,
-    /// Batches that came, and what writing them took.
+    /// Number of batches that arrived; `time` is the time of writing them.
     batches: u64,
     time: StageTime,
 }
 
 impl TreeOutput {
-    /// Opens the tree of an output, or makes it. Nothing is committed before [`Self::finish`].
+    /// Opens or creates the tree of an output. Nothing is committed before [`Self::finish`].
     ///
     /// # Errors
-    /// [`Error::Refused`] for an output that is none; others as [`TreeWriter::open`].
+    /// [`Error::Refused`] for an output that is not a tree; others of [`TreeWriter::open`].
     pub fn new(output: &Output, schema: &SchemaRef, packing: &Arc<Packing>) -> Result<Self, Error> {
         let (Some(definition), Destination::Directory(directory)) = (&output.tree, &output.to)
         else {
@@ -50,10 +50,10 @@ impl TreeOutput {
         })
     }
 
-    /// Opens the tree of an output if it is there already.
+    /// Opens the tree of an output if it exists.
     ///
     /// # Errors
-    /// As [`TreeOutput::new`].
+    /// Those of [`TreeOutput::new`].
     pub fn of_existing(output: &Output, packing: &Arc<Packing>) -> Result<Option<Self>, Error> {
         match &output.to {
             Destination::Directory(directory) if TreeWriter::options(directory)?.is_some() => {
@@ -64,25 +64,25 @@ impl TreeOutput {
         }
     }
 
-    /// The columns.
+    /// Returns the schema.
     pub fn schema(&self) -> &SchemaRef {
         self.tree.schema()
     }
 
-    /// Takes rows.
+    /// Writes rows.
     ///
     /// # Errors
-    /// [`Error`]; then the output is to be dropped.
+    /// [`Error`]; then the output must be dropped.
     pub fn write(&mut self, rows: &RecordBatch) -> Result<(), Error> {
         self.time.bytes_in += values_bytes(rows) as u64;
         self.batches += 1;
         self.work(|tree| tree.absorb(rows))
     }
 
-    /// Takes rows that a producer gave a number, in ascending order, unless the tree has them.
+    /// Writes a producer's numbered rows, in ascending order, unless the tree has them.
     ///
     /// # Errors
-    /// [`Error`]; then the output is to be dropped.
+    /// [`Error`]; then the output must be dropped.
     pub fn write_numbered(
         &mut self,
         producer: &str,
@@ -94,15 +94,15 @@ impl TreeOutput {
         self.work(|tree| tree.absorb_numbered(producer, sequence, rows))
     }
 
-    /// Returns `true` if rows are to be passed on now, as [`TreeWriter::has_to_pass`].
+    /// Returns `true` if rows must be passed on now, like [`TreeWriter::has_to_pass`].
     pub fn has_to_pass(&self) -> bool {
         self.tree.has_to_pass()
     }
 
-    /// Passes on what is committed, as [`TreeWriter::pass`].
+    /// Passes on committed rows, like [`TreeWriter::pass`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`TreeWriter::pass`].
     pub fn pass(
         &mut self,
         to: &mut dyn FnMut(ForwardedRun<'_>) -> Result<(), Error>,
@@ -110,7 +110,7 @@ impl TreeOutput {
         self.tree.pass(to)
     }
 
-    /// Commits what was written: it is on the disk then.
+    /// Commits the written rows: they are on the disk then.
     ///
     /// # Errors
     /// [`Error`].

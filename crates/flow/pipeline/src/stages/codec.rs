@@ -1,5 +1,5 @@
-//! Codecs over the values of a column, each value by itself: on this thread, or by a device through
-//! the executor, with this thread for what the device does not do.
+//! Codecs applied to each value of a column: on this thread, or on a device through the executor, with this
+//! thread for values that the device does not support.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::values::{BytesColumn, NewValues, value};
 use crate::Error;
 use crate::stage::{PartitionedBatch, Resources, StageFunction};
 
-/// Bytes that all values of one batch may become.
+/// Maximum number of bytes of the results of one batch.
 const BATCH_BYTES_MAX: usize = 1 << 30;
 
 /// Bounds for the length of a codec's output.
 pub(super) struct Lengths {
     /// Returns the room to try first for a source of that length, in bytes.
     pub first: fn(usize) -> usize,
-    /// The most.
+    /// Returns the maximum length of the output.
     pub most: Arc<dyn Fn(usize) -> usize + Send + Sync>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct ColumnCodec {
     lengths: Arc<Lengths>,
     kernel: Box<dyn Kernel>,
     pool: Option<CodecPool>,
-    /// The longest that the device has made so far.
+    /// Length in bytes of the longest result of the device so far.
     longest: usize,
 }
 
@@ -69,8 +69,8 @@ impl ColumnCodec {
         })
     }
 
-    /// Returns the outputs of the device and its executor's CPU, by value. A value that is missing
-    /// must be done on this thread.
+    /// Returns the outputs of the device and its executor's CPU, by value. Missing values must be computed on
+    /// this thread.
     fn placed(&mut self, sources: &[Option<&[u8]>]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let Some(pool) = &self.pool else {
             return Ok(Vec::new());
@@ -92,7 +92,7 @@ impl ColumnCodec {
         Ok(made)
     }
 
-    /// Appends what this thread makes of a source.
+    /// Appends this thread's result for a source.
     fn append(&mut self, source: &[u8], bytes: &mut Vec<u8>) -> Result<(), Error> {
         let (begin, most) = (bytes.len(), (self.lengths.most)(source.len()));
         let mut room = (self.lengths.first)(source.len()).min(most);

@@ -1,4 +1,4 @@
-//! `compress`: compresses the values of a column, each by itself.
+//! `compress`: compresses each value of a column.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::Error;
 use crate::definition::word::Word;
 use crate::stage::{CompiledStage, Resources, StageFunction, StageKind};
 
-/// The column and its codec.
+/// Column and its codec.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Compress {
     column: String,
-    /// `deflate`, `zlib`, `gzip`, `lz4`, `lz4-block` or `zstd`, each also with a level: `zstd:9`.
+    /// Codec: `deflate`, `zlib`, `gzip`, `lz4`, `lz4-block` or `zstd`, each also with a level: `zstd:9`.
     codec: Word<Outer>,
 }
 
@@ -48,7 +48,7 @@ impl StageKind for Compress {
             Operation::Compress(self.codec.0.format()),
             self.codec.0.level(),
         );
-        // What cannot be compressed gets longer by headers.
+        // Headers make incompressible values longer.
         let lengths = Arc::new(Lengths {
             first: |len| len + len / 64 + 1024,
             most: Arc::new(|len| 4 * len + (64 << 10)),

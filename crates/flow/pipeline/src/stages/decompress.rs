@@ -1,4 +1,4 @@
-//! `decompress`: restores the values of a column, each of which was compressed by itself.
+//! `decompress`: decompresses each value of a column.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::Error;
 use crate::definition::word::Word;
 use crate::stage::{CompiledStage, Resources, StageFunction, StageKind};
 
-/// The column and its codec.
+/// Column and its codec.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Decompress {
     column: String,
-    /// `deflate`, `zlib`, `gzip` (one member), `lz4`, `lz4-block` or `zstd` (one frame).
+    /// Codec: `deflate`, `zlib`, `gzip` (one member), `lz4`, `lz4-block` or `zstd` (one frame).
     codec: Word<Outer>,
     /// `true` if the decompressed values are text; the column then has a string type.
     #[serde(default)]
     text: bool,
-    /// The longest that a value may become; 64 MiB unless set.
+    /// Maximum length of a decompressed value (default: 64 MiB).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value_bytes_max: Option<ByteSize>,
 }
@@ -80,7 +80,7 @@ impl StageKind for Decompress {
     }
 }
 
-/// Refuses what is no format of whole values.
+/// Refuses formats that are not of whole values.
 pub(super) fn check_format(format: Format) -> Result<(), ConfigError> {
     match format {
         Format::DeflatePart => Err(ConfigError::of_key(

@@ -1,4 +1,4 @@
-//! `filter`: keeps the rows of which an SQL condition is true.
+//! `filter`: keeps the rows for which an SQL condition is true.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::Error;
 use crate::stage::{CompiledStage, Resources, StageKind};
 use overside_flow_operators as operators;
 
-/// The condition.
+/// SQL condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Filter(String);
@@ -18,7 +18,7 @@ impl StageKind for Filter {
     fn compile(&self, schema: &SchemaRef, _: &Resources) -> Result<CompiledStage, Error> {
         let text = self.0.clone();
         let input = Arc::clone(schema);
-        // Each thread has a filter of its own: patterns belong to one thread at a time.
+        // Each thread has its own filter: only one thread at a time can use its patterns.
         operators::Filter::new(Arc::clone(schema), &text)?;
         let make = move || {
             let filter = operators::Filter::new(Arc::clone(&input), &text)?;

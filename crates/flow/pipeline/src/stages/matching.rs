@@ -1,4 +1,4 @@
-//! `match`: keeps the rows, or the lines within values, that have a pattern.
+//! `match`: keeps the rows, or the lines within values, that match a pattern.
 
 use std::io;
 use std::ops::Range;
@@ -20,18 +20,18 @@ use super::values::{BytesColumn, NewValues, value};
 use crate::Error;
 use crate::stage::{CompiledStage, PartitionedBatch, Resources, StageFunction, StageKind};
 
-/// The column and the patterns.
+/// Column and patterns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Match {
     column: String,
-    /// Regular expressions; one of them is enough.
+    /// Regular expressions, at least one of which must match.
     #[serde(default)]
     patterns: Vec<String>,
-    /// A file with one pattern a line, beside those.
+    /// File with further patterns, one per line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pattern_file: Option<PathBuf>,
-    /// Letters match in both cases.
+    /// `true` to match letters in both cases.
     #[serde(default)]
     ignore_case: bool,
     /// `true` to keep the rows or lines that do not match.
@@ -42,14 +42,14 @@ pub(crate) struct Match {
     per: Unit,
 }
 
-/// Unit that matches as a whole.
+/// Unit that is kept or dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Unit {
     /// A row, by its value.
     #[default]
     Row,
-    /// A line of a value; a row whose value has none left is dropped.
+    /// A line of a value; a row whose value has no line left is dropped.
     Line,
 }
 
@@ -127,7 +127,7 @@ impl Match {
     }
 }
 
-/// Keeps rows.
+/// Function that keeps rows.
 struct Rows {
     index: usize,
     search: Search,
@@ -147,7 +147,7 @@ impl StageFunction for Rows {
     }
 }
 
-/// Keeps lines within values, each with its end.
+/// Function that keeps lines within values, each with its line end.
 struct Lines {
     column: Arc<BytesColumn>,
     search: Search,
@@ -207,7 +207,7 @@ impl AsRef<[u8]> for Shared {
     }
 }
 
-/// The values as lines of one text, and where each value ends in it.
+/// Returns the values as lines of one text, and the offset at which each value ends.
 fn joined(array: &dyn Array) -> (Vec<u8>, Vec<usize>) {
     let values = || (0..array.len()).map(|row| value(array, row).unwrap_or_default());
     let total: usize = values().map(<[u8]>::len).sum();

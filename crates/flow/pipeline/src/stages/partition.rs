@@ -1,4 +1,4 @@
-//! `partition`: deals the rows out by a key.
+//! `partition`: distributes the rows by a key.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::definition::word::Word;
 use crate::stage::{CompiledStage, PartitionedBatch, Resources, StageFunction, StageKind};
 use overside_flow_operators::{PartitionKey, PartitionMethod, PartitionOptions, Partitioner};
 
-/// The key and the method.
+/// Key and method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Partition {
-    /// The column that decides.
+    /// Name of the key column.
     key: String,
-    /// `bits:2`, `bits:4..6`, `hash:16` or `ranges:10,20`.
+    /// Method: `bits:2`, `bits:4..6`, `hash:16` or `ranges:10,20`.
     by: Word<PartitionMethod>,
 }
 

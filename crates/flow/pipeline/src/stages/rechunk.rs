@@ -1,4 +1,4 @@
-//! `rechunk`: splits batches to a number of rows, or of bytes.
+//! `rechunk`: splits batches to a number of rows or bytes.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::Error;
 use crate::stage::{CompiledStage, PartitionedBatch, Resources, StageFunction, StageKind};
 use overside_flow_operators::{RechunkOptions, Rechunker};
 
-/// Bounds for the size of batches.
+/// Maximum size of batches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rechunk {
-    /// The most rows.
+    /// Maximum number of rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rows: Option<usize>,
-    /// The most bytes, about.
+    /// Approximate maximum of bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bytes: Option<ByteSize>,
 }

@@ -1,4 +1,4 @@
-//! `select`: makes columns by SQL expressions.
+//! `select`: computes columns with SQL expressions.
 
 use std::sync::Arc;
 

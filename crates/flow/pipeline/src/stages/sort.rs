@@ -1,4 +1,4 @@
-//! `sort`: orders the rows of each batch by columns, such as a key and the time.
+//! `sort`: sorts the rows of each batch by columns, such as a key and the time.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::definition::word::Word;
 use crate::stage::{CompiledStage, Resources, StageKind};
 use overside_flow_operators::{SortColumn, sort};
 
-/// The columns, the first one first.
+/// Columns to sort by, the most significant first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Sort(Vec<Word<SortColumn>>);

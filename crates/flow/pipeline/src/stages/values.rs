@@ -1,4 +1,4 @@
-//! Columns of bytes: their values, and new columns of the same shape.
+//! Values of columns of bytes, and new columns of the same type.
 
 use std::sync::Arc;
 
@@ -12,18 +12,19 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::Error;
 
-/// A column of bytes or text, by name, and what a column of its place becomes.
+/// Column of bytes or text, by name, and the type of the column that replaces it.
 pub(super) struct BytesColumn {
     pub index: usize,
-    /// The schema with the new column in its place.
+    /// Schema with the new column in its place.
     pub schema: SchemaRef,
 }
 
 impl BytesColumn {
-    /// The column of that name; what it becomes is text or bytes, with long offsets if it has such.
+    /// Finds the column of that name. The column that replaces it is text or bytes, with long offsets if
+    /// it has such.
     ///
     /// # Errors
-    /// [`Error::Table`], [`Error::ColumnType`]: there is none, or it holds neither text nor bytes.
+    /// [`Error::Table`], [`Error::ColumnType`]: there is none, or it contains neither text nor bytes.
     pub(super) fn new(
         schema: &SchemaRef,
         name: &str,
@@ -62,10 +63,10 @@ impl BytesColumn {
         })
     }
 
-    /// The batch with a new column in its place.
+    /// Returns the batch with a new column in its place.
     ///
     /// # Errors
-    /// [`Error::Damaged`]: the column was to be text, and is not UTF-8; [`Error::BatchBytes`].
+    /// [`Error::Damaged`]: the column should be text, but is not UTF-8; [`Error::BatchBytes`].
     pub(super) fn replaced(
         &self,
         batch: &RecordBatch,
@@ -84,7 +85,7 @@ impl BytesColumn {
     }
 }
 
-/// The value of a row of a column that [`BytesColumn::new`] took; `None` for null.
+/// Returns the value of a row of a column that [`BytesColumn::new`] accepted; `None` for null.
 pub(super) fn value(column: &dyn Array, row: usize) -> Option<&[u8]> {
     if column.is_null(row) {
         return None;
@@ -99,7 +100,7 @@ pub(super) fn value(column: &dyn Array, row: usize) -> Option<&[u8]> {
     })
 }
 
-/// Values of a new column, one behind the other.
+/// Values of a new column, concatenated.
 #[derive(Default)]
 pub(super) struct NewValues {
     pub bytes: Vec<u8>,

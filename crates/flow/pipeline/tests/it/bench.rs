@@ -28,7 +28,7 @@ fn key(method: &str) -> Option<PartitionKey> {
     Some(PartitionKey::parse("id", method).expect("a method"))
 }
 
-/// Two passes over a table.
+/// Runs two passes over a table.
 fn passes(batches: Vec<RecordBatch>, options: BenchOptions, pool: &Arc<CodecPool>) -> [Pass; 2] {
     let schema = batches[0].schema();
     let mut bench = Bench::new(&schema, batches, options, pool).expect("a bench");
@@ -97,10 +97,10 @@ fn every_thread_submits_to_the_device() {
             },
             ..BenchOptions::default()
         };
-        // Several chunks a message.
+        // Several chunks in each message.
         let batches = Generated::Particles.snapshots(60_000, 1).take(2).collect();
         let [_, pass] = passes(batches, options, &pool);
-        // 4.8 MB a message, in chunks of 1 MiB, there and back.
+        // 4.8 MB in each message, in chunks of 1 MiB, both ways.
         assert_eq!((pass.device.jobs, pass.device.cpu_jobs), (20, 0));
         assert!(pass.device.applied.is_some());
         let reports = pool.reports();

@@ -7,7 +7,7 @@ use overside_base::Random;
 
 use crate::reader_checks;
 
-/// Replays a corpus, and so many changed copies of each of its files.
+/// Replays a corpus, and `copies` changed copies of each of its files.
 fn replay(name: &str, least: usize, copies: usize, check: fn(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../fuzz/corpus")

@@ -1,4 +1,4 @@
-//! Enlarged samples.
+//! Tests of enlarged samples.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -24,7 +24,7 @@ fn sample(what: Generated, objects: usize, snapshots: usize) -> RecordBatch {
     concat_batches(&what.schema(), &batches).unwrap()
 }
 
-/// Real aircraft and ships, where they are at hand, with the columns of their ids and times.
+/// Returns recorded aircraft and ships if the files exist, with the columns of their ids and times.
 fn recorded() -> Vec<(String, RecordBatch, &'static str, &'static str)> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/data");
     let data = std::env::var_os("OVERSIDE_DATA").map_or(PathBuf::from(beside), PathBuf::from);
@@ -104,7 +104,7 @@ fn rows_do_not_repeat() {
     }
 }
 
-/// A compressor's ratio for an enlarged table is within 5% of its ratio for the sample.
+/// Compares the compression ratios of an enlarged table and of the sample.
 #[test]
 fn compression_ratios_stay_within_5_percent() {
     let made = [
@@ -142,10 +142,10 @@ fn equal_values_stay_equal_and_in_order() {
     for row in 1..old.len() {
         assert_eq!(old[row - 1].cmp(&old[row]), new[row - 1].cmp(&new[row]));
     }
-    // Both halves of an id are some ship's.
+    // Both halves of an id come from ids of the sample.
     let low: HashSet<i32> = old.iter().map(|id| id & 1).collect();
     assert!(new.iter().all(|id| low.contains(&(id & 1))));
-    // Times are later, and written as the sample's are.
+    // Times are later, in the same text format.
     let times = |batch: &RecordBatch| {
         batch
             .column(1)
@@ -161,7 +161,7 @@ fn equal_values_stay_equal_and_in_order() {
             .iter()
             .all(|time| time.len() == "2022-01-03T00:00:00".len())
     );
-    // Positions have five digits behind the point, as the sample's.
+    // Positions have five decimals, as in the sample.
     let latitudes = copy.column(2).as_primitive::<Float64Type>();
     assert!(
         latitudes
@@ -170,7 +170,7 @@ fn equal_values_stay_equal_and_in_order() {
             .all(|at| (at * 1e5).round() / 1e5 == *at)
     );
     assert_ne!(sample.column(2), copy.column(2));
-    // The rest is the sample's.
+    // The other columns are unchanged.
     assert_eq!(sample.column(7), copy.column(7));
 }
 
@@ -181,12 +181,12 @@ fn values_stay_as_exact_as_they_were() {
         Arc::new(Float64Array::from_iter_values((0..2000).map(value)))
     };
     let cut = |value: f64| (value * 1e10).round() / 1e10;
-    // Altitudes in steps of 25 feet, a twentieth of them between two others.
+    // Altitudes in steps of 25 feet; one in twenty is between two steps.
     let altitude = column(|row| match row % 20 {
         0 => 40_000.0 + row as f64 / 7.0,
         _ => (row * row * 977 % 1_000_003) as f64 * 25.0,
     });
-    // A receiver's positions: fractions of two to the 16th, cut to ten digits behind the point.
+    // A receiver's positions: fractions of two to the 16th, cut to ten decimals.
     let latitude = column(|row| {
         let exact = 45.0 + ((row * row * 977) % 131_071) as f64 / 65536.0;
         (exact * 1e10).round() / 1e10
@@ -209,7 +209,7 @@ fn values_stay_as_exact_as_they_were() {
     }
 }
 
-/// Receivers of aircraft count in fractions of a circle, some of which are no powers of two.
+/// Receivers of aircraft count in fractions of a circle, some of which are not powers of two.
 #[test]
 fn endings_stay_the_ones_that_there_were() {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..20_000));
@@ -247,7 +247,7 @@ fn infinite_values_do_not_become_others_that_are_no_numbers() {
             }
         })))
     };
-    // One with few endings, too.
+    // Also a column with few endings.
     let (x, y) = (
         column(|at| f64::from(at) * 0.37),
         column(|at| f64::from(at) * 0.75),
@@ -283,7 +283,7 @@ fn ids_may_be_strings() {
 #[test]
 fn ids_stay_within_their_type() {
     let columns: [ArrayRef; 5] = [
-        // Nearly all that can be put together of their parts.
+        // Nearly all combinations of their parts are used.
         Arc::new(Int64Array::from_iter_values(0..100_000)),
         Arc::new(UInt64Array::from_iter_values(
             (0..200).map(|n| u64::MAX - n),

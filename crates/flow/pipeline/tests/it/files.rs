@@ -1,4 +1,4 @@
-//! Tables in files of every format.
+//! Tests of tables in files of every format.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Seek, Write};
@@ -93,7 +93,7 @@ fn what_a_format_cannot_do_is_refused() {
     );
 }
 
-/// An output that takes nothing.
+/// Output that accepts nothing.
 struct Full;
 
 impl Write for Full {
@@ -147,7 +147,7 @@ fn what_is_no_file_is_not_replaced() {
         }
     }
     assert!(fs::metadata(at("socket")).unwrap().file_type().is_socket());
-    // A file is, also by another name.
+    // A file is protected, also by another name.
     fs::write(at("file"), "old").unwrap();
     let mut file = OutputFile::create(&at("file"), true).unwrap();
     file.write_all(b"new").unwrap();
@@ -175,7 +175,7 @@ fn a_table_is_split_into_files() {
         let part = read(file).unwrap();
         assert_eq!(part.num_rows() as u64, done.skew.partitions[partition].rows);
         rows += part.num_rows();
-        // A second time all rows of a part stay together.
+        // When repeated, all rows of a part stay together.
         let mut again = Repartition::new(&schema, &key, lz4, &pool(), create).unwrap();
         again.push(&part).unwrap();
         let again = again.finish().unwrap();
@@ -198,7 +198,7 @@ fn files_of_a_split_table_are_sorted_by_key_and_time() {
     let mut repartition = repartition.sorted_by(columns.to_vec()).unwrap();
     let mut of_partitions = vec![Vec::new(); 3];
     let mut plain = Repartition::new(&schema, &key, arrow, &pool(), create).unwrap();
-    // More than a batch of each.
+    // More than one batch in each.
     for batch in Generated::Ships.snapshots(100_000, 3).take(3) {
         repartition.push(&batch).unwrap();
         plain.push(&batch).unwrap();

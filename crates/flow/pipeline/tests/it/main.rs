@@ -1,4 +1,4 @@
-//! Tests of what other crates use.
+//! Tests of the crate through its public interface.
 
 mod bench;
 mod corpora;

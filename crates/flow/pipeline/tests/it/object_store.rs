@@ -1,4 +1,4 @@
-//! Outputs that are objects in a bucket, against a store that checks what it is asked.
+//! Tests of outputs to a bucket, against a store that checks its requests.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,7 +19,7 @@ struct Bucket {
     busy: u32,
 }
 
-/// Starts a store that takes `PUT` with a right signature and a right digest.
+/// Starts a store that accepts `PUT` with a valid signature and digest.
 fn store(busy: u32) -> (String, Arc<Mutex<Bucket>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -136,7 +136,7 @@ fn objects_are_put_whole_and_replaced_only_on_request() {
     let bytes: Vec<u8> = (0..3_000_000_u32)
         .map(|at| (at.wrapping_mul(at) >> 7) as u8)
         .collect();
-    // The store is busy twice, and then takes it.
+    // The store is busy twice, and then accepts the request.
     assert_eq!(
         put(&settings, "part-0.arrow", &bytes, false).unwrap(),
         3_000_000
@@ -186,7 +186,7 @@ fn what_a_store_refuses_is_said_with_the_object() {
     assert!(error.contains("s3://BUCKET/PREFIX"), "{error}");
     let error = refusal("s3://flows", &settings("ftp://x"));
     assert!(error.contains("no http"), "{error}");
-    // Nobody is there: said after some attempts.
+    // Nothing listens there: reported after several attempts.
     let nobody = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

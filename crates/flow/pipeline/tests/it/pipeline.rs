@@ -1,4 +1,4 @@
-//! Pipelines at work: the same output wherever stages run, also when nodes fail.
+//! Tests of running pipelines: the output is the same wherever stages run, also when nodes fail.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -56,8 +56,7 @@ fn ran(pipeline: &Pipeline, batches: &[RecordBatch]) -> (Vec<Done>, PipelineRepo
     (done, stream.report())
 }
 
-/// Runs the stages one after the other, each batch by itself. Returns the results that a pipeline
-/// must give.
+/// Runs the stages one after the other, each batch by itself. Returns the results that a pipeline must give.
 fn oracle(definition: &Definition, batches: &[RecordBatch]) -> Vec<Done> {
     let mut schema = batches[0].schema();
     let mut runners = Vec::new();
@@ -78,7 +77,7 @@ fn oracle(definition: &Definition, batches: &[RecordBatch]) -> Vec<Done> {
     batches.iter().enumerate().map(of_batch).collect()
 }
 
-/// Lines as a service logs them.
+/// Makes log lines like those of a service.
 fn log_lines(random: &mut Random, lines: usize) -> String {
     let levels = ["INFO", "INFO", "INFO", "DEBUG", "WARN", "ERROR"];
     let mut text = String::new();
@@ -99,7 +98,7 @@ fn compressed(format: Format, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Batches of blocks of log lines, each compressed by itself, some null; ids, some null.
+/// Makes batches of compressed blocks of log lines, some null; ids, some null.
 fn logs(seed: u64, batches: usize, rows: usize) -> Vec<RecordBatch> {
     let mut random = Random::new(seed);
     let batch = |_| {
@@ -121,7 +120,7 @@ fn logs(seed: u64, batches: usize, rows: usize) -> Vec<RecordBatch> {
     (0..batches).map(batch).collect()
 }
 
-/// Decompress, match, compress, with that placement.
+/// Returns the stages decompress, match and compress with that placement.
 fn log_stages(placement: &str) -> String {
     [
         "decompress = { column = \"block\", codec = \"gzip\", text = true }",
@@ -339,7 +338,7 @@ fn a_slow_node_gives_work_back_under_adaptive() {
 
 #[test]
 fn a_stream_says_which_batch_failed() {
-    // The first one takes longer than the one behind it, which fails meanwhile.
+    // The first batch takes longer than the one behind it, which fails meanwhile.
     let pipeline = started("[[stages]]\nselect = \"CAST(what AS BIGINT) AS n\"", "");
     let batch = |texts: Vec<String>| {
         let texts: ArrayRef = Arc::new(StringArray::from(texts));
@@ -437,7 +436,8 @@ fn memory_is_bounded_and_back_pressure_reaches_the_input() {
     let blocks = BinaryArray::from_iter_values((0..4).map(|_| &block));
     let batch = RecordBatch::try_from_iter([("block", Arc::new(blocks) as ArrayRef)]).unwrap();
     let stream = pipeline.stream(batch.schema_ref()).unwrap();
-    // Nobody pulls: from half of the memory on nothing more is taken. What was taken before it grew may fill more.
+    // Nothing is pulled: from half of the memory on, no batch is taken. Batches taken before they grew may
+    // fill more.
     let mut taken = 0;
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
     while std::time::Instant::now() < deadline {
@@ -486,7 +486,7 @@ fn a_pipeline_on_its_caller_needs_no_other_thread() {
     );
 }
 
-/// A node that answers twice, too late, or that it failed, as its random numbers have it.
+/// Node that randomly answers twice or too late, or reports a failure.
 struct Unreliable(Arc<InProcessNode>);
 
 struct UnreliableStage {
@@ -525,7 +525,7 @@ impl NodeStage for UnreliableStage {
                 .done(number, Err(NodeError::new("no memory"))),
             1 => {
                 self.completions.done(number, pieces);
-                // Nothing came out the second time: it must not count.
+                // The second answer is empty: it must not count.
                 self.completions.done(number, Ok(result()));
             }
             2 => {
@@ -569,7 +569,7 @@ fn a_stream_that_is_dropped_ends_what_it_has() {
     }
 }
 
-/// A node that keeps what it gets, and says only after the stream is pulled that nothing came out.
+/// Node that keeps its batches and answers only after the stream is pulled, with empty results.
 #[derive(Default)]
 struct Silent(Arc<Mutex<Vec<(Completions, u64)>>>);
 
@@ -604,7 +604,7 @@ fn under_adaptive_the_host_repeats_what_a_silent_node_has() {
     let pipeline = pipeline.with_node("dpu0", Arc::clone(&silent) as Arc<dyn Node>);
     let stream = pipeline.stream(batches[0].schema_ref()).unwrap();
     let done = run(&stream, &batches).unwrap_or_else(|error| panic!("{error}"));
-    // What it says now is of nothing that is still wanted.
+    // Its answers now belong to batches that are already done.
     let kept = std::mem::take(&mut *silent.0.lock().unwrap());
     assert!(!kept.is_empty());
     for (completions, number) in kept {
@@ -633,7 +633,7 @@ fn nodes_do_not_fill_memory_before_a_slower_one() {
     let batch = RecordBatch::try_from_iter([("block", blocks)]).unwrap();
     let (done, report) = ran(&pipeline, &vec![batch; 200]);
     assert_eq!(done.len(), 200);
-    // The 8 that the node has when the memory is full become larger still.
+    // The 8 batches that the node has when the memory is full grow further.
     let held = report.held_bytes_max;
     assert!(held <= (1 << 20) + 10 * (65 << 10), "{held} bytes held");
 }

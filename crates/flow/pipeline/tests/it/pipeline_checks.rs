@@ -4,7 +4,8 @@ use std::path::Path;
 
 use overside_flow::{Definition, StageDefinition};
 
-/// A definition or an error that says where; its stages are the same when they have travelled.
+/// Checks that data are a definition, or an error with a position. A definition's stages must be the same
+/// after serialization.
 pub(crate) fn definition(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

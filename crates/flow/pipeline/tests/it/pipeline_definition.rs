@@ -1,4 +1,4 @@
-//! Definitions of pipelines: what is read, and what is refused where.
+//! Tests of definitions: accepted ones, and refused ones with the positions of errors.
 
 use std::path::Path;
 
@@ -364,7 +364,7 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
     }
 }
 
-/// The corpus of the fuzz target, and what becomes of it when bytes change.
+/// Replays the corpus of the fuzz target, with changed bytes.
 #[test]
 fn any_text_is_a_definition_or_refused() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/pipeline");

@@ -1,5 +1,5 @@
-//! Checks that must hold for any bytes that are read as a table, and for any text that is read as
-//! SQL or as a key. Used by tests and the fuzzer.
+//! Checks that must hold for any bytes that are read as a table, and for any text that is read as SQL or as a
+//! key. Used by tests and the fuzzer.
 
 use std::io::{Seek, Write};
 use std::num::NonZeroUsize;
@@ -13,12 +13,12 @@ use overside_flow::operators::{
 };
 use overside_flow::pack::{CodecPool, UnpackOptions};
 
-/// Most batches that are read of a table, because a few bytes may be many rows. `ROWS_MAX` is the
-/// most rows of a batch.
+/// Maximum number of batches that are read of a table, because a few bytes may be many rows. `ROWS_MAX` is
+/// the maximum number of rows of a batch.
 const BATCHES_MAX: usize = 16;
 const ROWS_MAX: usize = 1 << 12;
 
-/// Any bytes are a table of any format, which is partitioned and sorted without losing a row, or are refused.
+/// Checks that any bytes are refused, or are a table that is partitioned and sorted without losing a row.
 pub(crate) fn table(data: &[u8]) {
     static POOL: OnceLock<Arc<CodecPool>> = OnceLock::new();
     let pool = POOL.get_or_init(|| Arc::new(CodecPool::new(NonZeroUsize::MIN).expect("a pool")));
@@ -63,8 +63,8 @@ pub(crate) fn table(data: &[u8]) {
     }
 }
 
-/// Any text is an expression, of the kind that the first byte says, which finds the same in a table and in its parts;
-/// or a key that is read as it was written; or it is refused.
+/// Checks that any text is refused, is an expression with the same result in a table and in its parts, or is
+/// a key that is parsed again from its text. The first byte selects the kind.
 pub(crate) fn text(data: &[u8]) {
     let Some((kind, Ok(text))) =
         (data.split_first()).map(|(kind, text)| (kind, std::str::from_utf8(text)))
@@ -74,7 +74,7 @@ pub(crate) fn text(data: &[u8]) {
     let table = values();
     let parts = [table.slice(0, 2), table.slice(2, table.num_rows() - 2)];
     let check = |apply: &dyn Fn(&RecordBatch) -> Option<RecordBatch>| {
-        // What a row cannot have refuses all of them.
+        // An error in a row refuses the whole table.
         let Some(whole) = apply(&table) else {
             return;
         };
@@ -121,7 +121,7 @@ pub(crate) fn text(data: &[u8]) {
     }
 }
 
-/// A few rows of many types, with what is at the edges of each.
+/// Makes a few rows of many types with extreme values of each.
 fn values() -> RecordBatch {
     let decimals = Decimal128Array::from(vec![Some(150), None, Some(-275), Some(0), Some(1000)]);
     let decimals = decimals.with_precision_and_scale(10, 2).expect("a type");

@@ -1,4 +1,4 @@
-//! The log-structured tree: what was absorbed is found, whatever level it is in.
+//! Tests of the log-structured tree: absorbed rows are found in every level.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,14 +24,14 @@ use overside_tables::{Error as TableError, pack::CodecPool};
 use proptest::prelude::*;
 use tempfile::tempdir;
 
-/// Time by row, of each object; none: rows without an id.
+/// Times and rows of each object; the key `None` has rows without an id.
 type Tracks = BTreeMap<Option<i64>, Vec<(i64, i64)>>;
 
 fn pool() -> Arc<CodecPool> {
     Arc::new(CodecPool::new(NonZeroUsize::MIN).expect("threads"))
 }
 
-/// Rows of random objects, at times around that of the batch.
+/// Makes rows of random objects, at times close to that of the batch.
 fn batch(random: &mut Random, objects: u64, begin: i64, rows: usize) -> RecordBatch {
     let ids: Int64Array = (0..rows)
         .map(|_| (!random.chance(0.02)).then(|| random.below(objects) as i64 - 3))
@@ -106,7 +106,7 @@ fn found(directory: &Path, query: &TrackQuery) -> Vec<RecordBatch> {
     reader.query(query, 2).expect("rows")
 }
 
-/// Objects one after the other, each by time.
+/// Checks that objects follow each other, each sorted by time.
 fn assert_sorted(batches: &[RecordBatch]) {
     for batch in batches {
         let ids = batch.column(0).as_primitive::<Int64Type>();
@@ -253,7 +253,7 @@ fn a_process_that_ends_loses_what_it_did_not_commit_and_leaves_nothing() {
 #[test]
 fn numbered_batches_are_absorbed_once_also_by_another_process() {
     let directory = tempdir().expect("a directory");
-    // The root splits, and commits, in the midst of it.
+    // The root splits, and would commit, meanwhile.
     let options = options(TreeKey::Hash, 1, 1, 4000);
     let mut random = Random::new(9);
     let batches: Vec<_> = (0..12)
@@ -270,7 +270,7 @@ fn numbered_batches_are_absorbed_once_also_by_another_process() {
     absorb(&mut tree, 0..8);
     absorb(&mut tree, 5..8);
     tree.commit().expect("on the disk");
-    // What is not committed is lost, and its numbers with it.
+    // Uncommitted rows are lost, together with their sequence numbers.
     absorb(&mut tree, 8..9);
     drop(tree);
     let mut tree = open(directory.path(), &options).expect("a tree");
@@ -353,7 +353,7 @@ fn several_trees_are_read_as_one() {
         .map(|n| directory.path().join(n.to_string()))
         .collect();
     for (number, place) in places.iter().enumerate() {
-        // How a tree is split does not matter.
+        // The way a tree is split does not matter.
         let options = options(TreeKey::Hash, 1 + number as u32, 1, 2000);
         let mut tree = open(place, &options).expect("a tree");
         for round in 0..5 {
@@ -419,7 +419,7 @@ fn a_tree_that_passes_its_rows_on_is_one_with_those_below() {
             if !tree.has_to_pass() {
                 continue;
             }
-            // Now and then one of the others is lost after it has taken some.
+            // Sometimes one of the other trees is lost after it has taken some parts.
             let lost = random.below(2) as usize;
             let mut left = if random.chance(0.5) {
                 random.below(3)
@@ -436,7 +436,7 @@ fn a_tree_that_passes_its_rows_on_is_one_with_those_below() {
                 }
                 let name = format!("{}/{}", part.name, part.child);
                 for rows in &part.batches {
-                    // A part has one batch here, so that its number is enough.
+                    // A part has one batch here, so its number identifies it.
                     assert_eq!(part.batches.len(), 1);
                     below[child].absorb_numbered(&name, part.number, rows)?;
                 }
@@ -449,7 +449,7 @@ fn a_tree_that_passes_its_rows_on_is_one_with_those_below() {
             let Some(there) = reader.passed() else {
                 continue;
             };
-            // Those that take their parts have all rows of theirs.
+            // The trees that take their parts have all of their rows.
             assert!(there.contains(&(1 - lost as u32)) && there.len() < 3);
             let there = there.to_vec();
             let of_there = |id: &i64| {
@@ -495,7 +495,7 @@ fn a_tree_that_passes_its_rows_on_is_one_with_those_below() {
         let rows = whole.query(&all(), 2).expect("rows");
         assert_eq!(tracks(&rows), tracks(&absorbed), "{key}");
         assert_sorted(&rows);
-        // Each has its own objects, in all of its leaves, and the root knows which those are.
+        // Each tree has its own objects in all of its leaves, and the root knows them.
         let root = TreeReader::open(&root, &pool()).expect("a tree");
         for (child, tree) in below.iter_mut().enumerate() {
             tree.compact().expect("compacted");
@@ -528,7 +528,7 @@ fn a_file_that_cannot_be_written_loses_nothing_that_was_committed() {
     let first = batch(&mut random, 9, 0, 50);
     tree.absorb(&first).expect("absorbed");
     tree.commit().expect("on the disk");
-    // In the way of a file of the next split, after the root's file was read.
+    // This directory blocks the creation of a file of the next split, after the root's file was read.
     let in_the_way =
         ["arrows", "parquet"].map(|name| directory.path().join(format!("00000002.{name}")));
     for path in &in_the_way {
@@ -651,7 +651,7 @@ fn what_cannot_be_is_refused() {
         matches!(error, Error::Table(TableError::SchemaChange { .. })),
         "{error}"
     );
-    // It was left out, and the tree goes on.
+    // The batch was refused, and the tree continues.
     tree.absorb(&batch(&mut Random::new(1), 3, 0, 10))
         .expect("absorbed");
     tree.commit().expect("on the disk");

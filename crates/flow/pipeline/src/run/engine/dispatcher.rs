@@ -1,4 +1,4 @@
-//! The thread that hands batches to nodes and looks after their time limits. It computes nothing.
+//! Thread that hands batches to nodes and checks their time limits. It computes nothing.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::run::stream_state::Submission;
 
 /// Interval at which nodes that have batches, are being opened or are due for a retry are checked.
 const TICK: Duration = Duration::from_millis(5);
-/// And others.
+/// Interval for other nodes.
 const REST: Duration = Duration::from_secs(1);
 
-/// Wakes and stops the thread that hands batches to nodes.
+/// Handle that wakes and stops the dispatcher's thread.
 #[derive(Default)]
 pub(super) struct Dispatcher {
     state: Mutex<State>,
@@ -32,7 +32,7 @@ struct State {
 }
 
 impl Dispatcher {
-    /// Starts the thread, unless it runs.
+    /// Starts the thread unless it is running.
     pub(super) fn start(this: &Arc<Self>, engine: &Arc<Engine>) -> std::io::Result<()> {
         let mut state = lock(&this.state);
         if !state.is_started {
@@ -45,7 +45,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// There may be something to hand over.
+    /// Wakes the thread: there may be batches to hand over.
     pub(super) fn wake(&self) {
         lock(&self.state).is_woken = true;
         self.changed.notify_one();
@@ -83,7 +83,7 @@ impl Dispatcher {
 }
 
 impl Engine {
-    /// Hands over what nodes may have. Whether they are to be looked at again soon.
+    /// Hands batches to nodes. Returns `true` if nodes must be checked again soon.
     fn look_after_nodes(self: &Arc<Self>) -> bool {
         let now = Instant::now();
         let mut state = self.lock();
@@ -115,7 +115,7 @@ impl Engine {
         let outboxes: Vec<(u64, Vec<Submission>)> = streams
             .map(|(number, stream)| (*number, stream.take_outbox()))
             .collect();
-        // A node that is late, or back, changes what threads can do.
+        // A node that is late, or back, changes the work of threads.
         self.ask_for_turns(state);
         for (closed, opening) in all {
             drop(closed);
@@ -174,7 +174,7 @@ impl Engine {
     }
 }
 
-/// A stage that is to be opened on a node.
+/// Stage that is to be opened on a node.
 struct Opening {
     id: SessionId,
     node: Arc<dyn Node>,
