@@ -34,9 +34,7 @@ def unavailable() -> str | None:
     if shutil.which("chromium") is None:
         return "chromium is not installed"
     try:
-        probe = subprocess.run(
-            [*_isolated(), "true"], capture_output=True, timeout=TIMEOUT_S, check=False
-        )
+        probe = subprocess.run([*_isolated(), "true"], capture_output=True, timeout=10, check=False)
     except OSError as error:
         return f"no network namespaces: {error}"
     return None if probe.returncode == 0 else f"no network namespaces: {probe.stderr.decode()}"

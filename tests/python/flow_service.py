@@ -85,9 +85,8 @@ def ended(process: subprocess.Popen[str]) -> Iterator[None]:
 def flow_service(*words: str | Path) -> Iterator[Service]:
     """A service at any port of this machine, with these options too."""
     listen = [] if "--listen" in words else ["--listen", "127.0.0.1:0"]
-    drain = [] if "--drain" in words else ["--drain", "2"]
-    common = ["flow", "serve", "--json", "--quiet"]
-    command = [*native(), *common, *drain, *listen, *map(str, words)]
+    common = ["flow", "serve", "--json", "--quiet", "--drain", "2"]
+    command = [*native(), *common, *listen, *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, ended(process):
         yield Service(process)
 

@@ -278,8 +278,7 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_the_end_delivers_what_is_there(tmp_path: Path) -> None:
-    pipeline, patient = definition(tmp_path, SUBSCRIBERS), ("--drain", str(PATIENCE_S))
-    with flow_service(pipeline, *patient) as service, service.client() as client:
+    with flow_service(definition(tmp_path, SUBSCRIBERS)) as service, service.client() as client:
         producer = Producer(service, "sensor")
         reader = client.do_get(fl.Ticket(b"all"))
         for sequence in range(50):
@@ -344,7 +343,7 @@ def test_a_password_and_certificates_are_needed_where_others_can_connect(tmp_pat
             ticket = fl.Ticket(b'{"output": "all", "follow": false}')
             assert client.do_get(ticket, call).read_all().num_rows == 100
         with pytest.raises(fl.FlightUnavailableError), service.client() as client:
-            next(client.do_action("health", fl.FlightCallOptions(timeout=PATIENCE_S)))
+            next(client.do_action("health", fl.FlightCallOptions(timeout=5)))
 
 
 def test_metrics_are_in_prometheus_format(tmp_path: Path) -> None:

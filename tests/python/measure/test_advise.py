@@ -117,14 +117,9 @@ def test_advice_takes_less_than_two_seconds(run: Path) -> None:
     asked = advise.Query(
         advise.default_profiles(), (), advise.File.read(WORKLOADS / "log-archive.toml")
     )
-
-    def spent_s() -> float:
-        began = time.process_time()
-        advise.answer(view, asked)
-        return time.process_time() - began
-
-    # Beside others a core has less of its caches.
-    assert min(spent_s() for _ in range(5)) < 2
+    began = time.process_time()
+    advise.answer(view, asked)
+    assert time.process_time() - began < 2
 
 
 def test_the_verb_prints_text_json_and_a_placement_file(

@@ -76,19 +76,16 @@ def test_streams_and_open_loop_come_back_whole(tmp_path: Path) -> None:
     slices = {"source": "dpu0", "pattern": "stream", "slice_ms": 10}
     paced = {"source": "dpu0", "rate": 2000, "depth": 8}
     tasks = [{"task": "network", "parameters": one} for one in (slices, paced)]
-    # A busy machine may leave one that slices without a turn for all of a sample.
-    run = ran(short_box(tmp_path, *tasks, sample_s=0.1, rounds=5))
-    slices = []
+    run = ran(short_box(tmp_path, *tasks, sample_s=0.1))
+    by_series: dict[bool, Json] = {}
     for sample in samples(run):
         assert sample["status"] == "ok", sample
-        if series := sample.get("series"):
-            slices.append(len(series["throughput"]))
-            assert sample["work"]["bytes"] == sample["work"]["jobs"] * 131_072
-        else:
-            assert sample["work"]["jobs"] == 200
-            assert sample["histogram"]
-    assert len(slices) == 5
-    assert max(slices) >= 5
+        by_series[sample.get("series") is not None] = sample
+    stream, paced = by_series[True], by_series[False]
+    assert len(stream["series"]["throughput"]) >= 5
+    assert stream["work"]["bytes"] == stream["work"]["jobs"] * 131_072
+    assert paced["work"]["jobs"] == 200
+    assert paced["histogram"]
 
 
 @pytest.mark.usefixtures("nodes")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from command import PATIENCE_S, overside
+from command import overside
 from overside.plugins import discovery
 from overside.plugins.program import ProgramPlugin, ProtocolError, read_lines
 from overside.plugins.task import PluginTask
@@ -198,7 +198,7 @@ def test_a_bad_plugin_becomes_a_failed_sample(case: str, tmp_path: Path) -> None
     plugin = load(make(tmp_path, script))
     begin = time.monotonic()
     sample = measure(plugin, tmp_path / "run", 0.5 if kind == "timeout" else 20.0)
-    assert time.monotonic() - begin < PATIENCE_S
+    assert time.monotonic() - begin < 15
     assert sample["status"] == "failed"
     assert sample["error"]["kind"] == kind
     assert sample["error"]["message"].startswith("plug-in probe ")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from command import PATIENCE_S, wait_for
 from overside.tasks.programs import ProgramError, Programs, free_port
 
 LISTEN = """
@@ -32,19 +32,22 @@ def has_ended(pid: int) -> bool:
 
 
 def test_programs_end_with_the_sample_and_with_them_what_they_started(tmp_path: Path) -> None:
-    with Programs(tmp_path, "test", PATIENCE_S) as programs:
+    with Programs(tmp_path, "test", 20) as programs:
         pid = programs.start("parent", [sys.executable, "-c", CHILD]).announced()["pid"]
         os.kill(pid, 0)
-    wait_for(lambda: has_ended(pid))
+    end = time.monotonic() + 10
+    while not has_ended(pid):
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_waiting_for_a_port_does_not_take_its_one_connection(tmp_path: Path) -> None:
-    with Programs(tmp_path, "test", PATIENCE_S) as programs:
+    with Programs(tmp_path, "test", 20) as programs:
         port = free_port()
-        programs.start("server", [sys.executable, "-c", LISTEN, str(port)]).listen(port, PATIENCE_S)
+        programs.start("server", [sys.executable, "-c", LISTEN, str(port)]).listen(port, 10)
         silent = programs.start("server", [sys.executable, "-c", "print('no')"], is_read=False)
         with pytest.raises(ProgramError, match="the server did not listen: no"):
-            silent.listen(free_port(), PATIENCE_S)
+            silent.listen(free_port(), 10)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +60,7 @@ def test_waiting_for_a_port_does_not_take_its_one_connection(tmp_path: Path) -> 
 def test_a_failure_is_a_failed_sample_that_cites_the_log(
     tmp_path: Path, code: str, expected: str, kind: str
 ) -> None:
-    with Programs(tmp_path, "test", PATIENCE_S if kind == "job" else 0.2) as programs:
+    with Programs(tmp_path, "test", 5 if kind == "job" else 0.2) as programs:
         load = programs.start("load", [sys.executable, "-c", code])
         with pytest.raises(ProgramError) as raised:
             load.finish()
@@ -67,7 +70,7 @@ def test_a_failure_is_a_failed_sample_that_cites_the_log(
 
 
 def test_one_that_ends_before_it_has_announced_itself(tmp_path: Path) -> None:
-    with Programs(tmp_path, "test", PATIENCE_S) as programs:
+    with Programs(tmp_path, "test", 5) as programs:
         for code in ("", "print('no JSON')"):
             program = programs.start("agent", [sys.executable, "-c", code])
             with pytest.raises(ProgramError, match="the agent has ended before it listened"):

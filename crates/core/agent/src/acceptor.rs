@@ -58,7 +58,7 @@ impl Acceptor {
     }
 }
 
-/// Lets connections in until the agent closes.
+/// Accepts connections until the agent closes.
 fn attend(listener: &TcpListener, closed: &EventFd, shared: &Arc<Shared>) {
     let mut was_failing = false;
     loop {

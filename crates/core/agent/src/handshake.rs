@@ -14,7 +14,8 @@ use crate::server::{ConnectionPermit, Shared};
 /// connection.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Authenticates the host and decides on its memory. Returns no stream if there is no room; the host has been told why.
+/// Authenticates the host and reserves its memory. Returns no stream if there is no room; the host has then
+/// received the reason.
 pub(crate) fn handshake(
     shared: &Shared,
     permit: &mut ConnectionPermit,

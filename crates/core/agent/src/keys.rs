@@ -29,7 +29,7 @@ pub enum MakingError {
         /// Error that the operating system returned.
         error: io::Error,
     },
-    /// The library does not make them.
+    /// The certificate library failed.
     #[error("the keys cannot be made: {0}")]
     Library(#[from] rcgen::Error),
     /// The generated files cannot be loaded as the keys of an agent or a host.

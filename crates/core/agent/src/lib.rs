@@ -52,7 +52,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// At an address, with the limits as they are by default, and without probes.
+    /// Returns settings with this address, the default limits, and without probes.
     pub fn new(listen: SocketAddr, keys: Option<Arc<ServerConfig>>) -> Self {
         Self {
             listen,

@@ -147,7 +147,7 @@ impl OpenContext {
         self.pool.keeps()
     }
 
-    /// Gives memory back that is kept for jobs to come.
+    /// Frees memory that is kept for later jobs.
     pub(crate) fn trim(&mut self) {
         self.pool.trim();
     }
@@ -180,7 +180,7 @@ impl OpenContext {
         }
     }
 
-    /// Memory for a job that was checked and admitted; why there is none.
+    /// Allocates memory for a job that was checked and admitted. The error is the reason of a failure.
     pub(crate) fn begin(&mut self, head: JobHead, len: usize) -> Result<IncomingJob, String> {
         let device = &*self.device;
         let told = |error: overside_device::MemoryError| error.to_string();

@@ -82,12 +82,12 @@ impl Pool {
         Ok(region)
     }
 
-    /// Gives back the destination of a job.
+    /// Returns the destination of a job to the pool.
     pub(crate) fn give_back(&mut self, part: Region) {
         self.give_back_source(part.share());
     }
 
-    /// Gives back the source of a job, all of it or a part.
+    /// Returns the source of a job, or a part of it, to the pool.
     pub(crate) fn give_back_source(&mut self, part: Slice) {
         // All handles to the rest are gone, so this is all of it. If the device kept one, the
         // memory goes when that does, and counts as given out.
@@ -110,7 +110,7 @@ impl Pool {
         !self.free.is_empty()
     }
 
-    /// Gives back the cached regions.
+    /// Frees the cached regions.
     pub(crate) fn trim(&mut self) {
         for region in self.free.drain(..) {
             self.bytes -= region.len();

@@ -30,12 +30,12 @@ pub(crate) struct ProbeSession {
     /// Readable when there is an answer.
     woken: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
-    /// Given back when all of it has ended.
+    /// Permit, released when the whole session has ended.
     _permit: ProbePermit,
 }
 
-/// Answer of a probe, and `true` if the probe then waits for the host to continue. The error is the
-/// reason why the test cannot go on.
+/// Answer of a probe, and `true` if the probe then waits for the host to continue. The error is the reason
+/// why the test cannot continue.
 type Answer = Result<(Vec<u8>, bool), String>;
 
 impl ProbeSession {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use overside_base::lock;
 
-/// Greatest number of refusals that are logged in one period.
+/// Maximum number of refusals that are logged in one period.
 const LOGGED_MAX: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(10);
 

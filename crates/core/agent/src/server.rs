@@ -149,7 +149,7 @@ pub(crate) struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// Takes a place for a connection that has not authenticated; the error says why there is none.
+    /// Reserves a permit for a connection that has not authenticated. The error is the reason of a refusal.
     pub(crate) fn take(
         shared: &Arc<Shared>,
         socket: &TcpStream,
@@ -255,10 +255,10 @@ impl Drop for ConnectionPermit {
 pub(crate) struct ProbePermit(Arc<Shared>);
 
 impl ProbePermit {
-    /// Takes one.
+    /// Reserves a permit.
     ///
     /// # Errors
-    /// That there is none left, in words for the host.
+    /// None is left; the message is for the host.
     pub(crate) fn take(shared: &Arc<Shared>) -> Result<Self, String> {
         let most = shared.settings.limits.probes;
         let more = |count: usize| (count < most).then_some(count + 1);

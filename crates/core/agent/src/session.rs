@@ -60,7 +60,7 @@ impl From<Violation> for End {
     }
 }
 
-/// Lets a host in and serves it.
+/// Admits a host and serves it.
 pub(crate) fn serve(
     shared: &Arc<Shared>,
     mut permit: ConnectionPermit,
@@ -97,7 +97,7 @@ struct Session<'a> {
     waiting: Option<(JobHead, usize)>,
     /// A request that waits for the jobs before it. Nothing behind it is read.
     deferred: Option<Request>,
-    /// Time at which the host was told that the agent ends.
+    /// Time at which the host was informed that the agent ends.
     drained: Option<Instant>,
     /// The host sends no more jobs.
     leaving: bool,
@@ -156,7 +156,7 @@ impl<'a> Session<'a> {
         drain_and_close(&mut self.stream);
     }
 
-    /// Does the work that is due; waits if there is none.
+    /// Does the work that is due, or waits if there is none.
     fn turn(&mut self) -> Result<(), End> {
         let mut moved = self.receive()?;
         if let Some(active) = &mut self.active {

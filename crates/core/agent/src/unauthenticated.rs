@@ -1,4 +1,5 @@
-//! Connections whose hosts have not authenticated: few, and never so many that other hosts cannot connect.
+//! Connections whose hosts have not authenticated: their number is limited, so that other hosts can always
+//! connect.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};

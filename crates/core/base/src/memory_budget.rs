@@ -127,7 +127,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Gives all but `bytes` bytes back.
+    /// Returns all but `bytes` bytes to the budget.
     pub fn shrink_to(&mut self, bytes: u64) {
         let less = self.bytes.saturating_sub(bytes);
         self.bytes -= less;

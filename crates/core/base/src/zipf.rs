@@ -15,7 +15,8 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Over at least one item. A skew of 0 is uniform; the published workloads use 0.99.
+    /// Makes a distribution over `items` items, at least one. A skew of 0 is uniform; the published workloads
+    /// use 0.99.
     pub fn new(items: u64, skew: f64) -> Self {
         let items = items.max(1) as f64;
         let skew = skew.max(0.0);

@@ -41,7 +41,7 @@ pub struct Verbosity {
     output: LogArguments,
 }
 
-/// From the most silent to the most talkative.
+/// Levels, from the quietest to the most verbose.
 const LEVELS: [LevelFilter; 6] = [
     LevelFilter::OFF,
     LevelFilter::ERROR,

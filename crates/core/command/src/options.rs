@@ -65,7 +65,7 @@ impl Placement {
         self.threads.count()
     }
 
-    /// The device beside the CPU. `cpu` is none: it is always there.
+    /// Returns the device beside the CPU; `None` for `cpu`, which is always there.
     pub fn device(&self) -> Option<&str> {
         self.device.as_deref().filter(|name| *name != "cpu")
     }

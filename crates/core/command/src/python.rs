@@ -11,7 +11,7 @@ use crate::messages::shown;
 /// Names another interpreter than the one beside this command.
 const INTERPRETER_ENV: &str = "OVERSIDE_PYTHON";
 
-/// Becomes the Python that answers this process' command line; returns only if there is none.
+/// Replaces this process by the Python that answers its command line; returns only if there is none.
 pub fn hand_over() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let why = match command("overside") {
@@ -27,10 +27,10 @@ pub fn hand_over() -> ExitCode {
     ExitCode::from(exit::ABSENT)
 }
 
-/// A Python module of the package, to be started.
+/// Returns the command that starts a Python module of the package.
 ///
 /// # Errors
-/// Why there is no Python, and the remedy.
+/// Python is missing; the message has the reason and the remedy.
 pub fn command(module: &str) -> Result<Command, String> {
     let absent = || {
         let here = directory().map_or_else(|| "it".into(), |path| path.display().to_string());

@@ -54,7 +54,8 @@ impl Refusal {
     }
 }
 
-/// Returns a text with defaults as all verbs show them. clap, which has brackets of its own, cannot be told.
+/// Replaces the brackets of defaults by parentheses, as all verbs show them. clap's own brackets cannot be
+/// configured.
 pub fn with_round_brackets(text: &str) -> String {
     let mut parts = text.split("[default:");
     let first = parts.next().unwrap_or_default().to_owned();

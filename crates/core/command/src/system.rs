@@ -159,7 +159,7 @@ pub fn keep_freed_memory() {
     }
 }
 
-/// Lets the program end when the thread that starts it ends, in any way.
+/// Makes the program end when the thread that starts it ends, in any way.
 pub fn end_with_this_thread(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
 

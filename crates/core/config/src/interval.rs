@@ -70,8 +70,8 @@ impl Interval {
         }
     }
 
-    /// Between two ends: their geometric mean stands for all, half of the high end if the low one
-    /// is 0.
+    /// Returns the interval between two ends. The typical value is their geometric mean, or half of the high
+    /// end if the low one is 0.
     pub fn between(low: f64, high: f64) -> Self {
         let typ = if low == high {
             low

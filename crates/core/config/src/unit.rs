@@ -121,8 +121,8 @@ pub fn parse_amount(
         .find_map(|unit| Some((finite(text.trim().strip_suffix(unit.symbol())?)?, unit)))
 }
 
-/// The seconds in a time as people write it: `90s`, `50 ms`, `10min`, `2h`. `None` if it is none, or has
-/// no unit.
+/// Parses a time to seconds: `90s`, `50 ms`, `10min`, `2h`. Returns `None` if it is not a time, or has no
+/// unit.
 pub fn parse_seconds(text: &str) -> Option<f64> {
     let text = text.trim();
     for (symbol, seconds) in [("min", 60.0), ("h", 3600.0)] {

@@ -58,7 +58,7 @@ pub trait Backend: Sync {
         Options::default()
     }
 
-    /// The name that stands for all its devices.
+    /// Returns the name for all of its devices.
     fn wildcard(&self) -> String {
         format!("{}:*", self.prefix())
     }

@@ -98,10 +98,10 @@ impl Capabilities {
             .find(|capability| capability.operation == operation)
     }
 
-    /// The capability for a context to be opened like this.
+    /// Returns the capability for a context with this configuration.
     ///
     /// # Errors
-    /// [`OpenError::Unsupported`] if there is none, else as [`Capability::check`].
+    /// [`OpenError::Unsupported`] if there is none, otherwise those of [`Capability::check`].
     pub fn check(&self, device: &str, config: &ContextConfig) -> Result<&Capability, OpenError> {
         let operation = config.operation.operation;
         let Some(capability) = self.get(operation) else {

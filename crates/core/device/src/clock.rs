@@ -1,13 +1,13 @@
-//! The clock that jobs are timed by: the machine's, or a virtual one.
+//! Clock that jobs are timed by: the machine's, or a virtual one.
 //!
-//! Virtual time is that of a discrete-event simulation. It stands still while code runs, and goes on
+//! Virtual time is that of a discrete-event simulation. It stands still while code runs, and advances
 //!
 //! 1. to the next event, when the driver of the devices has nothing else to do ([`Clock::wait`]);
 //! 2. by the time of an operation that its caller waits for ([`Clock::sleep`]);
-//! 3. by the cost of a job to its submitter, where that was measured ([`Clock::submitted`]).
+//! 3. by the cost of a job to its submitter, if that was measured ([`Clock::submitted`]).
 //!
-//! So the figures do not depend on how fast or how busy this machine is, but for times that were measured on it. All
-//! devices that work together, and their driver, share one clock and one thread.
+//! So the figures do not depend on the speed and load of this machine, except for times that were measured
+//! on it. All devices that work together, and their driver, share one clock and one thread.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -72,7 +72,7 @@ impl Clock {
         self.now().saturating_duration_since(then)
     }
 
-    /// Lets time pass that the caller has to wait for.
+    /// Advances by a time that the caller has to wait for.
     pub fn sleep(&self, time: Duration) {
         match &self.0 {
             None => std::thread::sleep(time),

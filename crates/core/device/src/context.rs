@@ -111,10 +111,10 @@ pub trait Context: Send {
     /// refused one are taken, and the next call reports it); [`SubmitError::Lost`].
     fn submit(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, SubmitError>;
 
-    /// Appends up to `max` completions to `out`, in any order, and returns how many.
+    /// Appends up to `max` completions to `out`, in any order. Returns their number.
     ///
     /// # Errors
-    /// [`Lost`], once nothing that did complete is left to be returned.
+    /// [`Lost`], once all jobs that completed have been returned.
     fn poll(&mut self, out: &mut Vec<Completion>, max: usize) -> Result<usize, Lost>;
 
     /// The descriptor that becomes readable after [`Context::arm`]; `None` if the device can only
@@ -130,8 +130,9 @@ pub trait Context: Send {
     /// [`Lost`]; also for a device that can only be polled.
     fn arm(&mut self) -> Result<bool, Lost>;
 
-    /// Gives up no job in flight before `until`: the caller was away, and a device that gets on
-    /// only while it is called had no chance. Nothing to do for one whose jobs go on by themselves.
+    /// Extends the deadlines of all jobs in flight to `until` at least. It is for a caller that was away:
+    /// some devices make progress only while they are called. Devices whose jobs make progress by themselves
+    /// do nothing.
     fn put_off(&mut self, until: Instant) {
         let _ = until;
     }
@@ -169,7 +170,8 @@ pub struct Lifecycle {
     pub init_ns: Option<u64>,
     /// Allocating and registering memory that belongs to the context.
     pub memory_ns: Option<u64>,
-    /// From the last completion until the device let go; known after closing or reconfiguring.
+    /// Time from the last completion until the device released the context; known after closing or
+    /// reconfiguring.
     pub end_ns: Option<u64>,
 }
 

@@ -17,7 +17,7 @@ pub enum MemoryError {
     /// The memory is a device's, and the CPU cannot address it.
     #[error("only the device can address this memory; it is read and written through the device")]
     NotAddressable,
-    /// More was to be read or written than there is.
+    /// The range is outside of the region.
     #[error("{len} bytes at {offset} are beyond the end of a region of {region} bytes")]
     OutOfBounds {
         /// Offset of the access in the region, in bytes.

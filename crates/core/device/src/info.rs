@@ -25,8 +25,8 @@ pub enum Provenance {
 pub enum Timing {
     /// Jobs complete when the device is done with them.
     Real,
-    /// Results are real; a [`Clock`](crate::Clock) adds up the times that a profile gives and those
-    /// that were measured here, whatever this machine is busy with.
+    /// Results are real. A [`Clock`](crate::Clock) adds up the times of a profile and times that were
+    /// measured here, independently of this machine's load.
     Virtual,
     /// Results are computed as jobs come and released in real time, at the profile's times.
     Paced,

@@ -7,7 +7,7 @@ use overside_ops::Output;
 
 use crate::{Applied, Region, Slice};
 
-/// The bytes that a job reads: one slice, or several that stand for their concatenation.
+/// Bytes that a job reads: one slice, or the concatenation of several.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// One slice; nothing is allocated for it.
@@ -80,7 +80,7 @@ pub enum JobError {
     /// The deadline passed first.
     #[error("the deadline passed before the job was done")]
     DeadlineExceeded,
-    /// The device failed at this job and goes on with others.
+    /// The device failed to run this job and continues with others.
     #[error("the job failed: {0}")]
     Failed(String),
 }
@@ -88,7 +88,7 @@ pub enum JobError {
 /// Time that a job spent in each stage, in nanoseconds, as far as the device reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// From submission until the device began with it.
+    /// Time from submission until the device started the job.
     pub queueing_ns: Option<u64>,
     /// Moving bytes to and from the device.
     pub transfer_ns: Option<u64>,
@@ -103,7 +103,7 @@ pub struct Stages {
     pub overdue_ns: u64,
 }
 
-/// A job that is over.
+/// Finished job.
 #[derive(Debug)]
 pub struct Completion {
     /// The job's tag.

@@ -220,7 +220,7 @@ impl Region {
         (Self { len: mid, ..self }, rest)
     }
 
-    /// Gives up writing to it for being able to share it.
+    /// Converts it to shared memory that can no longer be written.
     pub fn share(self) -> Slice {
         Slice {
             memory: self.memory,

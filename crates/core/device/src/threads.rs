@@ -1,9 +1,9 @@
 //! Parts that all devices made of software threads share: a bounded queue in, threads, a bounded
 //! queue out, an event, deadlines, quarantine, closing.
 //!
-//! A backend makes one [`WorkerMain`] a thread: a loop over [`WorkerQueue::next`] and [`WorkerQueue::finish`] until it
-//! is told to stop; [`Threads`] keeps the promises of [`crate::Context`] to the submitter. [`Runner`] runs one kernel
-//! and reports the outcome of a job.
+//! A backend makes one [`WorkerMain`] for each thread: a loop over [`WorkerQueue::next`] and
+//! [`WorkerQueue::finish`] until it has to stop. [`Threads`] keeps the promises of [`crate::Context`] to
+//! the submitter. [`Runner`] runs one kernel and reports the outcome of a job.
 //!
 //! ```text
 //!   submitter                                            threads
@@ -100,7 +100,7 @@ impl Shared {
         self.doorbell.ring(usize::MAX);
     }
 
-    /// Gives the context up because a thread is gone.
+    /// Marks the context as lost because a thread has ended.
     fn lose(&self, reason: String) {
         tracing::error!(reason, "context lost");
         *lock(&self.reason) = reason;

@@ -1,5 +1,5 @@
-//! A context in virtual time: whatever stands for the device computes on the submitter's thread, and
-//! the result comes when the device would have been done.
+//! Context in virtual time: the software for the device computes on the submitter's thread, and the result is
+//! returned when the device would have been done.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -25,7 +25,7 @@ pub trait VirtualEngine: Send {
     fn admit(&mut self, job: &ComputedJob<'_>) -> (Instant, Stages);
 }
 
-/// A job that is to be admitted.
+/// Job to be admitted.
 #[derive(Debug)]
 pub struct ComputedJob<'a> {
     /// The job.
@@ -46,7 +46,7 @@ pub struct VirtualParts {
     pub limits: Limits,
     /// Device and library that run the jobs.
     pub applied: Arc<Applied>,
-    /// The device at work.
+    /// Engine of the device.
     pub engine: Box<dyn VirtualEngine>,
     /// Times that the device takes to initialize a context and to end it; `None` where they are
     /// unknown.
@@ -179,7 +179,7 @@ impl Context for VirtualContext {
         Ok(count)
     }
 
-    /// None: nothing happens in real time.
+    /// Returns `None`: nothing happens in real time.
     fn event_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -19,11 +19,10 @@ pub fn backoff(silence: Duration, parts: u32) -> Duration {
     (silence / parts.max(1)).clamp(PAUSE_SHORTEST, PAUSE_LONGEST)
 }
 
-/// Waits until there may be completions to poll for, but not longer than `timeout`. `true`: poll;
-/// `false`: the time is over. Arms the context and sleeps on its descriptor; a device that can only
-/// be polled is given the shortest pause instead, which suits measurements. Other callers let it
-/// rest for longer ([`backoff`]). A lost device counts as something to poll for: polling returns
-/// the reason.
+/// Waits until there may be completions to poll for, at most `timeout`. Returns `true` if the caller should
+/// poll, `false` if the time is over. Arms the context and sleeps on its descriptor. For a device that can
+/// only be polled it makes the shortest pause instead, which suits measurements; other callers make longer
+/// ones ([`backoff`]). It returns `true` for a lost device: polling returns the reason.
 ///
 /// # Errors
 /// The error of the system if it cannot wait.

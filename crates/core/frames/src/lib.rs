@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Little endian. The checksum is CRC-32 (IEEE 802.3) of the file's identity, eight random bytes that
-//! the payload of its first frame begins with, and of everything in the frame but magic and checksum.
-//! So no bytes of a client can be taken for a frame. Frames are numbered from 0 in each file;
-//! times are milliseconds since 1970. `synced` is how many bytes of the file were known to be on the disk
-//! when the frame was made: after a power failure, whatever is missing behind that was not there yet.
+//! the payload of its first frame begins with, and of everything in the frame except magic and checksum.
+//! So a client's bytes cannot be mistaken for a frame. Frames are numbered from 0 in each file; times are
+//! milliseconds since 1970. `synced` is the number of bytes of the file that were known to be on the disk
+//! when the frame was made: after a power failure, only later bytes may be missing.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -54,8 +54,8 @@ pub struct FrameWriter<K> {
 }
 
 impl<K: FrameKind> FrameWriter<K> {
-    /// Begins a file: appends its first frame. `previous` is the generation of the log or snapshot
-    /// that this one goes on from, 0 for none; `more` is what this type of file has beside it ([`more`]).
+    /// Starts a file: appends its first frame. `previous` is the generation of the log or snapshot that this
+    /// one continues, 0 for none; `more` is additional data of this type of file ([`more`]).
     pub fn begin(
         identity: [u8; 8],
         previous: u64,
@@ -148,7 +148,7 @@ pub enum StreamFrame<'b, K> {
         /// Bytes of the frame.
         len: usize,
     },
-    /// At least this number of bytes is missing.
+    /// Minimum number of bytes that are missing.
     Missing(usize),
     /// No valid frame.
     Invalid,
@@ -220,7 +220,7 @@ pub enum Next<'r, K> {
     Format(u8),
 }
 
-/// The generation that a file goes on from: the payload of its first frame.
+/// Returns the generation that a file continues, from the payload of its first frame.
 #[must_use]
 pub fn previous(payload: &[u8]) -> Option<u64> {
     let bytes = payload.get(IDENTITY_BYTES..)?.first_chunk()?;
@@ -314,7 +314,8 @@ impl<K: FrameKind> FrameReader<K> {
         }))
     }
 
-    /// The frame at the reader's position, whose payload is in `payload` then. `None`: there is none.
+    /// Reads the frame at the reader's position; its payload is in `payload` then. Returns `None` if there is
+    /// no frame.
     fn read_frame(&mut self) -> io::Result<Option<(K, u64)>> {
         let mut bytes = [0; HEADER_BYTES];
         let left = self.len - self.offset;
@@ -414,7 +415,7 @@ struct Header<K> {
 }
 
 impl<K: FrameKind> Header<K> {
-    /// `None`: it is none of a frame that ends within `left` bytes.
+    /// Parses a header. Returns `None` if it is not of a frame that ends within `left` bytes.
     fn parse(bytes: &[u8; HEADER_BYTES], left: u64) -> Option<Self> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));

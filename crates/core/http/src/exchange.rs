@@ -57,7 +57,7 @@ impl Exchange {
         now_ms > self.deadline_ms
     }
 
-    /// Reads or writes without blocking. `answer`: returns the response for a path; `None` if there is none.
+    /// Reads or writes without blocking. `answer` returns the response for a path; `None` if there is none.
     pub fn advance(&mut self, answer: impl FnOnce(&str) -> Option<Response>) -> Next {
         let next = match self.response.is_empty() {
             true => self.read(answer),

@@ -80,7 +80,7 @@ impl Listener {
         }
     }
 
-    /// Waits for something to do. Which exchanges can go on.
+    /// Waits for events. Returns `true` for each exchange that can continue.
     fn wait(&self, exchanges: &[(Exchange, Next)]) -> Vec<bool> {
         let mut files: Vec<PollFd<'_>> = (exchanges.iter())
             .map(|(exchange, next)| {

@@ -1,8 +1,7 @@
-//! Memory that the CPU cannot address, around a device that can address anything.
+//! Layer that makes a device's memory inaccessible to the CPU, like that of a card with its own memory.
 //!
-//! What it gives out are handles; the bytes lie in a buffer of this layer's behind each. At
-//! submission a job's source is copied out of it, at completion its result into it: as with a card
-//! that has memory of its own, but on the caller's time.
+//! Its regions are only handles; their bytes are in a buffer of this layer. At submission it copies a job's
+//! source out of that buffer, at completion the result into it, on the caller's time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -124,7 +123,7 @@ struct OwnMemoryContext {
 }
 
 impl OwnMemoryContext {
-    /// Gives a job to the device inside, with copies of its memory; the job if it was not taken.
+    /// Submits a job to the inner device, with copies of its memory. Returns the job if it was not taken.
     fn pass_on(
         &mut self,
         inner: &mut dyn Context,
@@ -157,7 +156,7 @@ impl OwnMemoryContext {
     }
 }
 
-/// Gives a completion its job's own memory back, with the result in it.
+/// Replaces the memory of a completion by the job's own memory, with the result in it.
 fn restore(mut completion: Completion, own: Option<(Source, Region)>) -> Completion {
     let Some((source, destination)) = own else {
         return completion;

@@ -12,8 +12,8 @@ pub enum Fault {
     Refusal,
     /// Neither it nor any job after it is taken.
     BackPressure,
-    /// The job goes on beyond its deadline: it completes as late, without its destination, and that
-    /// is written to from then on.
+    /// The job continues beyond its deadline: it completes as late, without its destination, which is written
+    /// to later.
     Stall,
     /// The job never completes.
     Silence,
@@ -92,8 +92,7 @@ pub(crate) fn destination_bytes(completion: &mut Completion) -> Option<&mut [u8]
     completion.destination.as_mut()?.bytes_mut().ok()
 }
 
-/// Makes a completion that is in order wrong. Returns a second one for the same job, if there is
-/// to be one.
+/// Makes a correct completion wrong. Returns a second one for the same job, if the fault requires one.
 pub(crate) fn spoil(
     fault: Fault,
     completion: &mut Completion,

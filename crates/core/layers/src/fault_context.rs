@@ -33,9 +33,9 @@ pub(crate) struct FaultContext {
     held: Vec<(Job, Fault)>,
     /// Completions that wait until nothing else is in flight.
     last: VecDeque<Completion>,
-    /// Completion whose result is to be exchanged with the next one's.
+    /// Completion whose result will be exchanged with the next one's.
     swapped: Option<Completion>,
-    /// Completions to be polled for.
+    /// Completions that the next poll returns.
     ready: VecDeque<Completion>,
     /// Destinations in quarantine, which are written to now and then.
     quarantine: Vec<Region>,

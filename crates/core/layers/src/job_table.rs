@@ -1,7 +1,7 @@
-//! Table of the jobs in the context inside, with the data that a layer keeps for each.
+//! Table of the jobs in the inner context, with a layer's data for each.
 //!
-//! A job inside has a number of the layer's own for a tag, because tags need not be unique. It has
-//! its own tag back in whatever comes out.
+//! An inner job has a number of the layer as its tag, because tags need not be unique. Its completion gets
+//! its own tag back.
 
 use std::collections::VecDeque;
 use std::time::Instant;

@@ -1,15 +1,15 @@
-//! Behaviour that goes around any device.
+//! Behavior that can be added to any device.
 //!
 //! A layer is a device around a device, with additions to its contexts. It implements
 //! [`DeviceLayer`] and [`ContextLayer`], which pass every call on to the inner object unless the
 //! layer overrides it; [`Layered`] makes a [`Device`](overside_device::Device) of it, and
 //! [`LayeredContext`] a [`Context`](overside_device::Context); the pattern is Apache OpenDAL's.
 //!
-//! | layer | what it does |
+//! | layer | effect |
 //! |---|---|
-//! | [`TimeLimit`] | gives each job a deadline, and loses a device that goes on beyond it in silence |
-//! | [`DeviceMemory`] | gives out memory that the CPU cannot address, as a GPU does, for tests |
-//! | [`FaultInjection`] | makes chosen jobs and openings go wrong, for tests and for `overside audit` |
+//! | [`TimeLimit`] | gives each job a deadline, and loses a device that exceeds it without a completion |
+//! | [`DeviceMemory`] | provides memory that the CPU cannot address, like a GPU's, for tests |
+//! | [`FaultInjection`] | makes selected jobs and openings fail, for tests and for `overside audit` |
 
 mod device_memory;
 mod fault;

@@ -1,14 +1,14 @@
-//! A time limit for each job of a device.
+//! Time limit for each job of a device.
 //!
-//! 1. A job that has no deadline gets one when it is first offered: the device is to complete it as
-//!    late by then, as the contract says.
-//! 2. A device that breaks the contract does not. So when nothing has come back for longer than the
-//!    limit and a quarter of it, though something is in flight or offered, the context is lost, and
-//!    [`is_silence`] recognizes this reason.
-//! 3. Time in which the caller does not look is no device's fault: a caller that reads from a slow
-//!    pipe may be away for minutes, and some devices get on only while they are called. After more
-//!    than a quarter of the limit between two looks, whatever is in flight or offered has the whole
-//!    limit again.
+//! 1. A job without a deadline gets one when it is first submitted. By the contract, the device completes
+//!    it as late by then.
+//! 2. A device may break the contract. So if nothing has been returned for longer than 1.25 times the
+//!    limit, although jobs are in flight or submitted, the context is lost, and [`is_silence`] recognizes
+//!    this reason.
+//! 3. Time in which the caller does not call is not the device's fault: a caller that reads from a slow
+//!    pipe may be away for minutes, and some devices make progress only while they are called. After more
+//!    than a quarter of the limit between two calls, all jobs in flight or submitted get the whole limit
+//!    again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use overside_device::{
 
 use crate::{ContextLayer, DeviceLayer, Layered, LayeredContext};
 
-/// The longest limit: longer than any job takes, short enough to be added to a time.
+/// Maximum of the limit: longer than any job takes, short enough to be added to a time.
 const LIMIT_MAX: Duration = Duration::from_secs(1 << 30);
 /// Delay that is allowed, in addition to a quarter of the limit, between a job's deadline and its
 /// return.

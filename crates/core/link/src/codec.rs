@@ -194,7 +194,7 @@ pub mod hex {
         digits.collect()
     }
 
-    /// The bytes of these digits; `None` if they are none.
+    /// Returns the bytes of hexadecimal digits; `None` if the text has other characters or an odd length.
     pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
         let digit = |byte: &u8| char::from(*byte).to_digit(16);
         let pair = |pair: &[u8]| match pair {

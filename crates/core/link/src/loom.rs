@@ -1,5 +1,5 @@
-//! The cursors and the wish to be woken, in every order that the memory model allows. Run by
-//! `RUSTFLAGS="--cfg loom" cargo test -p overside-link --release --lib loom`.
+//! Model checks of the cursors and the request for a wake-up, in every order that the memory model allows.
+//! Run them with `RUSTFLAGS="--cfg loom" cargo test -p overside-link --release --lib loom`.
 
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -82,9 +82,8 @@ fn send(mut sender: Sender<Box<u32>>, count: u32, batch: u32, data: &Sleeper, ro
     }
 }
 
-/// Takes `count` values, asleep where there is none. Ends only if no wake-up is lost on either
-/// side; loom reports values that are read before they were written, or written over before they
-/// were read.
+/// Receives `count` values, and sleeps while there is none. It only ends if no wake-up is lost on either
+/// side. loom reports values that are read before they are written, or overwritten before they are read.
 fn receive(mut receiver: Receiver<Box<u32>>, count: u32, data: &Sleeper, room: &Sleeper) {
     for number in 0..count {
         let value = loop {

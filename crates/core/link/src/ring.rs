@@ -1,13 +1,13 @@
 //! The two cursors of a queue with one producer and one consumer.
 //!
-//! A cursor counts all that was ever written or read, so that full and empty differ, and indexes by
-//! its remainder modulo the capacity, a power of two. Each side keeps the other's cursor as it saw
-//! it last and looks again only when that does not suffice: as long as there is room and something
-//! to read, the two sides share no cache line but those of the entries.
+//! A cursor counts all that was ever written or read, so that full and empty differ, and indexes by its
+//! remainder modulo the capacity, a power of two. Each side caches the other's cursor and reads it again only
+//! when the cached value does not suffice: while there is room and something to read, the two sides share no
+//! cache line except those of the entries.
 //!
-//! Where the entries are and what they look like is the user's: [`spsc`](crate::spsc) keeps values
-//! of a type, [`stream`](crate::stream) bytes in memory that another process writes as well. So a
-//! cursor that is read here may have any value, and an impossible one is [`CorruptCursor`].
+//! The user of the cursors defines location and format of the entries: [`spsc`](crate::spsc) keeps values of
+//! a type, [`stream`](crate::stream) bytes in memory that another process writes as well. So a cursor that is
+//! read here may have any value, and an impossible one is [`CorruptCursor`].
 
 use crate::primitive::{AtomicU32, AtomicU64, Ordering, Padded};
 use crate::shared::Shared;
@@ -116,8 +116,8 @@ impl Producer {
         Ok(self.capacity - self.staged.wrapping_sub(head))
     }
 
-    /// Sets aside `amount`, of which there must be room, and returns where it begins. The consumer
-    /// sees what is written there only after [`Producer::publish`].
+    /// Reserves `amount`, for which there must be room, and returns its beginning. The consumer sees the data
+    /// there only after [`Producer::publish`].
     #[inline]
     pub(crate) fn stage(&mut self, amount: u64) -> u64 {
         let position = self.staged;
@@ -126,7 +126,7 @@ impl Producer {
         position
     }
 
-    /// Hands over everything staged. `false`: there was nothing.
+    /// Publishes all reserved data. Returns `false` if there was none.
     #[inline]
     pub(crate) fn publish(&mut self) -> bool {
         if self.published == self.staged {
@@ -209,7 +209,7 @@ impl Consumer {
         position
     }
 
-    /// Lets the producer write over everything taken. `false`: there was nothing.
+    /// Releases all taken data, so that the producer can overwrite them. Returns `false` if there were none.
     #[inline]
     pub(crate) fn release(&mut self) -> bool {
         if self.released == self.taken {

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::hex;
 
-/// Sixteen random bytes that a listening end gives to the peer that it expects, by another way than
-/// the link. A peer that connects without them is refused. They are sent in the clear, so they are
-/// good for one link and for as long as it takes to connect.
+/// Sixteen random bytes that a listening end gives to the expected peer by another way than the link. A peer
+/// that connects without them is refused. They are sent unencrypted, so they are only valid for one link,
+/// until it is connected.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Secret([u8; Secret::BYTES]);

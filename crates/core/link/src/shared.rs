@@ -21,7 +21,7 @@ unsafe impl<T: Sync> Send for Shared<T> {}
 unsafe impl<T: Sync> Sync for Shared<T> {}
 
 impl<T: Send + Sync + 'static> Shared<T> {
-    /// In memory of its own.
+    /// Moves the value to memory of its own.
     pub(crate) fn new(value: T) -> Self {
         let keep = Arc::new(value);
         Self {
@@ -30,11 +30,11 @@ impl<T: Send + Sync + 'static> Shared<T> {
         }
     }
 
-    /// In memory that `keep` keeps.
+    /// Refers to a value in memory that `keep` keeps.
     ///
     /// # Safety
-    /// At `at`, which is aligned, lies a `T` for as long as `keep` lives. Others that reach it, the
-    /// peer's process included, can put nothing there that is no `T`: it consists of atomics.
+    /// `at` is aligned and points to a `T` while `keep` lives. Others that can write there, including the
+    /// peer's process, can only write valid values of `T`: it consists of atomics.
     pub(crate) unsafe fn within(at: NonNull<T>, keep: Arc<dyn Any + Send + Sync>) -> Self {
         Self { at, keep }
     }

@@ -1,15 +1,14 @@
 //! Shared memory: two processes of one machine, or two threads of one process.
 //!
-//! Queue pairs are rings in a memory file that both ends map; exported regions are memory files of
-//! their own. All are sealed, so that no end can shrink them under the other. Nothing that is read
-//! from shared memory is believed.
+//! Queue pairs are rings in a memory file that both ends map; exported regions are memory files of their own.
+//! All are sealed, so that no end can shrink them under the other. Data in shared memory are not trusted.
 //!
-//! Without a copy engine the thread that posts a read or a write copies the bytes itself, and the
-//! work is done when `post` returns. With one, a thread of this machine does, which stands for a
-//! DMA engine: see [`EngineOptions`]. Messages are always copied by the two ends.
+//! Without a copy engine the thread that posts a read or a write copies the bytes itself, and the work is
+//! done when `post` returns. With one, a thread of this machine copies, in place of a DMA engine: see
+//! [`EngineOptions`]. Messages are always copied by the two ends.
 //!
-//! The two ends find each other at a Unix socket ([`Listener`], [`connect`]), or through a pair of
-//! sockets that they have already ([`serve`], [`join`]); [`pair`] is both ends in one process.
+//! The two ends find each other at a Unix socket ([`Listener`], [`connect`]), or through an existing pair of
+//! sockets ([`serve`], [`join`]); [`pair`] makes both ends in one process.
 
 mod copy;
 mod engine;
@@ -69,7 +68,8 @@ pub struct ShmEndpoint {
 /// (`SOCK_SEQPACKET`).
 ///
 /// # Errors
-/// [`ConnectError`]: this end's request is impossible, the peer is none, or the deadline passed.
+/// [`ConnectError`]: this end's request is impossible, the peer does not speak the protocol, or the
+/// deadline passed.
 pub fn serve(
     socket: OwnedFd,
     config: &LinkConfig,

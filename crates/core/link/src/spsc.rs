@@ -90,7 +90,7 @@ impl<T: Send> Sender<T> {
         Ok(())
     }
 
-    /// Hands over everything staged. `false`: there was nothing.
+    /// Publishes all reserved values. Returns `false` if there were none.
     pub(crate) fn publish(&mut self) -> bool {
         self.cursors.publish()
     }
@@ -128,7 +128,7 @@ impl<T: Send> Receiver<T> {
         self.cursors.available().expect(OURS) == 0
     }
 
-    /// Lets the sender use the slots of everything taken.
+    /// Releases the slots of all taken values.
     pub(crate) fn release(&mut self) {
         self.cursors.release();
     }

@@ -175,7 +175,7 @@ impl Outgoing {
         Ok(count)
     }
 
-    /// Hands over everything staged. `false`: there was nothing.
+    /// Publishes all reserved bytes. Returns `false` if there were none.
     #[inline]
     pub(crate) fn publish(&mut self) -> bool {
         self.cursors.publish()
@@ -332,7 +332,7 @@ impl Incoming {
         }
     }
 
-    /// Lets the sender use the room of everything taken. `false`: there was nothing.
+    /// Releases the room of all taken bytes. Returns `false` if there were none.
     #[inline]
     pub(crate) fn release(&mut self) -> bool {
         self.cursors.release()
@@ -408,8 +408,8 @@ mod tests {
             ..ProptestConfig::default()
         })]
 
-        /// Checks that the ring behaves like a queue, whatever is sent and received in whatever
-        /// portions. The cursors pass the end of their range.
+        /// Checks that the ring behaves like a queue for any sequence and size of sends and receives. The
+        /// cursors pass the end of their range.
         #[test]
         fn is_a_queue(steps in steps(), before_the_end in 0..4096u64) {
             let first = (u64::MAX - before_the_end) & !(ALIGN - 1);

@@ -116,8 +116,8 @@ impl Default for UcxOptions {
 }
 
 impl UcxOptions {
-    /// With that transport, and UCX's own for traffic within a worker; `None`: the transports of
-    /// `UCX_TLS`.
+    /// Returns options for that transport, and UCX's own for traffic within a worker; `None` selects the
+    /// transports of `UCX_TLS`.
     pub fn over(transport: Option<Transport>) -> Self {
         Self {
             transports: transport.map(|one| format!("{},self", one.name())),

@@ -42,11 +42,11 @@ unsafe impl Send for VolatileSlice {}
 unsafe impl Sync for VolatileSlice {}
 
 impl VolatileSlice {
-    /// From `start` on, `len` bytes.
+    /// Makes a slice of `len` bytes from `start` on.
     ///
     /// # Safety
-    /// They can be read and written for as long as the window and its copies are used, and are
-    /// reached only through windows, or by others than this process.
+    /// They can be read and written while the slice and its copies are used, and this process accesses them
+    /// only through such slices.
     pub unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self { start, len }
     }

@@ -59,7 +59,7 @@ pub(crate) struct TargetState {
     pub(crate) depth: usize,
     /// Time since when no result came back, if the target has chunks.
     pub(crate) silent_since: Option<Instant>,
-    /// `true` if it has been silent for longer than is to be expected.
+    /// `true` if it has been silent for longer than expected.
     pub(crate) is_silent: bool,
     /// `true` if it is not used, because it failed or is missing.
     pub(crate) is_out: bool,
@@ -107,7 +107,7 @@ struct Balance {
     /// The places of all its targets; the first one is one side, the rest are the other.
     targets: Range<usize>,
     controller: Controller,
-    /// By the last decision that was not there to learn something.
+    /// Value of the last decision that was not a measurement.
     uses_rest: bool,
     epoch: Option<RunningEpoch>,
     /// Shortest duration of the next epoch.
@@ -172,7 +172,7 @@ impl RunningEpoch {
 }
 
 impl AdaptiveScheduler {
-    /// Between the targets at these places.
+    /// Makes the placement between the targets with these indices.
     pub(crate) fn new(clock: Clock, targets: Range<usize>) -> Self {
         let last = targets.end.saturating_sub(1);
         Self {
@@ -250,11 +250,10 @@ impl AdaptiveScheduler {
         decided
     }
 
-    /// Returns `true` if the decisions in force let a target have the next chunk of the
-    /// `waiting_bytes`.
+    /// Returns `true` if the current decisions allow a target to take the next chunk of the `waiting_bytes`.
     ///
-    /// A probe gives one side its part at once and leaves the rest to the other. Otherwise both
-    /// take what they can, and finish together.
+    /// A probe gives one side its part at once and leaves the rest to the other. Otherwise both take chunks
+    /// as fast as they can, and finish together.
     pub(crate) fn may_take(
         &self,
         target: Target,

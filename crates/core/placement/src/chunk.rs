@@ -47,7 +47,7 @@ impl Chunk {
         }
     }
 
-    /// With the longest result that is wanted.
+    /// Sets the maximum length of the result.
     pub fn destination_bytes(self, destination_bytes: usize) -> Self {
         Self {
             destination_bytes,
@@ -94,7 +94,8 @@ pub struct ChunkResult {
 }
 
 impl ChunkResult {
-    /// The result's bytes; `None` if there are none, because it failed or is to be stored.
+    /// Returns the result's bytes; `None` if there are none, because the job failed or the chunk is to be
+    /// stored.
     pub fn output(&self) -> Option<&[u8]> {
         match self.result {
             Ok(Outcome::Done(output)) => self.destination.get(..output.written),

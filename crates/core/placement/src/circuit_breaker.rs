@@ -13,7 +13,7 @@ use crate::Retry;
 
 /// Jobs in a row that may fail before the circuit opens.
 const FAILURES_MAX: u32 = 3;
-/// The longest pause: longer than any stream, short enough to be added to a time.
+/// Maximum of the pause: longer than any stream, short enough to be added to a time.
 const PAUSE_MAX: Duration = Duration::from_secs(1 << 30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct CircuitBreaker {
     circuit: Circuit,
     /// The next pause.
     pause: Duration,
-    /// In a row.
+    /// Number of consecutive failures.
     failures: u32,
     /// Jobs done since the last pause.
     done: u64,

@@ -192,11 +192,11 @@ impl Executor {
         Ok(())
     }
 
-    /// The next result in the order of the stream, if it is there. Drives all targets; never
+    /// Returns the next result in the order of the stream, if there is one. Drives all targets; never
     /// blocks, except that a device that failed may be opened again.
     ///
     /// # Errors
-    /// [`Error`] if nothing can go on: the CPU is lost, or there is no memory. A chunk that failed
+    /// [`Error`] if the stream cannot continue: the CPU is lost, or there is no memory. A chunk that failed
     /// is a result with its error.
     pub fn pull(&mut self) -> Result<Option<ChunkResult>, Error> {
         if !(self.in_flight.is_ready() && self.in_flight.is_none_waiting()) {
@@ -233,11 +233,11 @@ impl Executor {
         Ok(())
     }
 
-    /// Waits until `input` has something to be read, or has ended, or until there may be something
-    /// to pull: chunks in flight go on meanwhile. Returns `true` if there is input.
+    /// Waits until `input` is readable or has ended, or until there may be a result to pull: chunks in flight
+    /// make progress meanwhile. Returns `true` if there is input.
     ///
     /// # Errors
-    /// As [`Executor::wait`].
+    /// Those of [`Executor::wait`].
     pub fn wait_for_input(&mut self, input: BorrowedFd<'_>) -> Result<bool, Error> {
         let begun = thread_cpu_ns();
         let waited = self.wait_until_readable(input);
@@ -267,12 +267,12 @@ impl Executor {
 
     /// Tears all contexts and buffers down and sets them up again, as for a stream whose buffers
     /// have another size. Under [`Policy::Adaptive`](crate::Policy::Adaptive) a device follows when
-    /// it is next used, and the controller keeps its estimates; buffers are of a device's memory
-    /// only from when devices are in use. Times and counts go on.
+    /// it is next used, and the controller keeps its estimates; buffers only use a device's memory
+    /// once devices are used. Times and counts continue.
     ///
     /// # Errors
-    /// [`Error::InFlight`] if not everything has been pulled; else as [`Executor::open`], but that a
-    /// device that fails now is an event if there is a CPU to do its work.
+    /// [`Error::InFlight`] if not everything has been pulled; otherwise those of [`Executor::open`]. A
+    /// device that fails now is only an event if there is a CPU to replace it.
     pub fn reconfigure(&mut self) -> Result<(), Error> {
         if let Some(error) = &self.failure {
             return Err(error.clone());

@@ -27,11 +27,11 @@ pub(crate) struct InFlightChunk {
 // Most chunks are done or about to be: a box each would cost more than the room it saves.
 #[allow(clippy::large_enum_variant)]
 enum ChunkState {
-    /// In a queue.
+    /// The chunk is in a queue.
     Waiting(Source),
-    /// On a target, with its source if that may be needed again.
+    /// The chunk is on a target; it keeps its source if that may be needed again.
     Running(Target, Option<Source>),
-    /// On a device, and on the CPU as well.
+    /// The chunk is on a device, and on the CPU as well.
     RunningOnBoth(Target, Source),
     /// A device has finished, and its result is being verified.
     Verifying(Source),
@@ -39,12 +39,12 @@ enum ChunkState {
     Done(ChunkResult),
 }
 
-/// For whom a chunk waits.
+/// Targets that a waiting chunk may go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
-    /// For whichever target takes it.
+    /// Any target may take the chunk.
     Shared,
-    /// For one target.
+    /// Only this target may take the chunk.
     Of(Target),
 }
 
@@ -53,9 +53,9 @@ pub(crate) struct InFlight {
     chunks: ReorderBuffer<InFlightChunk>,
     shared: VecDeque<u64>,
     shared_bytes: u64,
-    /// By target.
+    /// Queues of the targets.
     queues: Vec<VecDeque<u64>>,
-    /// For the CPU, before all others, because results wait for them.
+    /// Chunks that the CPU runs before all others, because results wait for them.
     retry: BTreeSet<u64>,
     /// Jobs that targets still have though their chunks are done.
     superseded: BTreeSet<(Target, u64)>,

@@ -31,7 +31,7 @@ pub(crate) struct Lane {
     context: Option<Box<dyn Context>>,
     /// The context is to be set up again before it is used.
     is_stale: bool,
-    /// Jobs to be handed over at the next doorbell.
+    /// Jobs to be submitted at the next doorbell.
     offered: VecDeque<Job>,
     /// Jobs that the context has.
     running: usize,
@@ -228,8 +228,8 @@ impl Lane {
             && destination_bytes as u64 <= self.config.max_destination_bytes
     }
 
-    /// Makes a job of a source, to be handed over at the next doorbell. Returns the source where it
-    /// is to be kept until the job is over, because it may be needed again or does not come back.
+    /// Makes a job of a source, to be submitted at the next doorbell. Returns the source if it must be kept
+    /// until the job has finished, because it may be needed again or is not returned.
     pub(crate) fn offer(
         &mut self,
         tag: u64,

@@ -31,7 +31,7 @@ struct Place {
 
 /// The lanes of all targets.
 pub(crate) struct Lanes {
-    /// By target.
+    /// Targets with their lanes.
     places: Vec<Place>,
     sources: Arc<Pool>,
     buffer_source: BufferSource,
@@ -307,8 +307,7 @@ fn registered(places: &[Place]) -> Option<&Lane> {
     devices.find(|lane| lane.is_registered())
 }
 
-/// Lets the CPU take its destinations from a device's pool if possible, and makes the pool for
-/// sources.
+/// Makes the CPU take its destinations from a device's pool if possible, and makes the pool for sources.
 fn share_memory(
     setup: &Setup,
     places: &mut [Place],

@@ -204,8 +204,8 @@ impl Buffer {
         self.region.take().zip(self.pool.take())
     }
 
-    /// Gives up writing to it for being able to share it, up to its length. The memory goes back
-    /// to the pool when the last slice of it is dropped.
+    /// Converts it, up to its length, to shared memory that can no longer be written. The memory returns to
+    /// the pool when the last slice of it is dropped.
     pub fn share(self) -> Option<Slice> {
         let len = self.len;
         let (region, pool) = self.into_parts()?;

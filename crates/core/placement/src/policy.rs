@@ -1,7 +1,6 @@
-//! Placements as they are written: `cpu`, `device`, `split:40`, `adaptive`; with several devices
-//! `split:90+10`, in their order. The names of the study of
-//! co-processing (Giouroukis et al., PVLDB 18(13), 2025) stand for the same: `fCPU`; `cDPU`, `dDPU` and
-//! `rDPU`; `cCOMP:40`, `cDECOMP:40` and `cREG:40`.
+//! Text form of placements: `cpu`, `device`, `split:40`, `adaptive`; with several devices `split:90+10`, in
+//! their order. The names of the study of co-processing (Giouroukis et al., PVLDB 18(13), 2025) are synonyms:
+//! `fCPU`; `cDPU`, `dDPU` and `rDPU`; `cCOMP:40`, `cDECOMP:40` and `cREG:40`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -161,7 +160,7 @@ impl fmt::Display for Policy {
 /// Prefixes of a split: the one of this crate, and those of the study of co-processing.
 const SPLITS: [&str; 4] = ["split:", "cCOMP:", "cDECOMP:", "cREG:"];
 
-/// A placement that is none.
+/// Reason why a text is not a placement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// No policy of that name.

@@ -51,7 +51,7 @@ pub struct Report {
 /// not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verification {
-    /// Rule for which of them were to be verified.
+    /// Rule that selects results for verification.
     pub verify: Verify,
     /// Results that were verified, by their checksums or by the CPU.
     pub chunks: u64,
@@ -219,7 +219,7 @@ impl fmt::Display for EventKind {
 pub struct Event {
     /// Time of the event, in nanoseconds since the executor was opened.
     pub at_ns: u64,
-    /// On which target.
+    /// Target of the event.
     pub target: Target,
     /// Kind of the event.
     pub kind: EventKind,
@@ -245,7 +245,7 @@ impl fmt::Display for Event {
 pub struct DecisionRecord {
     /// Time of the decision, in nanoseconds since the executor was opened.
     pub at_ns: u64,
-    /// Between which target and the devices behind it.
+    /// Target of the decision, which is between it and the devices behind it.
     pub target: Target,
     /// The part of the bytes of both sides that the devices behind it get, 0 to 1.
     pub fraction: f64,

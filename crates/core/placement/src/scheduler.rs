@@ -7,7 +7,7 @@ use crate::report::DecisionRecord;
 use crate::split::WeightedSplit;
 use crate::{Policy, Target};
 
-/// A policy at work.
+/// Policy in use.
 pub(crate) enum Scheduler {
     /// All chunks are one target's.
     Only(Target),

@@ -46,8 +46,8 @@ pub struct Setup {
     /// Chunks between `push` and `pull`, at most [`WINDOW_MAX`]; chosen from the depths unless set.
     /// Finished chunks wait there for unfinished ones, because results come in order.
     pub window: Option<usize>,
-    /// Longest time that a device may take for a job, from its submission. With
-    /// [`Policy::Adaptive`] the CPU goes on without it long before.
+    /// Longest time that a device may take for a job, from its submission. With [`Policy::Adaptive`] the CPU
+    /// takes over long before.
     pub job_timeout: Duration,
     /// Pauses after which a device that failed is tried again.
     pub retry: Retry,
@@ -73,7 +73,8 @@ pub struct DeviceSetup {
 }
 
 impl DeviceSetup {
-    /// With the variant that it chooses, at its default level, and eight jobs in flight.
+    /// Returns the setup of a device with its preferred variant at the default level, and eight jobs in
+    /// flight.
     pub fn new(device: Arc<dyn Device>) -> Self {
         Self {
             device,
@@ -105,8 +106,8 @@ impl Default for Retry {
 }
 
 impl Setup {
-    /// Chunks and results up to 1 MiB, two jobs in flight on the CPU, ten
-    /// seconds a job, nothing verified. The CPU and the devices are to be filled in.
+    /// Returns a setup without targets, which the caller adds: chunks and results up to 1 MiB, two jobs in
+    /// flight on the CPU, ten seconds for each job, no verification.
     pub fn new(operation: OperationConfig, policy: Policy) -> Self {
         Self {
             cpu: None,

@@ -7,8 +7,8 @@
 use crate::policy::TARGETS_MAX;
 use crate::{Shares, Target};
 
-/// After each chunk, the share of one device is off by at most half of the longest one; with several
-/// devices each share is off by less than the longest one.
+/// Weighted split. After each chunk, the share of a single device is off by at most half of the longest
+/// chunk; with several devices each share is off by less than the longest chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct WeightedSplit {
     count: usize,

@@ -26,7 +26,7 @@ use crate::{Error, SAMPLE_EVERY, Setup, Target, Verify};
 pub(crate) struct Answer {
     /// Device that the result is from.
     pub(crate) target: Target,
-    /// Without its destination.
+    /// Completion without its destination.
     pub(crate) completion: Completion,
     pub(crate) output: Output,
     pub(crate) destination: Buffer,
@@ -63,20 +63,20 @@ pub(crate) struct Verifier {
     is_inverse: bool,
     /// `None`: nothing is verified. Opened for the first answer.
     lane: Option<Lane>,
-    /// In order.
+    /// Answers in order.
     waiting: VecDeque<Answer>,
     pending: BTreeMap<u64, PendingAnswer>,
     random: Random,
-    /// By target.
+    /// Records of the devices, by target.
     devices: [Record; TARGETS_MAX],
     report: Verification,
 }
 
 impl Verifier {
-    /// Verifier of the results of `setup`'s devices, if they are to be verified.
+    /// Makes the verifier of the results of `setup`'s devices, if they must be verified.
     ///
     /// # Errors
-    /// [`Error::NoTarget`], [`Error::Open`]: there is no CPU that could.
+    /// [`Error::NoTarget`], [`Error::Open`]: there is no CPU to verify them.
     pub(crate) fn new(setup: &Setup) -> Result<Self, Error> {
         let is_on = setup.verify != Verify::None && setup.policy.uses_device();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -129,7 +129,7 @@ impl Verifier {
         self.devices[target.index()].unverified
     }
 
-    /// Takes an answer, which is to be verified.
+    /// Queues an answer for verification.
     pub(crate) fn take(&mut self, answer: Answer) {
         self.waiting.push_back(answer);
     }
@@ -234,7 +234,7 @@ impl Verifier {
         }
     }
 
-    /// Lets the context go.
+    /// Closes the context.
     pub(crate) fn close(&mut self) {
         if let Some(lane) = &mut self.lane {
             lane.close();

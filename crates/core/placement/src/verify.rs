@@ -17,7 +17,7 @@ pub enum Verify {
     All,
     /// The first ones, until one was right, and then one in [`SAMPLE_EVERY`] at random.
     Sampled,
-    /// None of them.
+    /// No results.
     #[default]
     None,
 }
@@ -28,7 +28,7 @@ impl fmt::Display for Verify {
     }
 }
 
-/// A way to verify that is none.
+/// Error for a text that names no way to verify.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no way to verify; there are all, sampled and none")]
 pub struct UnknownVerify(String);

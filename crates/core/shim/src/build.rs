@@ -18,7 +18,7 @@ pub struct Shim<'a> {
     pub package: &'a str,
     /// Oldest version of the library that has all functions that the shim uses.
     pub oldest: &'a str,
-    /// The Debian packages that have it, with all that it needs to be compiled with.
+    /// Debian packages of the library and of everything that compiling with it needs.
     pub debian: &'a str,
     /// Flags of the compiler in addition to the usual ones.
     pub flags: &'a [&'a str],

@@ -10,9 +10,9 @@ use crate::PrivateDirectory;
 
 /// Storage from which the loader can open a library. It is released when this value is dropped.
 pub(crate) enum Embedded {
-    /// In memory; needs `/proc` and a system that lets such memory be executed.
+    /// File in memory; needs `/proc` and a system that can execute it.
     Memory(OwnedFd),
-    /// In a private directory, which is removed at the end.
+    /// File in a private directory, which is removed at the end.
     File(PrivateDirectory),
 }
 

@@ -32,7 +32,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 /// Longest headers of a call.
 const HEADERS_BYTES_MAX: u32 = 16 << 10;
-/// A client that is gone without a word is noticed after these.
+/// Time without traffic after which a keep-alive is sent; a client that does not answer for
+/// `KEEP_ALIVE_TIMEOUT` is dropped.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval at which outputs are checked for subscribers that hold up others.

@@ -1,9 +1,9 @@
-//! The mistakes that suites of this kind have been seen to make, planted in real tests on this
-//! machine, to see that each is caught.
+//! Plants mistakes that such benchmark suites have been seen to make in real tests on this machine, to check
+//! that each is caught.
 //!
-//! Each mistake is planted between the worker and a device or a link that otherwise works, after
-//! the outputs have been verified, so that it begins under the clock. The same test is taken
-//! without it, too: a harness that believes nothing would catch everything.
+//! Each mistake is planted between the worker and a device or a link that otherwise works, after the outputs
+//! have been verified, so that it begins under the clock. The same test also runs without it: a harness that
+//! rejects everything would catch every mistake.
 
 mod faulty;
 mod faulty_link;
@@ -57,7 +57,7 @@ pub struct Planted {
     pub test: String,
     /// The test gives figures without the mistake.
     pub works_without: bool,
-    /// With it, it gives none.
+    /// `true` if the test gives no figures with the mistake.
     pub caught: bool,
     /// Error message or skip reason that the harness gave; empty if it gave none.
     pub said: String,

@@ -1,4 +1,4 @@
-//! Lets the timed part of a test begin when another end signals it.
+//! Signal with which another end starts the timed part of a test.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! The box format `box/1`: what to measure, written as JSON.
+//! The box format `box/1`: the tests to measure, written as JSON.
 //!
-//! The types of `written` say what a box may hold; the published JSON Schema is generated from
-//! them and is also what a box is checked against, so the two cannot differ. [`parse`] reports
-//! every problem that it finds at once, each with the JSON pointer of its place.
+//! The types of `written` define the content of a box. The published JSON Schema is generated from them, and
+//! boxes are checked against the same types, so the two cannot differ. [`parse`] reports all problems at
+//! once, each with the JSON pointer of its place.
 //!
-//! Which parameters and metrics a task knows is the task's business and is not checked here.
+//! Parameters and metrics are defined by the tasks and are not checked here.
 
 mod check;
 mod parsed;
@@ -26,7 +26,7 @@ pub const TEXT_BYTES_MAX: u64 = 4 << 20;
 /// Maximum number of tests of a box, before `exclude`.
 pub const TESTS_MAX: u64 = 100_000;
 
-/// The most problems that are told of one box.
+/// Maximum number of problems that are reported for one box.
 const PROBLEMS_MAX: usize = 100;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
@@ -41,10 +41,9 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 /// Reads a box.
 ///
 /// # Errors
-/// Everything that is wrong with it, each with the JSON pointer (RFC 6901) of its place as key, in the
-/// order in which it stands in the text: first what the format forbids (syntax, unknown keys,
-/// types, bounds); where there is none of that, what the parts say of each other (empty ranges,
-/// repeated values, too many tests).
+/// All problems, each with the JSON pointer (RFC 6901) of its place as key, in the order of the text:
+/// first violations of the format (syntax, unknown keys, types, bounds); if there are none,
+/// contradictions between the parts (empty ranges, repeated values, too many tests).
 pub fn parse(text: &str) -> Result<Parsed, Vec<Error>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let document = Document::json("", text, Limits::bytes(TEXT_BYTES_MAX))?;

@@ -33,7 +33,7 @@ pub(crate) struct ContextBench<'a> {
     pub buffers: TestBuffers,
     /// Profile of an emulated device; `None` for other devices.
     pub profile: Option<Arc<Profile>>,
-    /// By which the submitting side's CPU time goes.
+    /// Clock of the submitting side's CPU time.
     pub cpu_clock: HostClock,
     /// Clock of the test: real or virtual time.
     pub clock: Clock,

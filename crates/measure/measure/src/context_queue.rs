@@ -33,13 +33,13 @@ pub(crate) struct ContextQueue<'a> {
     /// Number of times that the context was set up since [`ContextQueue::restart`].
     pub set_ups: u64,
     sources: &'a [Slice],
-    /// In which order sources are taken, again and again.
+    /// Order in which sources are taken repeatedly.
     order: Vec<u32>,
     next: usize,
     slots: Vec<Slot>,
     free: Vec<usize>,
     filled: VecDeque<Job>,
-    /// Jobs whose result did not fit, with larger destinations; to be submitted again.
+    /// Jobs whose result did not fit, with larger destinations, to be submitted again.
     grown: VecDeque<Job>,
     /// No destination grows beyond this.
     destination_bytes_max: u64,
@@ -64,8 +64,8 @@ struct Slot {
 }
 
 impl<'a> ContextQueue<'a> {
-    /// With `depth` destinations of the device's memory, of `output_bytes` at first and up to
-    /// `destination_bytes_max` where a result does not fit. `order` is that of the sources.
+    /// Makes a queue with `depth` destinations of the device's memory, of `output_bytes` at first and up to
+    /// `destination_bytes_max` if a result does not fit. `order` is that of the sources.
     pub(crate) fn new(
         device: &'a dyn Device,
         (context, clock): (Box<dyn Context>, Clock),
@@ -179,8 +179,8 @@ impl<'a> ContextQueue<'a> {
         Ok(())
     }
 
-    /// Hands jobs over at one doorbell, the context set up again for them where the test wants that.
-    /// Returns how many were taken; the others stay.
+    /// Submits jobs at one doorbell, and reconfigures the context for them if the test requires that. Returns
+    /// the number of jobs that were taken; the others stay.
     fn hand_over(&mut self, jobs: &mut VecDeque<Job>) -> Result<usize, Failure> {
         let lengths = jobs.front().map(|first| {
             let input = self.slots[first.tag as usize].input;
@@ -317,7 +317,7 @@ pub(crate) fn is_lost(lost: &Lost) -> Failure {
     Failure::new(FailureKind::Lost, lost.to_string())
 }
 
-/// Sleeps until there may be something to poll a context for, or lets its virtual clock go on.
+/// Sleeps until there may be completions to poll for, or advances the context's virtual clock.
 pub(crate) fn wait(
     context: &mut dyn Context,
     clock: &Clock,

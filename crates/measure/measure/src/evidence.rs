@@ -88,7 +88,7 @@ pub(crate) enum HostClock {
 }
 
 impl HostClock {
-    /// For a process that does nothing but drive these devices.
+    /// Returns the evidence of a process that does nothing but drive these devices.
     pub(crate) fn of_process<'a>(mut devices: impl Iterator<Item = &'a str>) -> Self {
         Self::Process {
             // An agent's emulation burns cores of the agent's machine.

@@ -87,7 +87,7 @@ impl JobTotals {
         Ok(())
     }
 
-    /// Adds a try whose result did not fit: its time is the job's, which is to be added.
+    /// Adds an attempt whose result did not fit: its time counts for the repeated job.
     pub(crate) fn add_try(&mut self, stages: Stages) {
         self.grown += 1;
         self.late += u64::from(stages.late);

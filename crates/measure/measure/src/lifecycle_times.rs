@@ -59,7 +59,7 @@ impl LifecycleTimes {
         self.end.add_many(times.end_ns, contexts);
     }
 
-    /// By name.
+    /// Returns the stages by name.
     pub(crate) fn stages(&self) -> [(&'static str, TimeSum); 4] {
         [
             ("discovery", self.discovery),

@@ -13,7 +13,7 @@ use crate::sample::Work;
 pub(crate) struct Metrics(pub BTreeMap<String, f64>);
 
 impl Metrics {
-    /// Rates and costs of jobs, whatever ran them.
+    /// Returns rates and costs of jobs on any device.
     pub(crate) fn of_work(work: &Work, elapsed: Duration, cpu: CpuTime) -> Self {
         let (bytes, seconds) = (work.bytes as f64, elapsed.as_secs_f64());
         let mut metrics = Self::default();

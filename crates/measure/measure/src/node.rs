@@ -85,7 +85,7 @@ pub enum NodeQuestion {
     Prepare(Map<String, Value>),
     /// Start its clock. [`NodeReply::Begun`], at once.
     Begin,
-    /// Send the result when the test is over. [`NodeReply::Sample`].
+    /// Sends the result when the test has ended. Answered by [`NodeReply::Sample`].
     Finish,
 }
 
@@ -95,7 +95,7 @@ pub enum NodeQuestion {
 pub enum NodeReply {
     /// Description of the machine, in the format of a run's `nodes/NAME.json`.
     Environment(Map<String, Value>),
-    /// The places in the list of those that are to be sent.
+    /// Indices of the files that must be sent.
     Lacks(Vec<usize>),
     /// The file can come, or its part is there.
     Taken,

@@ -82,7 +82,7 @@ struct Timed {
     elapsed: Duration,
     /// Number of times that the stream of all buffers was started.
     streams: u64,
-    /// By input.
+    /// Times of the inputs.
     inputs: Vec<Duration>,
 }
 

@@ -104,7 +104,7 @@ const VIRTUAL_BYTES_MAX: u64 = 2 << 30;
 /// Operations of such a pass.
 const VIRTUAL_OPERATIONS: RangeInclusive<u64> = 64..=200_000;
 
-/// Number of operations on buffers of up to `longest_bytes` after which a pass is over.
+/// Returns the number of operations on buffers of up to `longest_bytes` after which a pass ends.
 pub(crate) fn operations_max(clock: &Clock, longest_bytes: u64) -> u64 {
     if !clock.is_virtual() {
         return u64::MAX;

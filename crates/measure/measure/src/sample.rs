@@ -45,7 +45,7 @@ pub struct Sample {
     /// Amount of work done under the clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
-    /// From before the first submission until the last completion was reaped.
+    /// Time from before the first submission until the last completion was reaped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_ns: Option<u64>,
     /// Method and result of the verification.
@@ -177,10 +177,10 @@ pub struct Series {
     /// The longest of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_max: Option<Vec<Option<f64>>>,
-    /// Paced streams: messages that were to be sent in it and never came.
+    /// Paced streams: number of messages that were due in each slice and never arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Vec<u64>>,
-    /// From when to when jobs ran beside, in seconds from the start of the clock.
+    /// Begin and end of jobs that ran beside, in seconds from the start of the clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs_s: Option<[f64; 2]>,
     /// The phases of traffic beside jobs, in their order: idle, alone, before, during, after.
@@ -206,7 +206,7 @@ pub struct Check {
     pub method: String,
     /// A digest or sum of the verified outputs; equal for all programs that do the same work right.
     pub value: String,
-    /// Over how many buffers.
+    /// Number of buffers.
     pub buffers: u64,
 }
 
@@ -327,7 +327,7 @@ impl Sample {
         }
     }
 
-    /// A sample with figures, to be filled in: the work, and the evidence of all participants.
+    /// Makes a sample with figures, from the work and the evidence of all participants.
     pub(crate) fn ok(evidence: Evidence, done: Done) -> Self {
         let Done {
             applied,

@@ -136,7 +136,7 @@ pub enum Sizes {
     /// All buffers have `buffer_size` bytes.
     #[default]
     Fixed,
-    /// From a sixteenth of `buffer_size` to all of it, each octave as likely as another.
+    /// Lengths from a sixteenth of `buffer_size` to all of it, all octaves equally likely.
     Mixed,
     /// Lengths of the data's own pieces: row groups of a Parquet file, record batches of an Arrow
     /// file, other files as a whole. Longer pieces are cut at `buffer_size`, or at the length that

@@ -147,7 +147,7 @@ impl Worker {
         })
     }
 
-    /// A sample, whatever becomes of taking it.
+    /// Returns a sample in any case, even if taking it fails or panics.
     pub(crate) fn guarded(
         &mut self,
         timeout_s: f64,

@@ -1,16 +1,15 @@
 //! The measuring loop. It keeps a fixed number of operations in flight (a closed load: Schroeder,
-//! Wierman, Harchol-Balter, *Open Versus Closed*, NSDI 2006) on whatever takes operations: a
-//! device's context, a placement, a queue pair.
+//! Wierman, Harchol-Balter, *Open Versus Closed*, NSDI 2006) on a queue of operations: a device's
+//! context, a placement, or a queue pair.
 //!
 //! 1. Fill: prepare operations while there is room, up to as many as a doorbell takes.
-//! 2. Submit: ring the doorbell once a whole batch is filled, or when nothing else is to come.
-//! 3. Poll: collect completions; sleep or spin where nothing else can be done.
-//! 4. Verify: the queue looks at each of them, and an operation that went wrong ends the run.
+//! 2. Submit: ring the doorbell once a whole batch is filled, or when nothing else will follow.
+//! 3. Poll: collect completions; sleep or spin if nothing else can be done.
+//! 4. Verify: the queue checks each of them, and a failed operation ends the run.
 //! 5. Record: the latency from before the doorbell until the completion was collected.
 //!
-//! The clock starts before the first doorbell and stops when the last completion was collected. It
-//! is a [`Clock`]: where that is virtual, waiting lets it go on to the next event, and only the
-//! deadline is one of real time.
+//! The clock starts before the first doorbell and stops when the last completion was collected. With a
+//! virtual [`Clock`], waiting advances it to the next event, and only the deadline is in real time.
 
 mod post_then_drain;
 
@@ -39,7 +38,7 @@ pub trait OperationQueue {
     /// slots in the order in which they will be submitted.
     ///
     /// # Errors
-    /// [`Failure`], as of all that follow: the run is over.
+    /// [`Failure`], like those of the other methods: it ends the run.
     fn fill(&mut self, count: usize, slots: &mut VecDeque<usize>) -> Result<(), Failure>;
 
     /// Submits filled slots, from the first on, at one doorbell. Returns how many were taken; the
@@ -69,7 +68,7 @@ pub trait OperationQueue {
     /// [`Failure`].
     fn wait(&mut self, timeout: Duration) -> Result<(), Failure>;
 
-    /// Takes back slots that were filled and not submitted: the time is over.
+    /// Withdraws slots that were filled but not submitted, because the time has ended.
     fn withdraw(&mut self);
 }
 
@@ -86,7 +85,7 @@ pub struct Done {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Until {
-    /// After this number of operations.
+    /// Ends after this number of operations.
     Count(u64),
     /// Filling stops once this time has passed; at least one batch runs.
     Passed(Duration),
@@ -165,9 +164,9 @@ impl Timeouts {
 /// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Pass {
-    /// Before the first doorbell.
+    /// Time before the first doorbell.
     pub start: Instant,
-    /// After the last completion was collected.
+    /// Time after the last completion was collected.
     pub end: Instant,
     /// Operations; all of them are over.
     pub operations: u64,
@@ -205,7 +204,7 @@ impl Pass {
         }
     }
 
-    /// From before the first doorbell until the last completion was collected.
+    /// Returns the time from before the first doorbell until the last completion was collected.
     pub fn elapsed(&self) -> Duration {
         self.end - self.start
     }

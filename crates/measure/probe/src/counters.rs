@@ -25,7 +25,7 @@ pub enum Event {
     L2Misses,
     /// Reads that missed the last cache.
     LlcMisses,
-    /// Reads whose address had to be translated by walking the tables.
+    /// Reads whose address was translated by a page-table walk.
     DtlbMisses,
 }
 

@@ -1,10 +1,10 @@
-//! Moving bytes between two sides: reads, writes and messages, verified where they arrive.
+//! Moves bytes between two sides: reads, writes and messages, verified at their destination.
 //!
-//! A test has an [`Initiator`] that starts operations and a [`Peer`] at the other end of a link;
-//! either can be a part of this program or on an agent ([`remote`]). Both get the same
-//! [`Command`]s, from [`run_test`]. The measuring loop ([`crate::closed_loop`]) drives a [`Lane`]:
-//! a queue pair of any link, or whatever else moves bytes. Payloads identify their operation, and
-//! are checked before and after the clock, at the side that the operation's name implies.
+//! A test has an [`Initiator`] that starts operations and a [`Peer`] at the other end of a link; either can
+//! be a part of this program or on an agent ([`remote`]). Both get the same [`Command`]s, from [`run_test`].
+//! The measuring loop ([`crate::closed_loop`]) drives a [`Lane`]: a queue pair of any link, or another means
+//! of moving bytes. Payloads identify their operation, and are checked before and after the clock, at the
+//! side that the operation's name implies.
 
 mod command;
 mod initiator;

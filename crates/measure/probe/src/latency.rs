@@ -58,7 +58,7 @@ impl<'de> Deserialize<'de> for Latencies {
 }
 
 impl Latencies {
-    /// None so far.
+    /// Makes an empty histogram.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS)
             .expect("the bounds are constants that hdrhistogram allows");
@@ -138,7 +138,7 @@ impl Latencies {
         self.histogram.len()
     }
 
-    /// The least, exactly; 0 if there is none.
+    /// Returns the exact minimum; 0 if it is empty.
     pub fn min_ns(&self) -> u64 {
         self.min_ns.min(self.max_ns)
     }
@@ -201,10 +201,10 @@ pub struct HistogramError {
     pub reason: String,
 }
 
-/// Merges histograms as samples have them.
+/// Merges histograms in the format of samples.
 ///
 /// # Errors
-/// [`HistogramError`] for the first that is none.
+/// [`HistogramError`] for the first text that is not a histogram.
 pub fn merge_histograms<T: AsRef<str>>(all: &[T]) -> Result<Merged, HistogramError> {
     let mut sum = Latencies::new().histogram;
     for (place, text) in all.iter().enumerate() {

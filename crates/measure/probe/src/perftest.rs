@@ -1,5 +1,5 @@
 //! Ends of an RDMA test by perftest's programs (`ib_write_lat`, `ib_send_bw`, ...) that an agent starts
-//! for a host: the program that waits, or the one that comes to it and measures.
+//! for a host: the program that listens, or the one that connects to it and measures.
 //!
 //! ```text
 //!   host                                  agent
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A host chooses among programs and numbers, never words of a command. A program ends with the
-//! host's connection, and by itself when the test's time is over. perftest does not authenticate:
+//! host's connection, and by itself when the test's time has ended. perftest does not authenticate:
 //! the first client that reaches the port is served.
 
 use std::ffi::OsString;
@@ -411,7 +411,8 @@ struct Program {
 }
 
 impl Program {
-    /// In a process group of its own, ended by `timeout` (coreutils) even where this process is gone.
+    /// Starts a program in a process group of its own, which `timeout` (coreutils) ends even if this process
+    /// is gone.
     fn start(
         command: Vec<String>,
         server: Option<IpAddr>,

@@ -9,14 +9,14 @@ use overside_link::codec::Message;
 
 use super::{End, Session, out_of_turn};
 
-/// From how much on the bytes of a job are read to where they belong, without a stop on the way.
+/// Minimum number of bytes of a job that are read directly to their destination, without a buffer.
 const DIRECT: usize = 32 << 10;
 /// Most bytes that one call of [`Session::receive`] reads directly into jobs before the session
 /// does its other work.
 const TURN: usize = 1 << 20;
 /// Length up to which messages fit into every connection's own memory, in bytes.
 const MESSAGE_BYTES: u64 = 256 << 10;
-/// From how many unsent pieces on nothing is read: a host that sends and does not listen waits.
+/// Number of unsent pieces from which on nothing is read: a host that sends but does not receive has to wait.
 const UNSENT_MAX: usize = 16 << 10;
 
 impl Session<'_> {

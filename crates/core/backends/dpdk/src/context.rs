@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_micros(20);
 
 pub(crate) struct DpdkContext {
     shared: Arc<Shared>,
-    /// In a cell because counting the quarantine also releases destinations from it.
+    /// Pipeline, in a cell because counting the quarantine also releases destinations from it.
     pipeline: RefCell<Pipeline>,
     lifecycle: Lifecycle,
     /// Destinations in quarantine from before the context was set up again.

@@ -21,7 +21,7 @@ use crate::runtime::Runtime;
 use crate::shim::{Found, Kind, Shim, Table};
 use crate::{capabilities, probe};
 
-/// The variable with arguments for DPDK, where hardware is to be used.
+/// Environment variable with arguments for DPDK, which hardware needs.
 pub const ARGUMENTS: &str = "OVERSIDE_DPDK_ARGS";
 /// Arguments that DPDK is started with if [`ARGUMENTS`] is not set: no hardware, no huge pages,
 /// nothing shared with other processes, nothing that requires privileges.
@@ -180,7 +180,7 @@ impl Environment {
         })
     }
 
-    /// Leaves jobs to be waited for by the environment's own thread.
+    /// Makes the environment's own thread wait for jobs that were abandoned.
     pub(crate) fn adopt(&self, orphan: Orphan) {
         let orphans = lock(&self.orphans);
         // The thread runs for as long as there is a sender.

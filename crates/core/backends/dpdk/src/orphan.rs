@@ -19,7 +19,7 @@ pub(crate) struct Slot {
     pub(crate) engine_ns: Option<u64>,
     /// `true` if it was submitted to the device without a trailer.
     pub(crate) plain: bool,
-    /// `true` if it was given up and is over.
+    /// `true` if the job was abandoned and has finished.
     pub(crate) is_quarantined: bool,
 }
 
@@ -48,7 +48,7 @@ impl Drop for Work {
 
 /// Work that its context has left before it was done.
 pub(crate) struct Orphan {
-    /// Work on the device; `None` once it is over.
+    /// Work on the device; `None` once it has finished.
     work: Option<Work>,
     /// Destinations that a context still counts as quarantined.
     quarantined: Arc<AtomicUsize>,

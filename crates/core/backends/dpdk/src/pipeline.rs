@@ -33,7 +33,7 @@ pub(crate) struct Pipeline {
     applied: Arc<Applied>,
     /// Queues and memory; `None` only while this is dropped.
     work: Option<Work>,
-    /// Completions to be polled for.
+    /// Completions that the next poll returns.
     ready: VecDeque<Completion>,
     running: usize,
     quarantined: usize,
@@ -404,8 +404,7 @@ impl Pipeline {
         });
     }
 
-    /// Gives up on jobs past their deadline: the job's memory stays in its place until the device
-    /// is done with it.
+    /// Abandons jobs past their deadline: a job's memory stays reserved until the device is done with it.
     fn expire(&mut self) {
         let Some(work) = &mut self.work else {
             return;

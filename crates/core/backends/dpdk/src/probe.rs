@@ -28,13 +28,12 @@ const LEN: usize = 4000;
 /// A destination that is too short for it.
 const SHORT: usize = 64;
 
-/// The ones that a [`TRAILER`] is made of, in bytes.
+/// Number of bytes of a [`TRAILER`], which consists of ones.
 ///
-/// Whatever state a decoder is in when its stream is cut off, ones bring it to an end: as a block's
-/// header they are invalid, as symbols they end the block or write bytes, at 16 bits a byte or
-/// less until the destination is full, and a stored block is over after one part. So a stream that
-/// is cut off ends as an error, for want of space, or having consumed some of the trailer, and one
-/// that is whole ends where it ends.
+/// Ones stop a decoder in any state in which its stream may be cut off. As a block's header they are invalid.
+/// As symbols they end the block or write bytes, at 16 bits a byte or less, until the destination is full. A
+/// stored block ends after one part. So a truncated stream ends as an error, for lack of space, or having
+/// consumed a part of the trailer. A complete stream ends before the trailer.
 pub(crate) const TRAILER_BYTES: usize = 65_535;
 /// The lengths of the segments behind a stream, all of the same ones: enough to fill the longest
 /// destination, and then some. The first is a single byte, because `compress_isal` counts a segment

@@ -81,16 +81,16 @@ impl Queue {
         number
     }
 
-    /// Gives the place up, when none of its jobs is in the queue any more.
+    /// Releases the slot once none of its jobs is in the queue.
     pub(crate) fn leave(&self, number: u32) {
         self.users.fetch_sub(1, Ordering::Relaxed);
         self.lock().inboxes.remove(&number);
     }
 
-    /// Hands jobs over and returns how many the device took.
+    /// Enqueues jobs. Returns the number that the device took.
     ///
     /// # Errors
-    /// Why the queue is lost.
+    /// The reason why the queue is lost.
     ///
     /// # Safety
     /// Until it comes back from [`Queue::take`], each job's memory stays, its source is not

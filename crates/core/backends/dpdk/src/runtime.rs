@@ -14,7 +14,7 @@ pub(crate) struct Runtime {
     pub(crate) shim: Shim,
     /// Time that starting DPDK took.
     pub(crate) start: Duration,
-    /// Held for each call that sets something up: DPDK wants that done by one thread at a time.
+    /// Held during each call that sets something up: DPDK requires one thread at a time.
     control: Mutex<()>,
     pub(crate) areas: Mutex<Areas>,
 }

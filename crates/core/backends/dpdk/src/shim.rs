@@ -38,11 +38,11 @@ pub enum Kind {
 pub enum Transform {
     /// Compression to raw DEFLATE.
     DeflateCompress = 1,
-    /// From raw DEFLATE.
+    /// Decompression of raw DEFLATE.
     DeflateDecompress = 2,
     /// Compression to an LZ4 block.
     Lz4Compress = 3,
-    /// From an LZ4 block.
+    /// Decompression of an LZ4 block.
     Lz4Decompress = 4,
 }
 

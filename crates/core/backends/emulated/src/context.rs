@@ -38,14 +38,14 @@ impl EmulatedContext {
         Ok(context)
     }
 
-    /// Lets the time pass that the card takes to initialise a context, if that is known.
+    /// Waits for the card's time to initialize a context, if it is known.
     fn initialise(&mut self, begin: Instant) {
         let init = self.times.init_ns;
         self.lifecycle.init_ns = init.map(|ns| pass(begin, Duration::from_nanos(ns)));
     }
 }
 
-/// Lets time pass until `time` after `begin`; returns how much has, in nanoseconds.
+/// Waits until `time` after `begin`. Returns the elapsed time in nanoseconds.
 fn pass(begin: Instant, time: Duration) -> u64 {
     std::thread::sleep(time.saturating_sub(begin.elapsed()));
     begin.elapsed().as_nanos() as u64

@@ -151,8 +151,8 @@ impl Engine {
         }
     }
 
-    /// Hands back the jobs that are due. If the next one is due before this thread would be done
-    /// with another job, waits for it.
+    /// Completes the jobs that are due. If the next one is due before this thread would be done with another
+    /// job, waits for it.
     fn release(&mut self, queue: &mut WorkerQueue) {
         let near = self.busy.min(NEAR);
         while let Some(first) = self.pending.front() {

@@ -1,21 +1,17 @@
-//! A profile as a device: real results, completions at the time that the profile gives.
+//! Device that emulates a card from its profile: real results, completions at the profile's times.
 //!
-//! That time passes on a virtual clock ([`Clock`]) or in real time, which is for demonstrations: a
-//! completion is then *late*, and marked so, when the software that stands for the engine was slower
-//! than it.
-//!
-//! The device does the operations that its profile has for the card, and refuses others. The bytes
-//! are computed by a library, which [`overside_device::Applied`] names; the time is the model's.
-//! One link each way and the engines (one, unless the profile knows better) serve all contexts of
-//! the device, in order of arrival.
-//!
-//! A completion is never early. Late are completions more than 2 microseconds and more than 5 % of
-//! the modelled time after its time, and the first completion after a reconfiguration that took
-//! longer than modelled by that much.
-//!
-//! A term without a fact counts as zero and is listed in each capability's `missing`. Initialising
-//! a context takes time only if the profile has one; ending one takes its time in
-//! [`overside_device::Context::reconfigure`], where it is part of the request, and none in `close`.
+//! 1. Time passes on a virtual clock ([`Clock`]) or in real time, which is for demonstrations. In real
+//!    time, a completion is *late*, and marked so, if the software was slower than the card's engine.
+//! 2. The device supports the operations that its profile has for the card, and refuses others. A library
+//!    computes the bytes, which [`overside_device::Applied`] names; the time is the model's.
+//! 3. One link in each direction and the engines (one, unless the profile has another number) serve all
+//!    contexts of the device, in order of arrival.
+//! 4. A completion is never early. It is late if it is more than 2 microseconds and more than 5 % of the
+//!    modelled time after its time; so is the first completion after a reconfiguration that took longer
+//!    than modelled by that much.
+//! 5. A term without a fact counts as zero and is listed in each capability's `missing`. Initializing a
+//!    context takes time only if the profile has one. Ending one takes its time in
+//!    [`overside_device::Context::reconfigure`], as part of the request, and none in `close`.
 
 mod backend;
 mod capabilities;
@@ -106,8 +102,7 @@ const PAGE: usize = 4096;
 pub struct EmulatedDevice(Arc<State>);
 
 impl EmulatedDevice {
-    /// The device of a profile. It does those of the profile's operations that a library here can
-    /// stand for.
+    /// Makes the device of a profile. It supports the profile's operations that a library here can compute.
     pub fn new(profile: Profile, mode: Mode) -> Self {
         Self::make(profile, mode, Clock::default())
     }

@@ -30,7 +30,7 @@ pub(crate) struct RemoteContext {
     limits: Limits,
     slots: Slab<Slot>,
     running: usize,
-    /// Completions to be polled for.
+    /// Completions that the next poll returns.
     ready: VecDeque<Completion>,
     incoming: Option<Incoming>,
     applied: Arc<Applied>,
@@ -136,7 +136,7 @@ impl RemoteContext {
         }
     }
 
-    /// Gives the connection up.
+    /// Marks the connection as lost.
     fn lose(&mut self, reason: String) {
         let (device, jobs) = (&self.shared.info.name, self.running);
         match jobs > 0 || !self.draining {

@@ -60,8 +60,8 @@ impl Dialer {
         })
     }
 
-    /// A connection for a context, and whether it had to be made: one that is kept, or a new one.
-    /// Right after a failure it fails again at once.
+    /// Returns a connection for a context: a kept one, or a new one with the agent's welcome. Fails at once
+    /// for a short time after a failure.
     pub(crate) fn connection(&self) -> Result<(Connection, Option<Welcome>), String> {
         while let Some(mut spare) = self.spare().pop() {
             if spare.is_quiet() {

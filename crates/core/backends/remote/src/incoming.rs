@@ -5,8 +5,7 @@ use overside_link::agent::{AnswerHead, MAX_TEXT_BYTES, Status, Violation};
 
 use crate::connection::{Broken, Connection};
 
-/// From how much on the bytes of a result are read to where they belong, without a stop on the
-/// way.
+/// Minimum number of bytes of a result that are read directly to their destination, without a buffer.
 const DIRECT: usize = 32 << 10;
 
 pub(crate) struct Incoming {

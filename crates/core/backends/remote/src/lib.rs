@@ -40,9 +40,9 @@ pub use probe::RemoteProbe;
 /// Limits on the time that the host waits for an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a connection, keys and greeting included.
+    /// Longest time to connect, including keys and greeting.
     pub connect: Duration,
-    /// For a context to be opened, set up again or closed there.
+    /// Longest time to open, reconfigure or close a context on the agent.
     pub open: Duration,
     /// Silence after which a ping is sent to an agent.
     pub ask: Duration,

@@ -12,7 +12,7 @@ fn entries(capacity: usize) -> Box<[AtomicU32]> {
         .collect()
 }
 
-/// From one submitter to many threads.
+/// Ring from one submitter to many threads.
 pub(super) struct Submitted {
     entries: Box<[AtomicU32]>,
     /// Written by the submitter: one store hands over a whole batch.
@@ -79,15 +79,14 @@ impl Submitted {
     }
 }
 
-/// From many threads to one submitter, with the wake-up of a submitter that waits.
+/// Ring from many threads to one submitter, with a wake-up for a waiting submitter.
 ///
-/// A waiting submitter is woken for gathered completions rather than for each, so that it does
-/// not take cores away from the threads it waits for: when enough have gathered, when it has
-/// waited for long, or when a thread would fall idle.
+/// A waiting submitter is woken for several completions rather than for each, so that it does not take cores
+/// away from the threads it waits for: when enough have gathered, when it has waited for long, or when a
+/// thread would become idle.
 ///
-/// No wake-up is lost and no fence is needed, because the wish to be woken is a bit of the
-/// counter that every thread has to increment: either the increment sees the wake, or the wish
-/// sees the increment.
+/// No wake-up is lost and no fence is needed, because the request for a wake-up is a bit of the counter that
+/// every thread has to increment: either the increment sees the request, or the request sees the increment.
 pub(super) struct Finished {
     /// Zero is empty, anything else a number plus one.
     entries: Box<[AtomicU32]>,
@@ -106,7 +105,7 @@ struct WakeFlag {
     taken: AtomicUsize,
 }
 
-/// The submitter wants to be woken. 2^63 completions do not happen.
+/// Bit of the counter that requests a wake-up. 2^63 completions do not happen.
 const ARMED: usize = 1 << (usize::BITS - 1);
 
 impl Finished {

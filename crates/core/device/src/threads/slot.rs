@@ -39,7 +39,7 @@ pub(super) enum State {
     /// The job's deadline passed while a thread ran it, and the job has been returned without its
     /// destination.
     Quarantined,
-    /// Ready to be returned.
+    /// The job has finished and can be returned.
     Finished(FinishedJob),
 }
 
@@ -70,8 +70,8 @@ impl State {
         }
     }
 
-    /// Gives up on a job past its deadline. Returns its completion, and `true` if its destination
-    /// is quarantined.
+    /// Abandons a job past its deadline. Returns its completion, and `true` if its destination is
+    /// quarantined.
     pub(super) fn expire(&mut self) -> Option<(FinishedJob, bool)> {
         let (next, tag, source, destination) = match std::mem::replace(self, Self::Vacant) {
             Self::Queued { job, .. } => {

@@ -108,7 +108,7 @@ impl Limits {
 pub enum CpuAccounting {
     /// The host's: the threads are the device.
     Host,
-    /// The emulator's: the threads stand for a device.
+    /// Emulator: the threads emulate a device.
     Emulator,
 }
 

@@ -74,10 +74,10 @@ pub(super) fn start(
     thread.map(drop)
 }
 
-/// Keeps the calling thread on one core, by its number.
+/// Pins the calling thread to the core with this number.
 ///
 /// # Errors
-/// Says which core and why: there is none of that number, or this process may not run on it.
+/// There is no such core, or this process may not run on it. The message names the core.
 pub fn pin(core: usize) -> io::Result<()> {
     use rustix::thread::{CpuSet, sched_setaffinity};
     if core >= CpuSet::MAX_CPU {

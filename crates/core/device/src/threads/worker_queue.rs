@@ -14,7 +14,7 @@ use crate::{Job, JobError, Outcome, Source, Stages};
 /// Time that an idle thread spins for work before it sleeps. It is longer than a submitter needs to
 /// return with the next batch, and short enough to be unnoticed.
 const SPIN: Duration = Duration::from_micros(30);
-/// From when on it lets others run between two looks.
+/// Time of spinning after which the thread yields to others between two checks.
 const SPIN_ALONE: Duration = Duration::from_micros(3);
 /// Time before a wake-up at which a thread stops sleeping and spins, because sleeping is not
 /// precise.
@@ -130,7 +130,7 @@ impl WorkerQueue {
         }
     }
 
-    /// Hands a job back. `stages` is for a device that knows better than the clock; see
+    /// Returns a finished job. `stages` is for a device with its own times; see
     /// [`WorkerQueue::finish_timed`].
     pub fn finish(
         &mut self,
@@ -141,7 +141,7 @@ impl WorkerQueue {
         self.give_back(running, result, stages, Instant::now());
     }
 
-    /// Hands a job back whose engine time is the time since it was running.
+    /// Returns a finished job whose engine time is the time since it started.
     pub fn finish_timed(&mut self, running: RunningJob, result: Result<Outcome, JobError>) {
         let now = Instant::now();
         let stages = Stages {

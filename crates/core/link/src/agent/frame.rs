@@ -179,7 +179,8 @@ pub struct AnswerHead {
     pub value: Option<u64>,
     /// The device's stages, without the transfer.
     pub stages: Stages,
-    /// From the job's last byte coming in to its answer's first byte going out, in nanoseconds.
+    /// Time from the arrival of the job's last byte to the departure of its answer's first byte, in
+    /// nanoseconds.
     pub held_ns: u64,
 }
 

@@ -108,7 +108,7 @@ pub fn agent(directory: &Path) -> Result<Arc<ServerConfig>, KeysError> {
     requiring(directory, AGENT_FILES)
 }
 
-/// With the certificate and key in these files, for peers that the authority signed.
+/// Makes a configuration with the certificate and key in these files, for peers that the authority signed.
 fn requiring(directory: &Path, files: [&str; 2]) -> Result<Arc<ServerConfig>, KeysError> {
     let roots = Arc::new(roots(directory)?);
     let (certificates, key) = own(directory, files)?;

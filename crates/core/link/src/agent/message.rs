@@ -18,11 +18,11 @@ const MAX_DEVICES: usize = 256;
 const MAX_PATTERNS: usize = 1000;
 const MAX_PATTERN_BYTES: usize = 1000;
 
-/// From the host.
+/// Request from the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Open a context on a device. There is none yet.
+    /// Opens a context on a device. The connection has none yet.
     Open {
         /// The device's name there.
         #[serde(deserialize_with = "codec::text::<_, MAX_NAME_BYTES>")]
@@ -119,7 +119,7 @@ impl Setup {
     }
 }
 
-/// From the agent.
+/// Reply from the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
@@ -296,8 +296,8 @@ impl Message for Request {
     const MAX_BYTES: usize = MAX_CONTROL_BYTES;
 }
 
-/// Texts are cut and have no control characters, and capabilities are no more than the wire
-/// carries, whatever the peer sent.
+/// Decodes a reply. Texts are shortened and lose control characters, and capabilities are limited to the
+/// maximum of the wire format, even if the peer breaks these rules.
 impl Message for Reply {
     const MAX_BYTES: usize = MAX_CONTROL_BYTES;
 

@@ -101,7 +101,7 @@ impl Outbox {
         self.head(&numbered(Frame::Pong, number));
     }
 
-    /// Fills `pieces` with the next bytes to be sent. Returns how many pieces it filled.
+    /// Fills `pieces` with the next bytes to send. Returns the number of pieces.
     pub fn gather<'a>(&'a self, pieces: &mut [IoSlice<'a>]) -> usize {
         let mut skip = self.sent;
         let count = pieces.len().min(self.chunks.len());

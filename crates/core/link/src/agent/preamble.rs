@@ -50,10 +50,10 @@ impl Preamble {
         bytes
     }
 
-    /// Reads the peer's preamble and returns the version that both speak.
+    /// Reads the peer's preamble and returns the version that both support.
     ///
     /// # Errors
-    /// [`Violation`] if it is none, or if there is no such version.
+    /// [`Violation`] if it is not a preamble, or if there is no common version.
     pub fn agree(bytes: &[u8; Self::BYTES]) -> Result<u16, Violation> {
         if bytes[..8] != MAGIC {
             return Err(Violation::Magic(bytes.escape_ascii().to_string()));

@@ -32,7 +32,7 @@ pub trait ProbePeer: Send {
     }
 }
 
-/// For whom an end is played.
+/// Host for which an end is played.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The address that the host has reached this machine at.

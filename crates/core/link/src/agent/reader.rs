@@ -33,7 +33,7 @@ impl Side {
 /// Item that a [`Reader`] has read from the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A request or a reply, to be decoded.
+    /// Encoded request or reply.
     Control(Vec<u8>),
     /// A job. Its source of that many bytes comes next: [`Reader::body`].
     Job(JobHead, usize),
@@ -63,7 +63,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// For one side of a connection.
+    /// Makes a reader for one side of a connection.
     pub fn new(side: Side) -> Self {
         Self {
             side,
@@ -198,7 +198,7 @@ impl Reader {
         self.body_left -= count;
     }
 
-    /// In the middle of a frame: more has to come.
+    /// Returns `true` in the middle of a frame, of which more bytes have to arrive.
     pub fn is_mid_frame(&self) -> bool {
         self.body_left > 0 || self.start < self.end
     }

@@ -26,7 +26,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// In the clear.
+    /// Makes a stream without encryption.
     ///
     /// # Errors
     /// The system's error.
@@ -132,11 +132,11 @@ impl Stream {
         }
     }
 
-    /// Takes bytes to be sent, as many as there is room for, and returns their number. They go out
-    /// now or with [`Stream::flush`].
+    /// Takes as many bytes as there is room for, and returns their number. They are sent now or with
+    /// [`Stream::flush`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] if there is no room; else the system's error.
+    /// [`io::ErrorKind::WouldBlock`] if there is no room; otherwise the system's error.
     pub fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
             loop {
@@ -227,7 +227,7 @@ impl Stream {
         }
     }
 
-    /// Says that nothing more will be sent. The other direction goes on.
+    /// Closes the sending direction. The other direction stays open.
     pub fn end(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();

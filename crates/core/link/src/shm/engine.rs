@@ -1,4 +1,4 @@
-//! A thread that copies for others and stands for a DMA engine.
+//! Thread that copies in place of a DMA engine.
 
 use std::collections::VecDeque;
 use std::io;
@@ -42,7 +42,7 @@ pub struct Shape {
 /// busy for `busy_ns` and completes `latency_ns` after that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// From the end of the transfer until the completion can be seen, in nanoseconds.
+    /// Time from the end of the transfer until the completion is visible, in nanoseconds.
     pub latency_ns: u64,
     /// The least time between two pieces of work, in nanoseconds: the inverse of their rate.
     pub busy_ns: u64,
@@ -176,8 +176,8 @@ struct Runner {
     lanes: Vec<Lane>,
     /// Time at which the modeled engine finishes the work that it has.
     free_at: Instant,
-    /// In the order of their times as far as the two directions' latencies agree; released in this
-    /// order.
+    /// Finished work in the order in which it is released: by time, as far as the latencies of the two
+    /// directions agree.
     due: VecDeque<Due>,
 }
 
@@ -274,7 +274,7 @@ impl Runner {
         served
     }
 
-    /// Hands over completed work that is due. `false`: there was none.
+    /// Releases completed work that is due. Returns `false` if there was none.
     fn release(&mut self) -> bool {
         let mut released = false;
         while let Some(due) = self.due.front() {

@@ -18,7 +18,7 @@ use crate::volatile_slice::VolatileSlice;
 
 /// `statfs`'s name for the file system that memory files live on.
 const TMPFS: i64 = 0x0102_1994;
-/// With these, the memory under a mapping cannot go away.
+/// Seals with which the memory under a mapping cannot disappear.
 const NEEDED: SealFlags = SealFlags::SHRINK
     .union(SealFlags::GROW)
     .union(SealFlags::SEAL);
@@ -132,9 +132,9 @@ impl Mapping {
 /// Control structures of one direction of a queue pair. Their initial state is all zeroes.
 pub(super) struct Direction {
     pub(super) cursors: Shared<Cursors>,
-    /// The receiver wants to be woken by messages.
+    /// Request of the receiver to be woken by messages.
     pub(super) data: Shared<Armed>,
-    /// The sender wants to be woken by room.
+    /// Request of the sender to be woken by room.
     pub(super) room: Shared<Armed>,
 }
 

@@ -75,7 +75,7 @@ pub(super) struct ShmQueuePair {
     wants_room: Option<usize>,
     /// `true` if the peer closed it, and all its messages have been taken.
     closed: bool,
-    /// `arm` was called, so there may be wake-ups to be taken back.
+    /// `true` if `arm` was called, so there may be requests for wake-ups to be withdrawn.
     was_armed: bool,
 }
 
@@ -160,7 +160,7 @@ impl ShmQueuePair {
         })
     }
 
-    /// Hands over staged messages.
+    /// Publishes reserved messages.
     #[inline]
     fn publish(&mut self) {
         if self.outgoing.publish() && self.peer_event && self.wake_requests.peer_data.must_notify()
@@ -169,7 +169,7 @@ impl ShmQueuePair {
         }
     }
 
-    /// Lets the peer use the room of received messages.
+    /// Releases the room of received messages.
     #[inline]
     fn release(&mut self) {
         if self.incoming.release() && self.peer_event && self.wake_requests.peer_room.must_notify()

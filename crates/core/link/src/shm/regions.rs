@@ -180,8 +180,8 @@ impl Regions {
         })
     }
 
-    /// Tells the peer that a region is no longer to be imported. If it cannot be told, the region
-    /// keeps its place, since the peer still counts it.
+    /// Informs the peer that a region can no longer be imported. If that fails, the region keeps its slot,
+    /// because the peer still counts it.
     pub(super) fn withdraw(&self, socket: &OwnedFd, area: &Area) {
         let mut tables = self.tables();
         if send(socket, &message(Kind::Withdraw, &[area.id]), &[]).is_ok() {

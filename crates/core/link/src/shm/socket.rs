@@ -45,8 +45,8 @@ pub(super) fn send(socket: impl AsFd, words: &[u64], with: &[BorrowedFd<'_>]) ->
     }
 }
 
-/// Receives the next message; [`ErrorKind::WouldBlock`] if there is none, [`ErrorKind::UnexpectedEof`] if the peer is
-/// gone, [`ErrorKind::InvalidData`] if it is no message of this kind.
+/// Receives the next message. Errors: [`ErrorKind::WouldBlock`] if there is none,
+/// [`ErrorKind::UnexpectedEof`] if the peer is gone, [`ErrorKind::InvalidData`] if it is invalid.
 pub(super) fn receive(socket: impl AsFd) -> Result<Received> {
     let mut bytes = [0; MAX_WORDS * size_of::<u64>()];
     let mut space = [MaybeUninit::uninit(); SPACE];

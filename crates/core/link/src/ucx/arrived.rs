@@ -59,7 +59,7 @@ impl Arrived {
         (moved, len)
     }
 
-    /// Hands the first message to `receive`, and forgets it.
+    /// Passes the first message to `receive` and removes it.
     pub(crate) fn pop<R>(&mut self, receive: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let (each, count) = self.runs.front_mut()?;
         let each = *each;

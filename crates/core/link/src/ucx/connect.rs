@@ -159,7 +159,7 @@ impl Setup {
         Ok(())
     }
 
-    /// Sets all connections up. Each end goes on until the other reports that all of its own are.
+    /// Sets all connections up. Each end continues until the other reports that all of its own are set up.
     fn greet(&mut self, deadline: Instant) -> Result<(), ConnectError> {
         let greetings = self.workers.iter_mut().map(|(worker, _)| worker.greet());
         let greetings: Result<Vec<_>, _> = greetings.collect();

@@ -51,7 +51,7 @@ pub(super) struct Shared {
     control: Arc<ControlConnection>,
     opened: Vec<AtomicBool>,
     service: Service,
-    /// Ended, and dropped, after the service and before the memory.
+    /// Queue pairs, which end and are dropped after the service and before the memory.
     pub(super) pairs: Vec<Arc<Pair>>,
     exports: Arc<Exports>,
 }

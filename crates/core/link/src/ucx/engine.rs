@@ -1,9 +1,9 @@
 //! One end of a queue pair over UCX.
 //!
-//! Each piece of work has a slot of the worker's for as long as UCX may touch its memory; the slot
-//! holds that memory. A write is over once a flush that began after it is: then its bytes lie in
-//! the peer's memory. Messages are taken from UCX one by one as memory waits for them, so how long
-//! they are is known before; the sender's credit bounds what UCX keeps until then.
+//! Each piece of work has a slot of the worker while UCX may touch its memory; the slot holds that memory. A
+//! write is complete once a flush that began after it is: then its bytes are in the peer's memory. Messages
+//! are fetched from UCX one by one when memory waits for them, so their lengths are known before; the
+//! sender's credit bounds the messages that UCX stores until then.
 
 // Hands UCX addresses of memory that the slots hold.
 #![allow(unsafe_code)]
@@ -214,7 +214,7 @@ impl UcxEngine {
         self.lost.is_some() || self.worker.is_none()
     }
 
-    /// Lets UCX make progress. Returns `true` if anything happened.
+    /// Makes UCX progress. Returns `true` if anything happened.
     fn step(&mut self) -> bool {
         match &mut self.worker {
             Some(worker) if !self.failed => worker.progress(),
@@ -389,7 +389,7 @@ impl UcxEngine {
             .collect()
     }
 
-    /// Work that goes on by itself: all but memory that waits for messages.
+    /// Returns the amount of work that makes progress by itself: all except memory that waits for messages.
     pub(super) fn active(&self) -> usize {
         let fetching = self.fetching.len();
         self.pending - self.waiting.len() + fetching
@@ -401,7 +401,7 @@ impl UcxEngine {
         self.pending + self.done.len() + lost
     }
 
-    /// Number of destinations that the peer may still write to though their work is over.
+    /// Returns the number of destinations that the peer may still write to although their work is complete.
     pub(super) fn quarantined(&self) -> usize {
         let writes = |held: &&Use| matches!(held, Use::Read { .. } | Use::Receive(..));
         match self.lost {

@@ -19,11 +19,11 @@ unsafe extern "C" {
     static mut environ: *mut *mut c_char;
 }
 
-/// Calls `load` with these variables set, but for those that are set already.
+/// Calls `load` with these variables set, except those that are already set.
 ///
-/// Setting variables while other threads run is not safe, because it may free what they are
-/// reading. So a second list takes the place of the first meanwhile: both stay valid, and a reader
-/// gets one of the two. The second one is never freed.
+/// Setting variables while other threads run is unsafe, because it may free memory that they are reading. So
+/// a second list temporarily replaces the first: both stay valid, and a reader gets one of the two. The
+/// second one is never freed.
 pub(crate) fn held_off<R>(load: impl FnOnce() -> R) -> R {
     let missing = HELD_OFF.iter().filter(|(name, _)| {
         // Not UTF-8 cannot be.

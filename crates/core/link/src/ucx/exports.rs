@@ -27,7 +27,7 @@ const MAGIC: &[u8; 4] = b"OVSR";
 struct Area {
     window: VolatileSlice,
     access: Access,
-    /// For the peer's UCX.
+    /// Description of the region for the peer's UCX.
     description: Vec<u8>,
     /// UCX's hold on the memory, which ends before the memory does.
     _registration: Box<dyn Any + Send + Sync>,
@@ -48,7 +48,7 @@ pub(crate) struct Exports {
 #[derive(Default)]
 struct Regions {
     known: HashMap<u64, Arc<Area>>,
-    /// Withdrawn regions. Hardware may go on writing to them, so they are kept until the link ends.
+    /// Withdrawn regions. Hardware may still write to them, so they are kept until the link ends.
     kept: Vec<Arc<Area>>,
 }
 

@@ -10,7 +10,7 @@ use super::exports::Import;
 use super::shim::{RawKey, RawWorker};
 use crate::verbs::RemoteMemory;
 
-/// Number of keys from which on keys of dropped regions are let go.
+/// Number of keys from which on keys of dropped regions are freed.
 const MANY: usize = 64;
 
 /// The keys that a worker has used.
@@ -60,7 +60,7 @@ impl Keys {
         });
     }
 
-    /// Lets go of all; nothing that names them is under way.
+    /// Frees all keys. No operation that uses them may be in flight.
     pub(crate) fn free(&mut self, worker: &mut RawWorker) {
         for (_, known) in self.known.drain() {
             // SAFETY: as the caller says.

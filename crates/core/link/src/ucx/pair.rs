@@ -37,7 +37,7 @@ impl Pair {
         lock(&self.engine)
     }
 
-    /// For the owner, which the service thread then leaves alone.
+    /// Locks the pair for its owner; the service thread then does not interfere.
     pub(super) fn lock_as_owner(&self) -> MutexGuard<'_, UcxEngine> {
         // Only the owner counts, so this need not be one step.
         let visits = self.visits.load(Ordering::Relaxed);

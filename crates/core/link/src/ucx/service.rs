@@ -1,13 +1,13 @@
-//! The thread that keeps an endpoint alive while its owners are busy elsewhere.
+//! Thread that keeps an endpoint alive while its owners are busy elsewhere.
 //!
-//! One-sided verbs are to work without the program of the other end, and a peer that has fallen
-//! silent must be noticed. So an endpoint over a network has one thread that listens to the peer
-//! and that makes those queue pairs progress that no caller attends to.
+//! One-sided verbs must work without the program of the other end, and a silent peer must be detected. So an
+//! endpoint over a network has one thread that listens to the peer and drives the queue pairs that no caller
+//! drives.
 //!
-//! A queue pair whose owner comes by (posts, polls, receives) is left alone: the thread would only
-//! be in its way. When there is something to do for a queue pair whose owner has been by since the
-//! last look, or sleeps until it is woken, the thread waits for [`OWNER_TIMEOUT`]; if the owner has not
-//! come by then, it steps in, and goes on until the owner comes again.
+//! The thread does not interfere with a queue pair whose owner calls it (posts, polls, receives). If there is
+//! something to do for a queue pair whose owner has called it since the last check, or sleeps until it is
+//! woken, the thread waits for [`OWNER_TIMEOUT`]. If the owner has not called by then, the thread drives the
+//! queue pair until the owner calls again.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -29,7 +29,7 @@ const HELLO: u32 = 3;
 /// Announces the end of messages to the peer.
 pub(crate) const BYE: u32 = 2;
 
-/// An operation that is over.
+/// Finished operation.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Done {
@@ -331,7 +331,7 @@ impl RawWorker {
         self.shim.check(status).map(|busy| busy == 0)
     }
 
-    /// Lets UCX progress. Returns `true` if anything happened.
+    /// Makes UCX progress. Returns `true` if anything happened.
     pub(crate) fn progress(&mut self) -> bool {
         // SAFETY: see the type. The callbacks that it makes stay within the shim.
         unsafe { (self.table().progress)(self.worker.as_ptr()) > 0 }
@@ -352,7 +352,7 @@ impl RawWorker {
         news
     }
 
-    /// Unpacks a key of the peer's, which UCX believes.
+    /// Unpacks a key of the peer. UCX trusts it.
     pub(crate) fn key(&mut self, packed: &[u8]) -> Result<RawKey, String> {
         let mut padded = packed.to_vec();
         padded.resize(packed.len() + crate::verbs::Token::MAX_BYTES, 0);
@@ -447,8 +447,8 @@ pub(crate) struct Greeting {
 }
 
 impl Greeting {
-    /// Lets the setup progress. Returns `true` once the connection is established. The peer may
-    /// need this end's progress after that.
+    /// Makes the setup progress. Returns `true` once the connection is established. The peer may need this
+    /// end's progress after that.
     pub(crate) fn progress(&mut self, worker: &mut RawWorker) -> Result<bool, String> {
         worker.progress();
         let news = worker.news();

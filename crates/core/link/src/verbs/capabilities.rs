@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Mover {
     /// The thread that posts or polls.
     Caller,
-    /// A thread of this machine that stands for a DMA engine.
+    /// A thread of this machine, in place of a DMA engine.
     Engine,
     /// Network hardware, or UCX's substitute for it; see the link's description.
     Nic,

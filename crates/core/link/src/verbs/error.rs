@@ -106,7 +106,7 @@ pub enum ExportError {
     Lost(#[from] LinkError),
 }
 
-/// A token that stands for nothing that can be imported.
+/// Reason why a token cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
     /// Longer than a token is, or not one of this transport.
@@ -225,7 +225,7 @@ pub enum WorkError {
     /// The peer refused it: withdrawn memory, or a range outside of it.
     #[error("the peer refused it: {0}")]
     RefusedByPeer(String),
-    /// The transport failed at this piece and goes on with others.
+    /// The transport failed at this piece of work and continues with others.
     #[error("it failed: {0}")]
     Failed(String),
 }
@@ -233,7 +233,7 @@ pub enum WorkError {
 /// Cause of a [`LinkError`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkErrorKind {
-    /// The peer closed the queue pair; whatever it had sent before has been received.
+    /// The peer closed the queue pair; everything that it had sent before has been received.
     #[error("the peer closed it")]
     Closed,
     /// The peer's process, its machine or the connection is gone.

@@ -87,8 +87,8 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// For transports. `owner` keeps `window`'s memory, and is dropped when the token is to be
-    /// withdrawn.
+    /// Wraps exported memory; for transports. `owner` keeps `window`'s memory, and is dropped when the token
+    /// must be withdrawn.
     pub fn new(
         window: VolatileSlice,
         access: Access,
@@ -185,7 +185,7 @@ pub struct ExportedSlice {
 }
 
 impl ExportedSlice {
-    /// For transports. Not to be used once this is dropped.
+    /// Returns the memory; for transports. It must not be used once this is dropped.
     pub fn window(&self) -> VolatileSlice {
         self.window
     }
@@ -207,7 +207,7 @@ impl std::fmt::Debug for ExportedSlice {
     }
 }
 
-/// The peer's memory, imported. Clones are the same memory; it is let go with the last of them.
+/// Imported memory of the peer. Clones are the same memory; it is released with the last of them.
 #[derive(Clone)]
 pub struct RemoteMemory {
     endpoint: EndpointId,
@@ -217,7 +217,7 @@ pub struct RemoteMemory {
 }
 
 impl RemoteMemory {
-    /// For transports. `handle` is the transport's own record of it.
+    /// Wraps imported memory; for transports. `handle` is the transport's own record of it.
     pub fn new(
         endpoint: EndpointId,
         len: u64,

@@ -92,7 +92,7 @@ impl Work {
     }
 }
 
-/// A piece of work that is over.
+/// Finished piece of work.
 #[derive(Debug)]
 pub struct Completion {
     /// Tag of the work.

@@ -27,7 +27,7 @@ fn protocol(lost: &LinkError) -> bool {
     matches!(lost.cause, LinkErrorKind::Protocol(_))
 }
 
-/// Memory of `len` bytes; sealed as the protocol wants it, or not.
+/// Makes memory of `len` bytes, with or without the seals of the protocol.
 fn memory(len: u64, sealed: bool) -> OwnedFd {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create("test", flags).expect("memory");
@@ -145,7 +145,7 @@ fn a_message_that_changes_while_it_is_read_is_one_or_the_other() {
     });
 }
 
-/// The peer wants to be woken all the time and never listens; it rings without end.
+/// The peer always requests wake-ups and never reads; it signals without end.
 #[test]
 fn bells_never_make_the_victim_wait() {
     let (end, peer) = victim();

@@ -80,7 +80,7 @@ pub(crate) struct ChunkSizer {
 enum State {
     /// Chunks have the best length; others are tried after `spans` spans.
     Best { spans: u32 },
-    /// Chunks have another one, to be compared with this throughput.
+    /// Chunks have another length, whose throughput will be compared with `against`.
     Trial { bytes: usize, against: f64 },
 }
 

@@ -108,7 +108,7 @@ impl Settings {
     }
 }
 
-/// Work that is to be placed next: the bytes of an epoch, in chunks.
+/// Work to be placed next: the bytes of an epoch, in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Work {
     /// Bytes that both targets together will take under this decision.
@@ -120,10 +120,10 @@ pub struct Work {
 
 /// Work that one target did in an epoch.
 ///
-/// Without a barrier an epoch ends in the middle of a chunk. So that rates come out unbiased, count
-/// `bytes` when a chunk ends, and `busy` up to that end: the time since belongs to the epoch in which
-/// the next chunk ends. A target at work that ended no chunk has `bytes` 0 and `busy` above 0; the next
-/// `bytes` are then taken to have needed that time, too.
+/// Without a barrier an epoch ends in the middle of a chunk. For unbiased rates, count `bytes` when a chunk
+/// ends, and `busy` up to that end: later time belongs to the epoch in which the next chunk ends. A busy
+/// target that finished no chunk has `bytes` 0 and `busy` above 0; the next `bytes` then count as having
+/// needed that time, too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SideSample {
     /// Bytes finished, of the sources.
@@ -309,8 +309,8 @@ impl Controller {
     }
 }
 
-/// The size class of a chunk of `chunk_bytes`, at least 1: that of the nearest power of two, so
-/// that powers of two, which sizes often are or just miss, are in the middle of theirs.
+/// Returns the size class of a chunk of `chunk_bytes`, at least 1: that of the nearest power of two. So
+/// powers of two, which are typical sizes, are in the middle of their classes.
 fn index_of(chunk_bytes: u64) -> usize {
     let exponent = chunk_bytes.ilog2();
     let above = chunk_bytes - (1 << exponent);

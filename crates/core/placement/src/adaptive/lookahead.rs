@@ -18,12 +18,11 @@ impl Lookahead {
         Self { bytes, rate }
     }
 
-    /// Returns `true` if the target may take a chunk of `chunk` bytes, which is the next of
-    /// `waiting` bytes.
+    /// Returns `true` if the target may take a chunk of `chunk` bytes, which is the next of `waiting` bytes.
     ///
-    /// It may not if it would be longer at it than the other one would be at everything. So at the
-    /// end of a stream both are done within the time of one chunk; and one of them may always take
-    /// the next, or nothing would go on.
+    /// It may not if this chunk would take it longer than the other target needs for everything. So at the
+    /// end of a stream both finish within the time of one chunk. One of them may always take the next chunk,
+    /// so the stream never stalls.
     pub fn may_take(&self, chunk: f64, other: &Self, waiting: f64) -> bool {
         (self.bytes + chunk) / self.rate <= (other.bytes + waiting) / other.rate
     }

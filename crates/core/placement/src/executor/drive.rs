@@ -1,4 +1,4 @@
-//! Keeping all targets at work: chunks from the queues into the contexts, completions out of them.
+//! Keeps all targets busy: moves chunks from the queues into the contexts, and fetches completions.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -115,8 +115,8 @@ impl Executor {
         self.event(target, EventKind::TooLong, message);
     }
 
-    /// Collects completions and submits chunks; fails if the executor cannot go on. `kick`: rings
-    /// the doorbell now, without waiting for a full batch.
+    /// Collects completions and submits chunks. Fails if the executor cannot continue. With `kick`, rings the
+    /// doorbell now, without waiting for a full batch.
     pub(super) fn drive(&mut self, kick: bool) -> Result<(), Error> {
         for device in self.lanes.devices() {
             self.collect(device);
@@ -172,8 +172,8 @@ impl Executor {
             })
     }
 
-    /// Lets the idle CPU also run the chunks of a silent device, beginning with the one that others
-    /// wait for. The first result counts.
+    /// Runs the chunks of a silent device on the idle CPU as well, beginning with the one that others wait
+    /// for. The first result counts.
     fn run_silent_chunks_twice(&mut self) {
         if !self.scheduler.is_adaptive() {
             return;
@@ -240,7 +240,7 @@ impl Executor {
         }
     }
 
-    /// Returns how many jobs the device may have in flight. If its pause is over and chunks wait
+    /// Returns the number of jobs that the device may have in flight. If its pause has ended and chunks wait
     /// for it, it is tried again first.
     fn device_limit(&mut self, device: Target, depth: usize) -> usize {
         let is_wanted = self.in_flight.waiting(device) > 0 || self.in_flight.has_shared();
@@ -332,8 +332,8 @@ impl Executor {
         }
     }
 
-    /// For each place up to a target's: since when that target and those behind have had nothing in
-    /// flight, if that is so.
+    /// Returns, for each target up to this one, the time since when it and the targets behind it have had
+    /// nothing in flight, if that is so.
     fn idle_since(&self, target: Target) -> [Option<Instant>; TARGETS_MAX] {
         let mut all = [None; TARGETS_MAX];
         if !self.scheduler.is_adaptive() {

@@ -1,13 +1,13 @@
 //! Handling of completions, and of jobs that do not complete.
 //!
-//! | what the device did | its chunk | the device |
+//! | event | its chunk | the device |
 //! |---|---|---|
-//! | failed at a job | again on the CPU | not used for a while after three in a row |
-//! | called an input corrupt | again on the CPU, which decides | as above, if the CPU can read it |
-//! | refused a job | again on the CPU | as above |
-//! | completed a job late | again on the CPU | not used for a while |
-//! | answered something wrong, and its results are verified | again on the CPU | not used again |
-//! | was lost, silent, or not to be believed | all of its chunks again on the CPU | dropped, and reopened after a while |
+//! | a job failed | again on the CPU | not used for a while after three consecutive ones |
+//! | an input was reported as corrupt | again on the CPU, which decides | as above, if the CPU can read it |
+//! | a job was refused | again on the CPU | as above |
+//! | a job completed late | again on the CPU | not used for a while |
+//! | verification found a wrong result | again on the CPU | not used again |
+//! | the device is lost, silent, or reports something impossible | all of its chunks again on the CPU | dropped, and reopened after a while |
 //!
 //! Without a CPU the error is the chunk's result.
 
@@ -121,7 +121,7 @@ impl Executor {
         }
     }
 
-    /// Lets the CPU verify results of devices.
+    /// Verifies results of devices on the CPU.
     pub(super) fn verify_answers(&mut self) {
         match self.verifier.drive() {
             Err(error) => self.failure = Some(error),
@@ -233,7 +233,7 @@ impl Executor {
         }
     }
 
-    /// Lets the CPU run a chunk that a device failed at.
+    /// Runs a chunk that failed on a device on the CPU.
     fn run_again(&mut self, device: Target, completion: Completion, error: JobError) {
         let place = completion.tag;
         let came_back = completion.destination.is_some();
@@ -383,7 +383,7 @@ impl Executor {
         }
     }
 
-    /// A job failed. The device may go on, unless it fails often.
+    /// Records a failed job. The device stays in use, unless it fails often.
     fn record_failure(&mut self, device: Target, kind: EventKind, message: String) {
         if self.lanes.breaker_mut(device).record_failure() {
             self.pause(device, kind, message, 1);

@@ -1,5 +1,5 @@
-//! Tests that the output is complete and correct whatever the device does, and that the report
-//! contains the failures.
+//! Tests that the output is complete and correct for any failure of the device, and that the report contains
+//! the failures.
 
 use crate::common;
 

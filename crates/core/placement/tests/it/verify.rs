@@ -1,4 +1,4 @@
-//! A device that lies: whatever it does wrong, and to which operation, the results are right.
+//! Tests with a device that returns wrong results: for any error and operation, the final results are right.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -22,7 +22,7 @@ pub(super) fn patience() -> Duration {
     PATIENCE.get()
 }
 
-/// Gives up when nothing has happened for long.
+/// Watchdog that panics when nothing has happened for long.
 pub(super) struct Watch(Instant);
 
 impl Watch {

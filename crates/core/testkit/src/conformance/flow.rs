@@ -253,7 +253,7 @@ pub fn reconfigure(factory: Factory<'_>) {
     }
 }
 
-/// A context with jobs in flight cannot be set up again, and goes on.
+/// Reconfiguring a context with jobs in flight is refused, and the context continues.
 pub fn reconfigure_refused_in_flight(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {

@@ -150,7 +150,7 @@ pub fn unregistered_memory_refused(factory: Factory<'_>) {
     });
 }
 
-/// A registration with another device is none, though that may be of the same kind.
+/// A registration with another device is not valid, even if that is of the same kind.
 pub fn other_devices_memory_refused(factory: Factory<'_>) {
     let (device, other) = (factory(), factory());
     refuses_memory_of(&*device, |len| other.alloc(len, 1).expect("memory"));
@@ -244,7 +244,7 @@ pub fn memory_holds_what_is_written(factory: Factory<'_>) {
     }
 }
 
-/// Memory that only another device can address is refused, whatever memory the device takes.
+/// Memory that only another device can address is refused by every device.
 pub fn memory_out_of_reach_refused(factory: Factory<'_>) {
     let device = &*factory();
     let registration = || Registration {

@@ -1,4 +1,4 @@
-//! The right answer, or the right reason why there is none.
+//! Cases about results: the right one, or the right error.
 
 use overside_ops::{Format, Lengths};
 

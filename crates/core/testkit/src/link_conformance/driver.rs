@@ -50,7 +50,7 @@ impl Link {
     }
 }
 
-/// The peer's region that a token stands for.
+/// Imports the peer's region of a token.
 pub(super) fn import(endpoint: &dyn Endpoint, token: &Token) -> RemoteMemory {
     let carried = Token::from_bytes(token.as_bytes()).expect("a token");
     endpoint.import(&carried).expect("the peer's region")

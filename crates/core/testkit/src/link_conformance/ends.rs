@@ -9,7 +9,7 @@ use overside_link::verbs::{
     Access, LinkConfig, LinkError, LinkErrorKind, Messages, PostError, RecvBatch, Side, Verb, Work,
 };
 
-/// Each by itself, all at once, and each connected with its own.
+/// Queue pairs work in parallel on threads of their own, and each is connected with its counterpart.
 pub fn queue_pairs_in_threads_of_their_own(make: Factory<'_>) {
     const PAIRS: usize = 4;
     const LEN: usize = 10_000;

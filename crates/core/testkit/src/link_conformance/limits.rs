@@ -84,7 +84,7 @@ pub fn access_is_checked(make: Factory<'_>) {
     assert_eq!(readable.load(0), Ok(0));
 }
 
-/// A region of one link is none of another.
+/// A region of one link cannot be used on another.
 pub fn regions_of_other_links_are_refused(make: Factory<'_>) {
     let (link, other) = (Link::new(make), Link::new(make));
     let (mut host, _dpu) = link.pairs();
@@ -219,7 +219,7 @@ pub fn withdrawn_regions(make: Factory<'_>) {
     }
 }
 
-/// No more is imported than this end wants.
+/// The limit of imported bytes of this end is kept.
 pub fn import_limit(make: Factory<'_>) {
     let config = LinkConfig {
         max_import_bytes: 10_000,

@@ -13,9 +13,9 @@ pub use overside_layers::Fault;
 /// Number of jobs that a device gets wrong once its fault has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// For one job.
+    /// The fault occurs for one job.
     Once,
-    /// For all jobs from then on.
+    /// The fault occurs for all jobs from then on.
     Always,
 }
 

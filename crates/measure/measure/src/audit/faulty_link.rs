@@ -64,7 +64,8 @@ impl Endpoint for Faulty {
         self.end.register(foreign)
     }
 
-    /// For both, so that a swapped direction is not refused by the link itself.
+    /// Exports memory with access in both directions, so that the link itself does not refuse a swapped
+    /// direction.
     fn export(&self, len: usize, _: Access) -> Result<Exported, ExportError> {
         self.end.export(len, Access::ReadWrite)
     }

@@ -61,7 +61,7 @@ impl Serialize for Axes {
     }
 }
 
-/// Expands the axes and checks what the parts say of each other.
+/// Expands the axes and checks the parts against each other.
 pub(super) fn expand(written: BoxFile) -> Result<Parsed, Vec<Error>> {
     let mut expander = Expander::default();
     let tasks: Vec<_> = (written.tasks.into_iter().enumerate())

@@ -51,7 +51,7 @@ pub struct DmaTest {
     /// The cores that they are pinned to, in turn; not pinned if absent.
     #[serde(default)]
     pub cores: Option<Vec<usize>>,
-    /// The core that the thread which stands for a DMA engine is pinned to; not pinned if absent.
+    /// Core for the thread of the software DMA engine; not pinned if absent.
     #[serde(default)]
     pub engine_core: Option<usize>,
     /// Payloads of the operations in flight: one for all, or one each.
@@ -72,7 +72,7 @@ pub struct DmaTest {
     /// Seed of the payloads.
     #[serde(default)]
     pub seed: u64,
-    /// Beside other work: lets the clock start.
+    /// Signal that starts the clock, in a test beside other work.
     #[serde(skip)]
     pub(crate) begin: Option<Begin>,
 }

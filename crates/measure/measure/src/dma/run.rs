@@ -46,7 +46,7 @@ pub(crate) fn take_through(
     }
 }
 
-/// Over a link, with the other end in this process as well.
+/// Runs over a link, with the other end in this process as well.
 pub(super) fn between_ends(
     test: &DmaTest,
     ends: Ends,
@@ -75,7 +75,7 @@ pub(super) fn between_ends(
     Ok(sample)
 }
 
-/// On a device that copies.
+/// Runs on a device that copies.
 fn on_device(
     test: &DmaTest,
     device: &Arc<dyn Device>,

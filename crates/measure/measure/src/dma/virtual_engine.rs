@@ -29,7 +29,7 @@ struct Shared {
 }
 
 impl DmaEngine {
-    /// On a virtual clock; `name` is the device's name in the test.
+    /// Makes an engine on a virtual clock; `name` is the device's name in the test.
     pub(super) fn new(name: &str, emulated: &Emulated, clock: Clock) -> Self {
         let info = DeviceInfo {
             name: name.to_owned(),

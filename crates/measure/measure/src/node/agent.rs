@@ -40,7 +40,7 @@ pub struct MeasureProbe {
 }
 
 impl MeasureProbe {
-    /// With processes that `worker` starts, files in `cache`, and `at_once` tests at a time.
+    /// Makes an agent with processes that `worker` starts, files in `cache`, and `at_once` tests at a time.
     pub fn new(
         worker: WorkerCommand,
         cache: Arc<DataCache>,

@@ -47,7 +47,7 @@ struct Kept {
     /// Value of `State::uses` at the last use. Files left by an earlier agent have the lowest
     /// values, in order of modification.
     used: u64,
-    /// By how many tests it is used now.
+    /// Number of tests that use it now.
     users: usize,
 }
 

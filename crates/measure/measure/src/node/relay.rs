@@ -55,10 +55,10 @@ impl Relay {
         sample
     }
 
-    /// Lets the agent open and verify a test, which then waits.
+    /// Makes the agent open and verify a test, which then waits.
     ///
     /// # Errors
-    /// [`Failure`], of the test as well.
+    /// [`Failure`], also that of the test.
     pub(crate) fn prepare(
         &mut self,
         node: &str,
@@ -75,7 +75,7 @@ impl Relay {
         }
     }
 
-    /// Takes the agent of a test that is over back, for the next one.
+    /// Returns the agent of a finished test, for the next one.
     pub(crate) fn give_back(&mut self, test: WaitingTest) {
         let agent = test.node.agent;
         self.nodes.insert(agent.node().into(), agent);
@@ -159,7 +159,7 @@ impl WaitingTest {
         }
     }
 
-    /// Waits until it is over.
+    /// Waits until the test has ended.
     ///
     /// # Errors
     /// [`Failure`].

@@ -44,7 +44,7 @@ impl Turns {
     }
 }
 
-/// Given back when it is dropped.
+/// Turn, returned when it is dropped.
 pub(super) struct Turn(Arc<Turns>);
 
 impl Drop for Turn {

@@ -40,11 +40,11 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Longest time to wait for a process to exit after its socket has closed or failed.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// Measures the tests that come, until no more do. Ends the process at once when its parent has
-/// gone, whatever it is at.
+/// Measures incoming tests until the input ends. Ends the process at once, in any state, when its parent
+/// has ended.
 ///
 /// # Errors
-/// The system's error about stdin, which has to be a socket.
+/// The system's error about stdin, which must be a socket.
 pub fn serve_tests() -> io::Result<()> {
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let mut parent = UnixStream::from(stdin);

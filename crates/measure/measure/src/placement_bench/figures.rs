@@ -20,13 +20,13 @@ use crate::warnings::{Late, SampleCounts, warnings};
 /// Totals, times and counts of the timed part.
 pub(super) struct Figures {
     pub operation: Operation,
-    /// By target.
+    /// Totals of the targets.
     pub totals: Vec<JobTotals>,
-    /// By target: the time with at least one job in flight.
+    /// Times with at least one job in flight, of the targets.
     pub busy_ns: Vec<u64>,
     pub times: TargetTimes,
     pub elapsed: Duration,
-    /// By input, where each has a time of its own.
+    /// Times of the inputs, if each has a time of its own.
     pub inputs: Vec<Duration>,
     pub cpu: CpuTime,
     pub varied: u64,

@@ -14,7 +14,7 @@ use crate::job_totals::JobTotals;
 use crate::plan::is_beyond;
 use crate::verify::OutputChecker;
 
-/// By target.
+/// Checkers of the targets' outputs.
 pub(super) type Checkers<'a> = Vec<Option<OutputChecker<'a>>>;
 
 /// A stream of chunks through an executor.
@@ -22,7 +22,7 @@ pub(super) struct PlacementQueue<'a> {
     pub executor: Executor,
     clock: Clock,
     sources: Vec<Slice>,
-    /// In which order the sources of each length are taken, again and again.
+    /// Order in which the sources of each length are taken repeatedly.
     orders: Vec<Order>,
     /// Source numbers of the chunks in flight, in order.
     numbers: VecDeque<usize>,
@@ -37,7 +37,7 @@ pub(super) struct PlacementQueue<'a> {
     /// Pieces that came back; the next one's label.
     pulled: u64,
     piece: Option<ChunkResult>,
-    /// By target: its last pieces, to be compared in full when the clock has stopped.
+    /// Last results of each target, to be compared in full after the clock has stopped.
     kept: Vec<VecDeque<(usize, ChunkResult)>>,
     /// Number of results to keep for each target: as many as it has jobs in flight, so that keeping
     /// them does not need more buffers than the work does.
@@ -103,7 +103,7 @@ impl<'a> PlacementQueue<'a> {
         self.pushed
     }
 
-    /// The source of the next chunk, of the length that the executor wants.
+    /// Returns the source of the next chunk, with the length that the executor wants.
     fn next(&mut self) -> usize {
         let wanted = self.executor.chunk_bytes();
         let sources = &self.sources;
@@ -184,7 +184,7 @@ impl<'a> PlacementQueue<'a> {
         self.kept.iter_mut().flat_map(std::mem::take).collect()
     }
 
-    /// Lets go of everything that belongs to the executor's memory.
+    /// Drops everything that uses the executor's memory.
     pub(super) fn let_go(&mut self) {
         self.take_kept();
         self.sources.clear();

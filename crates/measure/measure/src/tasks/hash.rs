@@ -129,7 +129,7 @@ impl HashTest {
         }
     }
 
-    /// Inputs of random bytes, so many that a chain has something to pick.
+    /// Makes inputs of random bytes, enough of them for a chain to choose from.
     fn inputs(&self) -> Inputs {
         let count = (INPUTS_BYTES / self.buffer_size).clamp(1, INPUTS_MAX);
         let count = 1 << count.ilog2();

@@ -179,7 +179,7 @@ impl NetworkTest {
         most.min(most_soon).max(1)
     }
 
-    /// CPU time of the hop's processes so far; `None` if there is none or the system does not
+    /// Returns the CPU time of the hop's processes so far; `None` if there are none or the system does not
     /// report it.
     fn hop_ns(&self) -> Option<u64> {
         let processes = &self.hop.as_ref()?.processes;

@@ -25,7 +25,7 @@ pub(crate) enum Place<'a> {
         test: Cow<'a, str>,
         cores: Option<usize>,
     },
-    /// By the agent of that name.
+    /// The agent of that name.
     Node(String, Map<String, Value>),
 }
 

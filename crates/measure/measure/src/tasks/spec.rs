@@ -18,7 +18,7 @@ pub struct TaskSpec {
     /// `true` if the task's results are verified. Results that are not verified are used for no
     /// advice and no verdict.
     pub verified: bool,
-    /// In the order in which they are shown.
+    /// Parameters in the order in which they are shown.
     pub parameters: Vec<Parameter>,
     /// Metrics; the first one is the default of a box.
     pub metrics: Vec<Metric>,
@@ -83,7 +83,7 @@ pub struct Parameter {
     pub maximum: Option<f64>,
     /// The most that a list may hold.
     pub most_values: Option<usize>,
-    /// Words that stand for a number.
+    /// Words that are allowed instead of a number.
     pub words: Vec<&'static str>,
     /// Kind of object that the text names; `None` if it names none.
     pub refers_to: Option<Reference>,
@@ -183,7 +183,7 @@ impl Parameter {
         self
     }
 
-    /// `all` stands for the cores of the machine that measures.
+    /// Allows `all` for the number of cores of the measuring machine.
     pub(super) fn or_all(mut self) -> Self {
         self.words.push("all");
         self.doc += "; all: one a core";

@@ -16,7 +16,8 @@ pub(super) struct CrossChecker {
 }
 
 impl CrossChecker {
-    /// For sources that `config`'s library calls incompressible; none at level 0, which may only store.
+    /// Makes a checker for sources that `config`'s library reports as incompressible. Returns `None` at level
+    /// 0, which may only store.
     pub(super) fn new(config: &Config, variant: &str) -> Result<Option<Self>, Failure> {
         if config.level == Some(0) {
             return Ok(None);

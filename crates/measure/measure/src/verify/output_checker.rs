@@ -22,7 +22,7 @@ pub(crate) struct OutputChecker<'a> {
     /// Verifier of the outputs. It depends on the library that made them, so it is created at the
     /// first completion; `None` before.
     verifier: Option<Verifier>,
-    /// By buffer.
+    /// Expected results of the buffers.
     expected: Vec<Option<Expected>>,
     /// Outputs that were right though not the same as before.
     pub varied: u64,

@@ -20,7 +20,7 @@ const SHARE: f64 = 0.9;
 /// A figure that was left out, and how it was predicted nevertheless.
 #[derive(Clone, Debug, Serialize)]
 pub struct Residual {
-    /// The figure.
+    /// Name of the figure.
     pub name: String,
     /// Identifier of the fact that the figure belongs to.
     pub fact: String,

@@ -31,7 +31,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     Ok(vec![row])
 }
 
-/// A point, read.
+/// Values of a point's parameters.
 struct Machine<'a> {
     point: &'a Point,
     library: &'a Library,

@@ -69,7 +69,7 @@ pub enum Answer {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunReport {
-    /// From before the first doorbell of any thread until the last operation was reaped.
+    /// Time from before the first doorbell of any thread until the last operation was reaped.
     pub elapsed_ns: u64,
     /// Operations of each thread; all of them are over.
     #[serde(deserialize_with = "codec::list::<_, _, THREADS_MAX>")]
@@ -107,7 +107,7 @@ pub trait TestSide {
     /// Executes a command.
     ///
     /// # Errors
-    /// [`Failure`]. The test is over then.
+    /// [`Failure`], which ends the test.
     fn execute(&mut self, command: Command) -> Result<Answer, Failure>;
 }
 

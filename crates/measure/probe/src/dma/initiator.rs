@@ -45,8 +45,8 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// At an end of a link. `name` is the link's name, `cores` are those that its threads are
-    /// pinned to, in turn.
+    /// Makes an initiator at an end of a link. `name` is the link's name; its threads are pinned to `cores`,
+    /// in turn.
     pub fn over(
         endpoint: Arc<dyn Endpoint>,
         name: &str,
@@ -58,8 +58,8 @@ impl Initiator {
         Self::new(path, (plan, side), cores, timeouts)
     }
 
-    /// On lanes that need no other side, one a thread. All of this process's CPU time is this
-    /// side's then: the threads of a software device are not distinguished from it.
+    /// Makes an initiator on lanes that need no other side, one for each thread. All of this process's CPU
+    /// time then counts for this side: the threads of a software device are not distinguished from it.
     pub fn alone(
         lanes: Vec<Box<dyn Lane>>,
         (plan, side): (Plan, Side),
@@ -88,8 +88,7 @@ impl Initiator {
         }
     }
 
-    /// The same by a clock that its only lane's engine follows; a pass is over after
-    /// `operations_max` operations.
+    /// Sets a clock that its only lane's engine follows. A pass ends after `operations_max` operations.
     pub fn on_clock(self, clock: Clock, operations_max: u64) -> Self {
         Self {
             clock,

@@ -52,8 +52,8 @@ pub trait Lane: Send {
     }
 }
 
-/// The free places of a lane, taken in turn from the first on in each run, so that whatever has run
-/// did so in the first places.
+/// Free slots of a lane, taken in turn from the first on in each run, so that the first slots have always
+/// been used.
 pub struct FreeSlots(VecDeque<usize>);
 
 impl FreeSlots {
@@ -72,7 +72,7 @@ impl FreeSlots {
         self.0.pop_front()
     }
 
-    /// Gives a free slot back.
+    /// Returns a free slot.
     pub fn give(&mut self, slot: usize) {
         self.0.push_back(slot);
     }

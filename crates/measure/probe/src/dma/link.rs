@@ -54,22 +54,22 @@ pub struct CopyEngine {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reach {
-    /// At that port of the address that its machine is reached at.
+    /// Port of its machine, at the address where that is reached.
     Port {
         /// The port.
         port: u16,
         /// Secret that the listener expects from the peer.
         secret: Secret,
     },
-    /// At that socket of its machine.
+    /// Socket of its machine.
     Path(PathBuf),
 }
 
 /// Listener for one peer.
 pub enum LinkListener {
-    /// At a socket of this machine.
+    /// Listener at a socket of this machine.
     Shm(shm::Listener, ShmOptions),
-    /// At a port.
+    /// Listener at a port.
     Ucx(ucx::Listener),
 }
 

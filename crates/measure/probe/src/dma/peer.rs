@@ -38,7 +38,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// At an end of a link that is called `name`.
+    /// Makes a peer at an end of the link `name`.
     pub fn over(
         endpoint: Arc<dyn Endpoint>,
         name: &str,

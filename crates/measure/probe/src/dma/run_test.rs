@@ -13,9 +13,9 @@ use crate::failure::{Failure, FailureKind};
 /// Times during which operations are handed over.
 #[derive(Clone)]
 pub struct Times {
-    /// Before the clock.
+    /// Time before the clock.
     pub warmup: Duration,
-    /// Under it.
+    /// Time under the clock.
     pub sample: Duration,
     /// Called when everything is verified; the clock starts when it returns.
     pub begin: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -23,7 +23,7 @@ pub struct Times {
 
 /// Result of a test.
 pub struct TestResult {
-    /// Under the clock.
+    /// Report of the part under the clock.
     pub ran: RunReport,
     /// CPU time of both sides meanwhile.
     pub cpu: CpuTime,

@@ -75,7 +75,7 @@ impl OperationQueue for TwoSided {
         Ok(self.pair.post(&mut self.filled)?)
     }
 
-    /// A message is over when the peer has confirmed it.
+    /// Polls. A message is complete when the peer has confirmed it.
     fn poll(&mut self) -> Result<usize, Failure> {
         let depth = self.pattern.plan.depth;
         self.pair.poll(&mut self.completions, depth)?;

@@ -52,7 +52,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Without a warm-up, and with as much time as it takes.
+    /// Returns times without a warm-up and without a limit.
     pub fn of(sample: Duration) -> Self {
         Self {
             warmup: Duration::ZERO,
@@ -219,7 +219,7 @@ impl PassThreads {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Lets all threads do one pass; nanoseconds, accesses, bytes.
+    /// Runs one pass on all threads. Returns its nanoseconds, accesses and bytes.
     fn lead(&self) -> (u64, u64, u64) {
         // The barrier orders what the threads write before what is read here, and the reverse.
         self.first_ns.store(u64::MAX, Ordering::Relaxed);
@@ -238,7 +238,7 @@ impl PassThreads {
         )
     }
 
-    /// Passes until the warm-up is over and a pass is long enough, then those that count.
+    /// Runs passes until the warm-up has ended and a pass is long enough, then those that count.
     fn measure(&self, times: &Times, taken: &mut ProbeResult) {
         let failed = || self.found().failure.is_some();
         let late = || Instant::now() >= times.deadline;

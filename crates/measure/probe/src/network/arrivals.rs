@@ -36,7 +36,7 @@ pub(super) struct Timeline {
     pub start_ns: i64,
     /// Nanoseconds by which the receiver's clock gains on the sender's, for each of the sender's.
     pub drift: f64,
-    /// Between two messages of a connection, on the sender's clock.
+    /// Time between two messages of a connection, on the sender's clock.
     pub step_ns: f64,
     /// Length of the time slices of the figures; without it there are none.
     pub slice_ns: Option<u64>,
@@ -61,7 +61,7 @@ pub(super) struct ArrivalFigures {
     /// Slices of the pass.
     #[serde(deserialize_with = "codec::list::<_, _, SLICES_SENT_MAX>")]
     pub slices: Vec<Slice>,
-    /// From the intended time of sending to arrival, of each message that came.
+    /// Delays from the intended time of sending to the arrival of each message.
     pub delays: Latencies,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Arrivals {
 #[derive(Debug)]
 struct ConnectionArrivals {
     first: u64,
-    /// By number from the first on: one more than the clock's time; 0: it has not come.
+    /// Arrival times by message number: the clock's time plus one; 0 if the message has not arrived.
     at_ns: Vec<AtomicU64>,
     /// One more than the highest number of a message so far.
     next: AtomicU64,

@@ -2,12 +2,11 @@
 //!
 //! 1. An echo has the other clock's time at some moment between its sending and its return
 //!    (Cristian, *Probabilistic clock synchronization*, 1989). So
-//!    `there - back <= offset <= there - sent`, whatever way took how long.
-//! 2. Several echoes in a row bound it together: the offset lies in all of their intervals (Marzullo
+//!    `there - back <= offset <= there - sent`, for any delays of the two ways.
+//! 2. Several echoes together bound it further: the offset lies in all of their intervals (Marzullo
 //!    and Owicki, 1983). The middle is the estimate, half of the width its error.
-//! 3. One such burst before a pass and one after it give a line: offset and drift. Both ends of a
-//!    line whose ends are right within an error are right within the larger of both, and so is all
-//!    that lies between.
+//! 3. One such burst before a pass and one after it give a line: offset and drift. If both ends of the
+//!    line are right within an error, all points between them are right within the larger error.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +31,7 @@ pub struct ClockOffset {
     pub at_ns: u64,
     /// The offset is at least this.
     pub low_ns: i64,
-    /// Greatest possible offset.
+    /// Maximum possible offset.
     pub high_ns: i64,
 }
 
@@ -87,7 +86,8 @@ pub struct ClockRelation {
 }
 
 impl ClockRelation {
-    /// From two estimates. `None`: the clocks drift apart as no clocks do, or time went backwards.
+    /// Computes the relation from two estimates. Returns `None` if the clocks drift apart more than real
+    /// clocks do, or time went backwards.
     pub fn between(before: ClockOffset, after: ClockOffset) -> Option<Self> {
         let span_ns = after.at_ns.checked_sub(before.at_ns).filter(|ns| *ns > 0)? as f64;
         let gained = after.middle_ns().checked_sub(before.middle_ns())? as f64;

@@ -9,8 +9,8 @@ use super::pattern::BytePattern;
 /// Number of bytes of one read, unless a message is longer.
 const READ_BYTES: usize = 128 << 10;
 
-/// Collects bytes until messages are whole. Its length is a multiple of theirs, so the last one
-/// ends where the buffer does, and no byte is ever moved.
+/// Buffer that collects bytes until messages are complete. Its length is a multiple of theirs, so the last
+/// one ends at the end of the buffer, and no byte is ever moved.
 pub(super) struct ReadBuffer {
     buffer: Vec<u8>,
     /// Offset of the first message that has not been consumed.
@@ -136,7 +136,7 @@ pub(super) fn write(mut stream: &TcpStream, bytes: &[u8]) -> Result<Option<usize
     }
 }
 
-/// A connection that was reset is as good as closed.
+/// Treats a connection that was reset like a closed one.
 pub(super) fn gone(error: io::Error) -> Error {
     match error.kind() {
         ErrorKind::ConnectionReset

@@ -62,7 +62,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Lets `waker` end a wait.
+    /// Adds a descriptor that ends a wait.
     pub(super) fn add_waker(&self, waker: &EventFd) -> Result<(), Error> {
         let data = EventData::new_u64(WAKE);
         let added = epoll::add(&self.set, waker, data, EventFlags::IN);

@@ -18,7 +18,7 @@ const PASS_TIME_MAX: Duration = Duration::from_nanos(PASS_NS_MAX);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// After this number of messages on each connection.
+    /// Ends after this number of messages on each connection.
     Messages(u64),
     /// Sending stops once this time has passed; each connection sends at least one message.
     Time(Duration),
@@ -32,7 +32,7 @@ pub struct Pass {
     /// Start of the pass; for a pass from another machine, the time at which it was received.
     #[serde(skip, default = "Instant::now")]
     pub start: Instant,
-    /// From before the first message until the last came back, or until the server had all.
+    /// Time from before the first message until the last came back, or until the server had all.
     #[serde(rename = "elapsed_ns", with = "as_nanoseconds")]
     pub elapsed: Duration,
     /// Messages that came back right, or that the server has found right.
@@ -50,7 +50,7 @@ pub struct Pass {
     /// CPU time of the server's threads.
     #[serde(rename = "server_cpu_ns", with = "as_nanoseconds")]
     pub server_cpu: Duration,
-    /// With a rate: messages that were sent more than a millisecond after their time.
+    /// With a rate: number of messages that were sent more than a millisecond late.
     pub late: u64,
     /// Processor events counted on the client's threads, if the plan requests them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,7 +132,7 @@ pub struct OneWay {
     pub reordered: u64,
     /// Largest error of each delay in nanoseconds, because the two ends have different clocks.
     pub clock_error_ns: u64,
-    /// By how much the receiver's clock is faster, and how far that may be off.
+    /// Relative drift of the receiver's clock, and its uncertainty.
     pub drift: f64,
     /// See `drift`.
     pub drift_error: f64,

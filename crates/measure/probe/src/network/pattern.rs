@@ -6,7 +6,7 @@
 
 use overside_base::Random;
 
-/// Messages of a connection that are compared in every byte, whatever their length.
+/// Number of messages of a connection that are compared in every byte, even if they are long.
 pub(super) const WHOLE_FIRST: u64 = 64;
 /// Interval of messages that are compared in every byte afterwards.
 const WHOLE_EACH: u64 = 1021;
@@ -31,7 +31,7 @@ impl BytePattern {
         self.body.len()
     }
 
-    /// `count` messages one behind the other, to be stamped.
+    /// Returns `count` concatenated messages, to be stamped.
     pub(super) fn repeated(&self, count: usize) -> Vec<u8> {
         self.body.repeat(count)
     }

@@ -163,7 +163,8 @@ impl Shared {
         }
     }
 
-    /// Lets connections in until all are there; the one for reports. `None`: it is to stop.
+    /// Accepts connections until all are there. Returns the connection for reports; `None` if the receiver
+    /// was stopped.
     fn admit(&self, listener: &TcpListener, session: &Session) -> Option<TcpStream> {
         let (mut pending, mut reports): (Vec<PendingConnection>, _) = (Vec::new(), None);
         let mut missing = self.config.load.connections;

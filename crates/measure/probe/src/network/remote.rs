@@ -53,7 +53,7 @@ pub enum NetworkQuestion {
     Clock,
     /// Send.
     Pass {
-        /// For how long.
+        /// Limit of the pass.
         limit: Limit,
         /// Longest time that the pass may take, in nanoseconds.
         within_ns: u64,

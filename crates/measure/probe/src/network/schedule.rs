@@ -20,7 +20,7 @@ pub(super) struct Schedule {
 /// The distances between messages: connections take turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Intervals {
-    /// Between two messages of one connection; 0: each as soon as there is room.
+    /// Time between two messages of one connection; 0 to send each as soon as there is room.
     pub step_ns: f64,
     pub connections: usize,
 }
@@ -34,8 +34,7 @@ impl Intervals {
         }
     }
 
-    /// Returns the time at which message `number` of connection `index` is to be sent, in
-    /// nanoseconds of the pass.
+    /// Returns the intended time of message `number` of connection `index`, in nanoseconds of the pass.
     pub(super) fn intended_ns(self, index: usize, number: u64) -> u64 {
         ((number as f64 + index as f64 / self.connections as f64) * self.step_ns) as u64
     }
@@ -87,7 +86,7 @@ impl Schedule {
         }
     }
 
-    /// Returns `true` if the schedule goes on with this message, and its time has come.
+    /// Returns `true` if the message is part of the schedule and its time has come.
     pub(super) fn is_due(self, index: usize, number: u64, now_ns: u64) -> bool {
         self.goes_on(index, number, now_ns) && self.intended_ns(index, number) <= now_ns
     }

@@ -18,7 +18,7 @@ use super::wire::Counts;
 use super::{Error, Load, Traffic, nanoseconds, thread_setup};
 use crate::closed_loop::CompletionMode;
 
-/// Longest time that a thread sleeps before it checks whether the session is over.
+/// Longest time that a thread sleeps before it checks whether the session has ended.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 /// Number of rounds over its connections after which a polling thread looks for new connections.
 const ROUNDS_A_LOOK: u32 = 64;

@@ -68,7 +68,7 @@ pub(super) enum Question {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Reply {
     Counts(Counts),
-    /// In nanoseconds.
+    /// Time in nanoseconds.
     Clock(u64),
     Begun,
     Arrivals(Box<ArrivalFigures>),

@@ -24,7 +24,7 @@ struct Model {
     withdrawn: usize,
     polls: u32,
     waits: u32,
-    /// From this operation on none completes.
+    /// Number of the first operation that never completes.
     stalls_after: u64,
     /// The first completion is reported twice.
     doubles: bool,

@@ -20,7 +20,7 @@ const SEND_TRIES: usize = 64;
 pub struct EthernetQueue {
     port: Arc<EthernetPort>,
     handle: *mut c_void,
-    /// Buffers for frames to be sent, and frames that are written.
+    /// Empty buffers, followed by frames that are ready to be sent.
     buffers: Vec<RawFrame>,
     outgoing: Vec<RawFrame>,
 }
@@ -28,7 +28,7 @@ pub struct EthernetQueue {
 // SAFETY: DPDK's queues may be used by any thread, one at a time; so may buffers.
 unsafe impl Send for EthernetQueue {}
 
-/// A frame to be sent, while it is written.
+/// Frame that is being written.
 #[derive(Debug)]
 pub struct OutgoingFrame<'q> {
     /// Buffer to write the frame to, as long as the longest frame that fits.

@@ -48,7 +48,7 @@ pub struct RawFrame {
 pub struct PortStatistics {
     /// Received.
     pub received: u64,
-    /// Sent.
+    /// Number of frames that were sent.
     pub sent: u64,
     /// Dropped because no descriptor was free.
     pub missed: u64,

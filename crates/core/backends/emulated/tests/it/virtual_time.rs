@@ -1,4 +1,4 @@
-//! Virtual time: the model's times, whatever this machine is busy with.
+//! Tests of virtual time: times are the model's, however busy this machine is.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

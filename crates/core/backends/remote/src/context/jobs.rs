@@ -11,9 +11,9 @@ use super::RemoteContext;
 
 /// State of a job that was sent to the agent.
 pub(super) enum Slot {
-    /// With the agent, or on its way there or back.
+    /// The job is on the agent, or on its way there or back.
     Running { job: Job, submitted: Instant },
-    /// Given up and returned; its answer is still to come.
+    /// The job was abandoned and returned; its answer has not arrived.
     Withdrawn,
 }
 
@@ -90,7 +90,7 @@ impl RemoteContext {
             .push_back(completion(job, result, stages, &self.applied));
     }
 
-    /// Gives up on jobs past their deadline. The agent may go on with it; its result is dropped.
+    /// Abandons jobs past their deadline. The agent may still run them; their results are dropped.
     pub(super) fn expire(&mut self) {
         if !self.deadlines.is_due() {
             return;

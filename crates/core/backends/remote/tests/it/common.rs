@@ -116,7 +116,7 @@ impl WithAgent {
         }
     }
 
-    /// Over connections that all have this fault, both ways.
+    /// Makes an agent's device whose connections all have this fault, in both directions.
     pub(crate) fn over(device: Arc<dyn Device>, fault: Fault) -> Self {
         let name = device.info().name.clone();
         let agent = agent(device, true);

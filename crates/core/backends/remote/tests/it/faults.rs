@@ -1,5 +1,5 @@
-//! Tests with network faults: whatever happens to a connection, a job is completed correctly or
-//! reported as lost.
+//! Tests with network faults: whichever fault a connection has, a job is completed correctly or reported as
+//! lost.
 
 use crate::common;
 

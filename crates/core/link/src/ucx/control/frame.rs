@@ -32,7 +32,7 @@ pub(crate) struct Decision {
     pub max_message_bytes: u32,
 }
 
-/// A region that a token stands for.
+/// Region of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RegionInfo {

@@ -158,7 +158,7 @@ impl Channel {
     }
 }
 
-/// Somewhere to be connected to.
+/// Listening socket of the control connection.
 pub(crate) struct Listener {
     socket: TcpListener,
     address: SocketAddr,

@@ -11,8 +11,8 @@ use crate::ucx::shim::{BYE, CREDIT, RawWorker, What};
 use crate::verbs::{LinkErrorKind, WorkError};
 
 impl UcxEngine {
-    /// Hands messages that are here to memory that waits, and then has UCX bring more, as long as
-    /// memory waits or `batch` more are wanted there.
+    /// Passes arrived messages to waiting memory, and then fetches more from UCX while memory waits or
+    /// `batch` more are wanted.
     pub(super) fn take(&mut self, mut batch: usize) {
         while !self.waiting.is_empty() && !self.arrived.is_empty() {
             let Some((tag, mut region)) = self.waiting.pop_front() else {

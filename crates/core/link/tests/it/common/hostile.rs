@@ -133,9 +133,9 @@ impl Feed<'_> {
     }
 }
 
-/// Runs a session with a hostile peer. `data` comes from a fuzzer and decides what the peer does
-/// and what the victim does in between. Nothing that the victim calls may panic, wait, or return
-/// more than the rules allow.
+/// Runs a session with a hostile peer. `data` comes from a fuzzer and determines the actions of the peer and
+/// those of the victim in between. No call of the victim may panic, wait, or return more than the rules
+/// allow.
 pub(super) fn session(data: &[u8]) {
     let mut feed = Feed(data);
     let Some(first) = feed.byte() else { return };

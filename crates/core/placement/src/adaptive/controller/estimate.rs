@@ -130,9 +130,9 @@ pub(super) struct TargetRates {
     in_contention: u8,
     /// `true` if it had work and finished nothing for so long that it counts as stopped.
     stopped: bool,
-    /// Time at work on chunks of which none is finished yet.
+    /// Time of working on chunks of which none is finished yet, in seconds.
     silent_s: f64,
-    /// `true` if the last epoch was one of silence longer than is to be expected.
+    /// `true` if the silence in the last epoch was longer than expected.
     was_silent: bool,
 }
 
@@ -233,8 +233,8 @@ impl TargetRates {
         }
     }
 
-    /// An epoch in which the target worked and finished nothing. In a short epoch that means
-    /// little; as it goes on, it bounds the rate: less than one chunk in that time.
+    /// Records an epoch in which the target worked and finished nothing. A short one has little meaning; a
+    /// longer one bounds the rate: less than one chunk in that time.
     fn silence(&mut self, contention: Contention, busy_s: f64, chunk_bytes: f64) -> Change {
         if busy_s <= 0.0 {
             // It has nothing to finish: what it had was taken from it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Settings;
 
-/// Decisions between two probes, whatever their kind and size, but for those on credit.
+/// Number of decisions between two probes of any kind and size, except those on credit.
 const SPACING: u32 = 8;
 
 /// Kind of a probe: the placement that it tries.
@@ -34,8 +34,9 @@ impl Probe {
 
     /// Returns how likely the probe is to find a change, relative to a probe of the device's share.
     ///
-    /// Devices stop, are reconfigured and come back; a CPU seldom does more than slow down. Of a target
-    /// at work, only its rate in other contention is not seen, which moves with the one that is.
+    /// Devices stop, are reconfigured and come back; a CPU seldom does more than slow down. Of a working
+    /// target, only the rate under other contention is not observed, and that changes together with the
+    /// observed one.
     fn part(self) -> f64 {
         match self {
             Self::DeviceShare => 1.0,
@@ -46,7 +47,7 @@ impl Probe {
 }
 
 impl Probe {
-    /// In words that call the two sides so.
+    /// Describes the probe in words, with these names of the two sides.
     pub(super) fn between(self, cpu: &str, device: &str) -> String {
         match self {
             Self::DeviceShare => format!("a {device} share"),

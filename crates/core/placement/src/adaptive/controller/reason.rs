@@ -88,7 +88,7 @@ pub struct Reason {
     pub cpu_s: Option<f64>,
     /// Predicted time of the device alone, overhead included, in seconds.
     pub device_s: Option<f64>,
-    /// Predicted time of the split at equal finish, in seconds; `None` where there is none.
+    /// Predicted time of the split with equal finish, in seconds; `None` if there is none.
     pub split_s: Option<f64>,
     /// The device's fraction at equal finish, 0 to 1.
     pub equal_finish: f64,
@@ -108,7 +108,7 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
-    /// In a line that calls the two sides so.
+    /// Describes the reason in a line, with these names of the two sides.
     pub(crate) fn between(&self, cpu: &str, device: &str) -> String {
         let mut line = String::new();
         // A string takes all that is written.

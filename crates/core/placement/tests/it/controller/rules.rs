@@ -11,7 +11,7 @@ const WORK: Work = Work {
     chunk_bytes: 1 << 20,
 };
 
-/// Never probes of its own accord, but for the first look at the device.
+/// Returns settings without probes, except for the first look at the device.
 fn hardly_probing() -> Settings {
     Settings {
         probe_share: 1e-9,

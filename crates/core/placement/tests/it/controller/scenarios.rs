@@ -14,7 +14,7 @@ const WORK: Work = Work {
     chunk_bytes: 1 << 20,
 };
 
-/// The CPU's time for `WORK`, at so many B/s.
+/// Returns the CPU's time for `WORK` at `rate` bytes per second.
 fn cpu_s(rate: f64) -> f64 {
     WORK.bytes as f64 / rate
 }
@@ -142,9 +142,9 @@ fn a_device_that_dies_and_comes_back() {
     });
 }
 
-/// With a barrier after each epoch a probe of a device that is this bad costs several epochs, so 2 %
-/// of the time allow one in some hundred, and that is how late a recovery is noticed. No schedule
-/// does much better: rarer probes notice later, and more of them cost more.
+/// With a barrier after each epoch, a probe of a device that is this bad costs several epochs. So 2 % of the
+/// time allow one probe in some hundred epochs, which is the delay of noticing a recovery. No schedule does
+/// much better: rarer probes notice later, and more probes cost more.
 #[test]
 fn a_recovery_that_is_dear_to_look_for_is_found_all_the_same() {
     const DEAR_EXCESS_MAX: f64 = 0.08;

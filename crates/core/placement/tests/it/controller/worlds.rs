@@ -10,7 +10,7 @@ const WORK: Work = Work {
 };
 const WORLDS: usize = 200;
 
-/// Between `low` and `high`, every factor as likely.
+/// Draws a factor between `low` and `high`, with a uniform logarithm.
 fn draw(random: &mut Random, low: f64, high: f64) -> f64 {
     (low.ln() + random.uniform() * (high / low).ln()).exp()
 }

@@ -26,9 +26,9 @@ const NODE: &str = "node";
 
 /// A test that is going to run beside: of jobs on a device, or of moving bytes by DMA.
 pub(super) enum BackgroundLoad {
-    /// By this process.
+    /// Jobs of this process.
     Here(AnyTest),
-    /// By the agent of that name.
+    /// Jobs of the agent of that name.
     There(String, Map<String, Value>),
 }
 
@@ -59,10 +59,10 @@ pub(super) struct Idle {
 /// Results of the jobs, alone and beside the traffic.
 pub(super) struct JobsReport {
     pub idle: Idle,
-    /// Without traffic.
+    /// Sample without traffic.
     pub alone: Sample,
     pub alone_began: Instant,
-    /// Beside it.
+    /// Sample beside the traffic.
     pub sample: Sample,
     pub began: Instant,
 }

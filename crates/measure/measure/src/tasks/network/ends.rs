@@ -62,7 +62,7 @@ impl EndLocation {
         }
     }
 
-    /// 0 stands for a machine without an identity.
+    /// Makes an end. `whose` is 0 for a machine without an identity.
     fn new(role: Role, whose: u64) -> Self {
         Self {
             role,
@@ -183,7 +183,7 @@ impl Ends {
         !self.client.here && !self.server.here
     }
 
-    /// Lets agents free the test's resources, so that the next one finds them free.
+    /// Makes agents free the test's resources before the next test.
     pub(super) fn close(self) {
         // One that does not answer is found out by the next test.
         if let Sender::There(probe, _) = self.sender {

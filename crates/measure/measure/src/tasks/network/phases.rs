@@ -19,7 +19,8 @@ use crate::tasks::processor_events;
 /// Recovery of the traffic after the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CatchUp {
-    /// From the end of the jobs; `None`: it was not as before when the traffic ended.
+    /// Time from the end of the jobs until the stream was as before; `None` if that was not reached before
+    /// the traffic ended.
     pub after: Option<Duration>,
 }
 
@@ -48,7 +49,8 @@ fn within(slices: &[Slice], from: Duration, to: Duration) -> Vec<&Slice> {
     slices.iter().filter(inside).collect()
 }
 
-/// Before, during and after the jobs: throughput, how much it varies, latency or delay, and loss.
+/// Adds the figures before, during and after the jobs: throughput and its variation, latency or delay, and
+/// loss.
 pub(super) fn figures(test: &NetworkTest, timed: &Pass, jobs: &JobsReport, metrics: &mut Metrics) {
     let (begin, end) = jobs.between(timed.start);
     let all = [
@@ -113,7 +115,8 @@ pub(super) fn rate(slice: &Slice) -> f64 {
     slice.bytes as f64 / 1e6 / slice.length.as_secs_f64()
 }
 
-/// From when to when each phase was, from the beginning of the traffic; the first two are before.
+/// Returns the begin and end of each phase, from the beginning of the traffic; the first two are before the
+/// jobs.
 pub(super) fn spans(timed: &Pass, jobs: &JobsReport) -> Vec<SeriesPhase> {
     let since_start = |at: Instant| match at.checked_duration_since(timed.start) {
         Some(after) => after.as_secs_f64(),

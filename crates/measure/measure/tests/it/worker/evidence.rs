@@ -1,5 +1,5 @@
-//! A sample has the provenance and timing of its weakest participant, and the right ledgers of CPU
-//! time, whatever the task and the device.
+//! A sample has the provenance and timing of its weakest participant, and the right ledgers of CPU time, for
+//! every task and device.
 
 use std::sync::Arc;
 

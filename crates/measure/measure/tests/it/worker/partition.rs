@@ -8,7 +8,7 @@ use overside_device::{Provenance, Timing};
 use overside_measure::{FailureKind, Status};
 use serde_json::{Value, json};
 
-/// A test by a program that this text stands for.
+/// Makes a test with a program of this text.
 fn test(script: &str, changes: Value) -> (tempfile::TempDir, Value) {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("overside");
