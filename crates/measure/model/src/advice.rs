@@ -30,9 +30,9 @@ pub use question::{
 pub struct Advice {
     /// `"advice/1"`.
     pub schema: &'static str,
-    /// By operation, in the order of the question.
+    /// Advice by operation, in the order of the question.
     pub operations: Vec<OperationAdvice>,
-    /// For a workload, if there was one: an entry for each device that was asked about.
+    /// Advice for a workload, if there was one: an entry for each device of the question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadAdvice>,
     /// Statement and source of each fact that the advice rests on, by the fact's identifier.
@@ -64,9 +64,9 @@ pub struct TargetAdvice {
     pub unsupported: Option<String>,
     /// `true` if `unsupported` is for want of published figures: the card may do the operation.
     pub is_unpublished: bool,
-    /// By size, ascending; empty if it cannot do this.
+    /// Advice by size, ascending; empty if the device cannot do this.
     pub ranges: Vec<RangeAdvice>,
-    /// From which buffer size the device is faster, one buffer at a time.
+    /// Buffer size from which the device is faster, one buffer at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pays_from: Option<BreakEven>,
     /// Break-even size if a context is set up for each buffer.
@@ -89,7 +89,7 @@ pub struct TargetAdvice {
 pub struct RangeAdvice {
     /// Lower end of the range in bytes of the uncompressed side, inclusive.
     pub from_bytes: u64,
-    /// Upper end of the range in bytes, exclusive; absent if there is none.
+    /// Upper end of the range in bytes, exclusive; absent without an upper end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub below_bytes: Option<u64>,
     /// `cpu`, `device`, `split:40` or `adaptive`.
@@ -110,7 +110,8 @@ pub struct RangeAdvice {
     /// The device alone.
     #[serde(serialize_with = "answer")]
     pub device_bytes_per_s: Answer,
-    /// Upper bound on the rate of the device alone, whatever is unknown; absent if there is none.
+    /// Upper bound on the rate of the device alone, for any value of unknown parameters; absent if there is
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_at_most_bytes_per_s: Option<f64>,
     /// The placement that is advised.
@@ -274,7 +275,7 @@ fn dominating(prediction: &Prediction) -> Vec<String> {
         .collect()
 }
 
-/// An answer as JSON: the prediction, or why there is none.
+/// Serializes an answer as JSON: the prediction, or the reason for having none.
 fn answer<S: serde::Serializer>(answer: &Answer, serializer: S) -> Result<S::Ok, S::Error> {
     match answer {
         Ok(prediction) => prediction.serialize(serializer),

@@ -86,10 +86,10 @@ fn built_in() -> Result<&'static [Profile], Error> {
     Ok(PARSED.get_or_init(|| parsed))
 }
 
-/// The profile of that name; a name that ends in `.toml` is a file's path.
+/// Returns the profile of that name; a name that ends in `.toml` is a file's path.
 ///
 /// # Errors
-/// There is none of that name, and as [`profiles`].
+/// There is none of that name, and those of [`profiles`].
 pub fn profile(name: &str) -> Result<Profile, Error> {
     if name.ends_with(".toml") {
         let path = Path::new(name);

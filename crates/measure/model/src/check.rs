@@ -49,7 +49,7 @@ pub struct FigureCheck {
     pub purpose: Use,
     /// Published value as the source prints it, with its sign for a bound.
     pub published: String,
-    /// In which unit.
+    /// Unit of the figure.
     pub unit: String,
     /// Result of comparing the figure with the model.
     #[serde(flatten)]
@@ -141,7 +141,7 @@ pub enum Group {
 pub struct OrderingCheck {
     /// Identifier of the ordering in the collection.
     pub id: String,
-    /// In words.
+    /// Statement in words.
     pub statement: String,
     /// Result of comparing the ordering with the model.
     #[serde(flatten)]
@@ -287,7 +287,7 @@ fn middle(low: f64, high: f64, typ: f64) -> f64 {
     }
 }
 
-/// The geometric mean of a range. A bound has none: there the nearest point stands for it.
+/// Returns the geometric mean of a range. For a bound, which has none, it is the nearest point.
 fn center(low: f64, high: f64, typ: f64) -> f64 {
     if low == 0.0 || high.is_infinite() {
         typ.clamp(low, high)

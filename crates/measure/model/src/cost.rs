@@ -55,7 +55,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// In the static setting, without patterns.
+    /// Returns a job in the static setting, without patterns.
     pub fn new(operation: Operation, source_bytes: u64, destination_bytes: u64) -> Self {
         Self {
             operation,
@@ -89,7 +89,7 @@ impl Span {
         }
     }
 
-    /// In nanoseconds.
+    /// Returns the interval in nanoseconds.
     pub(crate) fn interval(self) -> Interval {
         Interval {
             low: self.low_ns as f64,
@@ -109,7 +109,7 @@ impl Span {
 }
 
 impl Cost {
-    /// From the shortest to the longest time.
+    /// Returns the span from the shortest to the longest time.
     pub(crate) fn span(&self) -> Span {
         Span {
             low_ns: self.low_ns,
@@ -131,16 +131,16 @@ pub struct Parts {
     /// The doorbell, where an engine's is known or the caller's part is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submit: Option<Span>,
-    /// From the doorbell to the engine and back.
+    /// Time from the doorbell to the engine and back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Span>,
-    /// Time of the link for all packets of the job, whatever their length.
+    /// Time of the link for all packets of the job, independent of their length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<Span>,
     /// Moving the source to the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_in: Option<Span>,
-    /// The cost of the job, whatever its size.
+    /// Cost of the job, independent of its size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_job: Option<Span>,
     /// The engine's time for the bytes.
@@ -215,8 +215,8 @@ pub fn cost(profile: &Profile, work: &Work) -> Result<Cost, CostError> {
 }
 
 impl Profile {
-    /// Terms of the timing of `operation` for which this profile has no value, whatever the
-    /// setting; empty if the device cannot do it.
+    /// Returns the terms of the timing of `operation` without a value in this profile, for any setting; empty
+    /// if the device cannot do it.
     pub fn missing(&self, operation: Operation) -> Vec<String> {
         let Some(entry) = self.operation(operation) else {
             return Vec::new();
@@ -319,7 +319,8 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// The cost of the job whatever its size: the engine's, or else a caller's measurement.
+    /// Returns the cost of the job independent of its size: the engine's, or otherwise a caller's
+    /// measurement.
     fn per_job(&mut self) -> Option<Interval> {
         let term = "the engine's cost of one job";
         let own = self.entry.per_job.as_ref();

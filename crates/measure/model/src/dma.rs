@@ -61,10 +61,10 @@ pub struct Transfer {
 pub const INLINE_BYTES: f64 = 128.0;
 /// The length of the short copy whose time is the unit, in bytes.
 const SHORT_COPY_BYTES: f64 = 64.0;
-/// From here on a transfer is no longer short, in bytes (study 002, section 3.3).
+/// Size in bytes from which a transfer is no longer short (study 002, section 3.3).
 pub const SHORT_BYTES: f64 = 8.0 * 1024.0;
 
-/// From here on moving the bytes is nearly all of a transfer, in bytes.
+/// Size in bytes from which moving the bytes takes nearly all of a transfer's time.
 pub(crate) const LONG_BYTES: f64 = 1_048_576.0;
 
 /// A parameter of `card`, whose evidence stands under its name; of the only one if that is empty.

@@ -15,7 +15,7 @@ pub enum CostError {
         /// Reason why the device cannot do it; `None` if the profile does not give one.
         why: Option<String>,
     },
-    /// The profile says nothing about an engine for it: neither a figure nor that there is none.
+    /// The profile does not mention an engine for it.
     #[error("no prediction: nobody has published a figure of {operation} on {profile}")]
     Unpublished {
         /// The profile.

@@ -36,7 +36,7 @@ pub struct Facts {
     pub meta: Meta,
     /// The facts.
     pub facts: Vec<Fact>,
-    /// Published statements that one quantity is larger than another, whatever the magnitudes.
+    /// Published statements that one quantity is larger than another, without magnitudes.
     #[serde(default)]
     pub orderings: Vec<Ordering>,
 }
@@ -118,7 +118,7 @@ pub struct Fact {
     /// Unit of the figures, as the source prints it.
     #[serde(default)]
     pub unit: String,
-    /// Under which conditions.
+    /// Conditions of the figure.
     #[serde(default)]
     pub conditions: String,
     /// Way in which the fact was obtained, such as measured or derived.
@@ -155,7 +155,7 @@ pub struct Ordering {
     /// Place in the study: a section, perhaps with a table or figure.
     #[serde(default)]
     pub section: String,
-    /// In words.
+    /// Statement in words.
     pub statement: String,
     /// The left side.
     #[serde(default)]

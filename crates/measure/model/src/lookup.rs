@@ -8,7 +8,7 @@ use crate::{Evaluation, Evidence, ParameterValue, Values};
 pub(crate) enum Coverage {
     /// The value was given there, or everywhere.
     Given,
-    /// Between two points, whose ratio this is.
+    /// Ratio between two points.
     Between(f64),
     /// Beyond the last point or before the first.
     Beyond,
@@ -58,9 +58,9 @@ pub(crate) struct Ratio {
 }
 
 impl Ratio {
-    /// `prefix.over-OTHER` in a machine's profile gives its figure over the other's,
-    /// `prefix.behind-OTHER` the other's over its own. `machines` are pairs of a profile's name
-    /// and the word that stands for it.
+    /// Searches a ratio: `prefix.over-OTHER` in a machine's profile gives its figure divided by the other's,
+    /// `prefix.behind-OTHER` the other's divided by its own. `machines` are pairs of a profile's name and its
+    /// word in such names.
     pub(crate) fn find(
         evidence: &Evidence,
         prefixes: &[&str],

@@ -7,8 +7,8 @@ pub(crate) mod storage;
 
 use crate::{Answer, EvidenceLevel, Library, NoPrediction, ParameterValue, Prediction};
 
-/// The profiles of the machines of a study that ratios were published between, and the words that
-/// stand for them in the names of parameters.
+/// Profiles of a study's machines between which ratios were published, and their words in the names of
+/// parameters.
 const RATIOS: [(&str, &str); 4] = [
     ("bf1", "bf1"),
     ("bf2-200g", "bf2"),

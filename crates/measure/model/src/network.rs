@@ -186,8 +186,8 @@ pub fn rdma_connections(values: &Values<'_>, machine: &str) -> Evaluation {
     Ok((1.0 / share).ceil().max(1.0))
 }
 
-/// By which share RDMA between two hosts takes longer with the card's switch in the path. Short
-/// messages show it in full; `long` ones are of 8 KiB or more.
+/// Returns the fraction by which RDMA between two hosts takes longer with the card's switch in the path.
+/// Short messages show it in full; `long` ones are of 8 KiB or more.
 pub fn rdma_detour(values: &Values<'_>, card: &str, verb: Verb, long: bool) -> Evaluation {
     let get = |class: &str| {
         let name = format!("rdma.onpath.{}.{class}", verb.name());

@@ -11,7 +11,7 @@ use crate::{
     cost,
 };
 
-/// A CPU's measured rate, to be compared with a device.
+/// Measured rate of a CPU, to be compared with a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutlookQuestion {
     /// Operation that is done on the buffer.
@@ -35,7 +35,7 @@ pub enum BreakEven {
         /// Terms that would have to be known.
         missing: Vec<String>,
     },
-    /// Between two sizes.
+    /// The device is faster between two sizes.
     Range {
         /// Size in bytes below which the device is not faster.
         low_bytes: u64,
@@ -50,7 +50,7 @@ pub enum BreakEven {
         /// Terms that would have to be known for an upper end.
         missing: Vec<String>,
     },
-    /// At no size that the device takes.
+    /// The device is faster at no size that it takes.
     Never {
         /// Reason, in words.
         reason: String,
@@ -73,8 +73,7 @@ impl BreakEven {
         }
     }
 
-    /// With a size from which jobs that were measured whole are faster, where the terms that are
-    /// known give none.
+    /// Adds a size from which measured whole jobs are faster, for use if the known terms give none.
     fn at_the_latest(self, bytes: u64) -> Self {
         let low_bytes = match self {
             Self::None { .. } => 0,
@@ -113,10 +112,10 @@ pub struct Outlook {
     pub device_rate_bytes_per_s: Interval,
     /// Ratio of that rate to the CPU's. If `missing` is not empty, `low` and `typ` are not certain.
     pub speedup: Interval,
-    /// `speedup.high` is an upper bound: the number of engines is known, so that no other engine
-    /// can add to it, and so is the rate, which for patterns of one's own is anybody's guess.
+    /// `true` if `speedup.high` is an upper bound: the number of engines is known, so no other engine can add
+    /// to it, and so is the rate, which is unknown for a user's own patterns.
     pub bounded: bool,
-    /// From which buffer size the device is faster, one buffer at a time.
+    /// Buffer size from which the device is faster, one buffer at a time.
     pub break_even: BreakEven,
     /// Terms without a fact; they count as zero, or stand at their published limit.
     pub missing: Vec<String>,

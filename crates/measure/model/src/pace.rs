@@ -35,7 +35,7 @@ pub struct StageTimes {
     pub link_out_ns: u64,
     /// The doorbell, for the job that came first with it.
     pub doorbell_ns: u64,
-    /// From the doorbell to the engine and back, in addition to the others.
+    /// Time from the doorbell to the engine and back, in addition to the others.
     pub latency_ns: u64,
 }
 
@@ -90,7 +90,7 @@ impl Pace {
     }
 }
 
-/// The shortest interval around two; its geometric mean stands for all.
+/// Returns the shortest interval around two; its typical value is the geometric mean.
 pub(crate) fn hull(a: Interval, b: Interval) -> Interval {
     let (low, high) = (a.low.min(b.low), a.high.max(b.high));
     Interval {

@@ -25,8 +25,7 @@ pub struct Parameter {
     pub range: Option<(f64, f64)>,
     /// Meaning of the parameter, in a few words.
     pub about: &'static str,
-    /// The step of `overside calibrate` that measures it; `None`: it has to be looked up or
-    /// measured otherwise.
+    /// Step of `overside calibrate` that measures it; `None` if it must be looked up or measured otherwise.
     pub measured_by: Option<Step>,
     /// Source of the value where no step measures it: a tool, a measurement or a document. Empty if
     /// a step does.
@@ -162,7 +161,7 @@ impl Parameter {
         }
     }
 
-    /// The entry that stands for `name`; the first, where several do.
+    /// Returns the entry for `name`; the first if there are several.
     pub fn of(name: &str) -> Option<&'static Self> {
         PARAMETERS.iter().find(|one| one.covers(name))
     }

@@ -86,7 +86,7 @@ pub enum MissingParameter {
         /// about.
         name: String,
     },
-    /// No such figure exists, whatever is measured.
+    /// No measurement can give such a figure.
     #[error("{why}; {remedy}")]
     Nothing {
         /// Reason why there is no such figure.
@@ -117,7 +117,7 @@ pub type Evaluation<T = f64> = Result<T, MissingParameter>;
 /// Value of a formula, and the resource that limits it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// In bytes, bytes a second, nanoseconds, operations a second or a plain number.
+    /// Value in bytes, bytes per second, nanoseconds, operations per second or a plain number.
     pub value: f64,
     /// Resource that limits the value; `None` if the formula names none.
     pub bottleneck: Option<String>,
@@ -197,7 +197,7 @@ impl Values<'_> {
 pub struct Influence {
     /// The parameter's name.
     pub parameter: String,
-    /// The largest prediction over the smallest, with only this parameter changed; 1 is none.
+    /// Largest prediction divided by the smallest, with only this parameter changed; 1 without an effect.
     pub factor: f64,
     /// The prediction divided by the typical one, with this parameter at its lower and at its upper end;
     /// 1 if the formula has no answer. Parameters that several predictions share cancel out.
@@ -409,7 +409,7 @@ impl Prediction {
     }
 }
 
-/// A prediction, or why there is none.
+/// Prediction, or the reason for having none.
 pub type Answer = Result<Prediction, NoPrediction>;
 
 impl Evidence {

@@ -140,10 +140,10 @@ pub struct DeviceFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// From the host's memory to the device.
+    /// Rate from the host's memory to the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_device: Option<Quantity>,
-    /// From the device to the host's memory.
+    /// Rate from the device to the host's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_device: Option<Quantity>,
 }
@@ -177,14 +177,14 @@ pub struct OperationProfile {
     /// The engine's rate; absent where it depends on the pattern.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Quantity>,
-    /// The engine's own cost of one job, whatever its size.
+    /// The engine's own cost of one job, independent of its size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_job: Option<Quantity>,
     /// Cost of a doorbell for the engine. The jobs that it hands over share it; rates are those of
     /// many jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_doorbell: Option<Quantity>,
-    /// From the doorbell to the engine and back, whatever the size. Jobs in flight share it.
+    /// Time from the doorbell to the engine and back, independent of the size. Jobs in flight share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Quantity>,
     /// Rates with one job at a time, everything included, by length of the source: no job takes

@@ -7,12 +7,12 @@ use overside_config::quoted;
 use crate::facts::{Fact, Facts, FigureValue};
 use crate::{Interval, Unit};
 
-/// A published value.
+/// Published value.
 ///
-/// `value` stands for all; `low` and `high` bound it. Without `value` the geometric mean of `low`
-/// and `high` stands for all; without bounds `value` is both. With only `high` it is a limit: no
-/// more than that is known, and it stands in for the value itself. A file may name the figure that
-/// it is instead of repeating its number: `{ fact = "idio.net.sm2", path = ["BF-2"] }`.
+/// `value` is typical; `low` and `high` bound it. Without `value` the geometric mean of `low` and `high` is
+/// typical; without bounds `value` is both. With only `high` it is a limit: nothing else is known, and the
+/// limit is used as the value. A file may refer to a figure instead of repeating its number: `{ fact =
+/// "idio.net.sm2", path = ["BF-2"] }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "WrittenQuantity")]
 pub struct Quantity {
@@ -195,7 +195,7 @@ impl Quantity {
         }
     }
 
-    /// In bytes, bytes a second or nanoseconds.
+    /// Returns the interval in bytes, bytes per second or nanoseconds.
     pub fn interval(&self) -> Interval {
         let high = self.high.or(self.value).unwrap_or_default();
         let low = self.low.or(self.value).unwrap_or(high);

@@ -77,7 +77,7 @@ struct Part {
 }
 
 impl Part {
-    /// At another scale of the data than it was measured at.
+    /// Scales it to another size of the data than it was measured with.
     fn grown(self, factor: f64) -> Self {
         Self {
             cpu_s: if self.rows > 0.0 {

@@ -6,9 +6,9 @@
 /// Growth of throughput with the number of cores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scaling {
-    /// Waiting for shared resources; 0 is none.
+    /// Contention: waiting for shared resources; 0 without any.
     pub sigma: f64,
-    /// Agreeing with each other; 0 is none.
+    /// Coherency: agreement between the parts; 0 without any.
     pub kappa: f64,
 }
 

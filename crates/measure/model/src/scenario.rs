@@ -1,8 +1,8 @@
 //! Scenarios: questions that `overside simulate` answers.
 //!
-//! A scenario has keys; a file `scenario/1` or the command line sets them, several values of a key
-//! being a sweep. For each point of the product it answers with rows of figures, each an interval
-//! with the facts that it rests on, or the reason why there is none.
+//! A scenario has keys, which a file `scenario/1` or the command line sets; several values of a key are a
+//! sweep. For each point of the product it answers with rows of figures. Each figure is an interval with
+//! the facts that it rests on, or the reason for having none.
 //!
 //! ```
 //! use overside_model::{Library, scenario};
@@ -223,10 +223,10 @@ pub fn run(asked: &ScenarioArgs, library: &Library) -> Result<Report, Error> {
     Ok(Report::of(scenario, about, answered, library))
 }
 
-/// The figure `name` of the answer to a question of one point, or why there is none.
+/// Returns the figure `name` of the answer to a question of one point, or the reason for having none.
 ///
 /// # Errors
-/// As [`run`]; and where several rows answer, or none has that figure.
+/// Those of [`run`]; also if several rows answer, or none has that figure.
 pub fn figure(asked: &ScenarioArgs, name: &str, library: &Library) -> Result<Answer, Error> {
     let (scenario, (answer, _)) = find(asked)?;
     let mut found = Vec::new();

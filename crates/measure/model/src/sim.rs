@@ -75,7 +75,7 @@ pub trait Model {
     fn handle(&mut self, event: Self::Event, calendar: &mut Calendar<Self::Event>);
 }
 
-/// Reason why a simulation cannot go on.
+/// Reason why a simulation cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
     /// More events wait than the calendar holds.
@@ -89,8 +89,8 @@ pub enum SimulationError {
     },
 }
 
-/// Lets everything happen until the calendar is empty or `until_ns` is over, the events of that
-/// very time included. Returns how many events happened.
+/// Handles events until the calendar is empty or `until_ns` has passed, including events of that very
+/// time. Returns the number of events.
 ///
 /// # Errors
 /// [`SimulationError`].

@@ -61,7 +61,7 @@ pub struct Stage {
     pub ratio: Option<Interval>,
     /// Regular expressions; matching only.
     pub patterns: Vec<String>,
-    /// The share of its bytes that goes on to the next stage.
+    /// Fraction of its bytes that continues to the next stage.
     pub keep: Interval,
     /// Rate of one core at this task, in bytes of the uncompressed side a second; as measured if
     /// absent.

@@ -16,7 +16,7 @@ use crate::{
 const WORTH_IT: f64 = 1.1;
 /// A share is fixed only where the rates' ratio is known within this factor.
 const FIXED_WITHIN: f64 = 1.5;
-/// Throughput within this factor of the best is as good.
+/// Fraction of the best throughput from which on another one counts as equally good.
 const AS_GOOD: f64 = 0.95;
 /// The longest chunk that is advised.
 const CHUNK_BYTES_MAX: u64 = 64 << 20;
@@ -130,7 +130,7 @@ fn as_measured(
     advice.placement = placement;
 }
 
-/// From where on the device was faster at every size.
+/// Returns the size from which on the device was faster at every size.
 fn pays_from(sizes: &[(u64, Verdict)]) -> Option<BreakEven> {
     let last = |is: &dyn Fn(Verdict) -> bool| sizes.iter().rposition(|one| is(one.1));
     let from = last(&|verdict| verdict != Verdict::Yes).map_or(0, |at| at + 1);

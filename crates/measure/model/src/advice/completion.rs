@@ -12,7 +12,7 @@ const POLLING_BELOW_BYTES: u64 = 8_000;
 /// Job length in bytes from which on an event costs next to nothing (condition of
 /// `idio.dma.d3.ev8m`: 8 MB).
 const EVENTS_FROM_BYTES: u64 = 8_000_000;
-/// In between, where waiting for one more wake-up is less than the time of the bytes.
+/// Buffer size from which events are likely to be better: one more wake-up takes less time than the bytes.
 const EVENTS_LIKELY_BYTES: u64 = 64 << 10;
 
 /// Advised way to wait for a device, and how sure that is.
@@ -30,7 +30,7 @@ pub struct CompletionAdvice {
     pub facts: Vec<String>,
 }
 
-/// From published times of DMA jobs on such cards; other engines were not published.
+/// Advice from published times of DMA jobs on such cards; times of other engines were not published.
 pub(super) fn published(chunk_bytes: u64) -> CompletionAdvice {
     let (mode, verdict, why, facts): (_, _, &str, &[&str]) = if chunk_bytes < POLLING_BELOW_BYTES {
         (
@@ -70,7 +70,7 @@ pub(super) fn published(chunk_bytes: u64) -> CompletionAdvice {
     }
 }
 
-/// From figures of one device in both modes at one size; `None` if it was measured in one only.
+/// Advice from figures of one device in both modes at one size; `None` if it was measured in one only.
 pub(super) fn measured(rates: &[&DeviceRate]) -> Option<CompletionAdvice> {
     let find = |mode: &str| rates.iter().find(|one| one.completion == mode);
     let (poll, event) = (find("poll")?, find("event")?);

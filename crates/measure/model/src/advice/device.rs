@@ -35,7 +35,7 @@ pub(super) struct Pair {
 enum Source {
     /// The rate was measured.
     Measured,
-    /// From the times that a profile gives.
+    /// Times of a profile.
     Profile(Names),
 }
 
@@ -150,8 +150,8 @@ impl Pair {
         })
     }
 
-    /// With the CPU's rate at that size beside it, and the rate of one core. `beside` is the share
-    /// of its rate that is left while it drives the device.
+    /// Adds the CPU's rate at that size, and the rate of one core. `beside` is the fraction of its rate that
+    /// is left while it drives the device.
     pub(super) fn with_cpu(mut self, cpu: &CpuRate, beside: f64) -> Self {
         let mut rate = |name, of: Interval| {
             let of = of.scale(1.0 / Unit::MBPerS.in_base());
@@ -353,7 +353,7 @@ pub(super) fn insert_number(evidence: &mut Evidence, name: &str, number: Interva
     insert(evidence, name, number, Unit::Count, Vec::new());
 }
 
-/// Adds a time. A time of nothing is none to divide by.
+/// Adds a time, unless it is 0, which cannot be divided by.
 fn insert_time(evidence: &mut Evidence, name: &str, time: Span, facts: &[String]) {
     let interval = time.interval().map(|end| end.max(1.0));
     insert(evidence, name, interval, Unit::Ns, facts.to_vec());

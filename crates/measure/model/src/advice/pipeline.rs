@@ -17,7 +17,7 @@ pub struct WorkloadAdvice {
     pub name: String,
     /// Bytes a second that enter it.
     pub rate_bytes_per_s: Interval,
-    /// On the CPU alone first, then with each device that does any of its stages.
+    /// Plans: first on the CPU alone, then with each device that can do any of its stages.
     pub plans: Vec<Plan>,
     /// The cards that do none.
     pub unable: Vec<UnableCard>,
@@ -42,7 +42,7 @@ pub struct Plan {
     pub provenance: &'static str,
     /// The exact card; empty for the CPU alone and for measured devices.
     pub card: String,
-    /// By stage.
+    /// Plans of the stages.
     pub stages: Vec<StagePlan>,
     /// Verdict on whether the plan carries the rate and is cheaper than the CPU alone, or without
     /// prices takes fewer of the host's cores; absent for the CPU alone.

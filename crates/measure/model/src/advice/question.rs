@@ -17,7 +17,7 @@ pub struct Question {
     /// The host.
     #[serde(default)]
     pub host: Host,
-    /// By operation.
+    /// Measured rates of the operations.
     pub measured: Vec<MeasuredOperation>,
     /// Length in bytes of the uncompressed side that answers are for; absent: for all sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ pub enum CpuEvidence {
     Measured,
     /// Scaled from the rate of another number of threads here.
     Scaled,
-    /// From the rate of a core of a study's host.
+    /// The rate comes from one core of a study's host.
     Published,
 }
 

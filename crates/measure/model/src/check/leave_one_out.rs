@@ -39,13 +39,13 @@ pub struct Residual {
 pub struct Spread {
     /// The factor.
     pub factor: f64,
-    /// From how many facts.
+    /// Number of facts.
     pub facts: usize,
     /// Number of their figures.
     pub figures: usize,
     /// Typical error of these figures, without sign, as a factor.
     pub median: f64,
-    /// With so few facts even the widest score promises less than nine of ten.
+    /// `true` if there are so few facts that even the widest score covers less than nine of ten.
     pub too_few: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Report on what the model gets right and wrong: the generated part of `docs/measure/model.md`.
+//! Report on correct and wrong predictions of the model: the generated part of `docs/measure/model.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -443,7 +443,7 @@ fn orderings(out: &mut String, check: &Check) -> std::fmt::Result {
 }
 
 impl Group {
-    /// In words, for people.
+    /// Returns the name for people.
     pub fn words(self) -> &'static str {
         match self {
             Self::Itself => "rests on itself",
@@ -455,7 +455,7 @@ impl Group {
 }
 
 impl EvidenceLevel {
-    /// In words, for people.
+    /// Returns the name for people.
     pub fn words(self) -> &'static str {
         match self {
             Self::Same => "the very figure",

@@ -11,8 +11,8 @@ use crate::questions::OrderingFinding;
 
 /// Scores of the model over the facts of one use.
 ///
-/// A fact with many figures counts once, with the mean of theirs: one large table must not decide
-/// for all. The mean over single figures is reported as well.
+/// A fact with many figures counts once, with their mean, so that one large table does not dominate. The mean
+/// over single figures is reported as well.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Scores {
     /// Facts with a figure that a model could meet: a number, and not a doubtful one.

@@ -75,7 +75,7 @@ pub(crate) enum Amount {
     Files,
     /// All of the corpus, as its mean.
     Corpus,
-    /// From the smallest inputs to the largest.
+    /// Sizes from the smallest inputs to the largest.
     Sweep,
     /// Inputs of that many bytes.
     At(f64),
@@ -94,7 +94,7 @@ const LEAST_BYTES: f64 = 100.0 * 1024.0;
 pub(crate) struct EvidenceTracker(Cell<EvidenceLevel>);
 
 impl EvidenceTracker {
-    /// At least as far as `closeness`.
+    /// Weakens the evidence to at most `closeness`.
     pub(crate) fn weaken_to(&self, closeness: EvidenceLevel) {
         self.0.set(self.0.get().max(closeness));
     }
@@ -154,7 +154,7 @@ pub(crate) fn counted_bytes(file: &File, codec: Codec, way: Direction) -> f64 {
     }
 }
 
-/// The size that stands for an amount; `None` for the files themselves.
+/// Returns the typical size for an amount; `None` for the files themselves.
 fn typical_bytes(amount: Amount, codec: Codec, way: Direction) -> Option<f64> {
     let largest = (corpus::SILESIA.iter())
         .map(|file| counted_bytes(file, codec, way))

@@ -8,7 +8,7 @@ use crate::Basis;
 /// A rule of the collection's note on `basis`, as in `000 s5.6-5.7: ... per COMPRESSED byte`.
 struct Rule<'a> {
     paper: &'a str,
-    /// First and last section; all where there is none.
+    /// First and last section; `None` for all.
     sections: Option<(f64, f64)>,
     basis: Basis,
 }
@@ -28,7 +28,7 @@ fn section(text: &str) -> Option<f64> {
     number.parse().ok()
 }
 
-/// Reads `000 s5.6-5.7: ...; 000 s5.9 and 004: ...`. A clause that is none is no rule.
+/// Parses `000 s5.6-5.7: ...; 000 s5.9 and 004: ...`. Other clauses are ignored.
 fn rules(note: &str) -> Vec<Rule<'_>> {
     let mut rules = Vec::new();
     for clause in note.split(';') {

@@ -63,9 +63,9 @@ pub struct Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Change {
-    /// By how much it is above 1.
+    /// Amount by which it is above 1.
     More,
-    /// By how much it is below 1.
+    /// Amount by which it is below 1.
     Less,
 }
 

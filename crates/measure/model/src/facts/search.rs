@@ -9,7 +9,7 @@ use crate::{Basis, Dimension};
 /// Conditions of a search. A fact has to meet all that are given.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// Words that occur somewhere in the fact, whatever their case.
+    /// Words that occur in the fact, in any case.
     pub words: Vec<String>,
     /// Part of the study's name, or the first part of its facts' names: `coproc`.
     pub paper: Option<String>,
@@ -35,7 +35,7 @@ pub struct Record {
     /// Figures that the study prints, if the fact was corrected; otherwise empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub printed: Vec<FigureText>,
-    /// Under which conditions; those of the correction first.
+    /// Conditions of the figure; those of the correction first.
     pub conditions: String,
     /// Way in which the fact was obtained, such as measured or derived.
     pub kind: Kind,
@@ -68,7 +68,7 @@ pub struct FigureText {
     pub path: Vec<String>,
     /// Value as text, with its sign for a bound.
     pub value: String,
-    /// In which unit, as the source prints it.
+    /// Unit, as the source prints it.
     pub unit: String,
     /// Question that the figure asks of a scenario; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,7 +16,7 @@ pub struct Figure<'a> {
     pub path: Vec<String>,
     /// Published value of the figure.
     pub value: FigureValue,
-    /// In which unit, as the source prints it.
+    /// Unit, as the source prints it.
     pub unit: &'a str,
 }
 
@@ -25,7 +25,7 @@ pub struct Figure<'a> {
 pub enum FigureValue {
     /// One number.
     Number(f64),
-    /// Between two numbers.
+    /// A range between two numbers.
     Range(f64, f64),
     /// Less than a number.
     Below(f64),

@@ -162,7 +162,7 @@ fn dpu_only(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation {
     Ok(rate * scale)
 }
 
-/// From the rate at one mix that at another: all but getting and setting takes the same time.
+/// Computes the rate at one mix from that at another: only the time of getting and setting differs.
 fn other_mix(bed: &Testbed<'_, '_>, rate: f64, at: f64, gets: f64) -> Evaluation {
     if at == gets {
         return Ok(rate);

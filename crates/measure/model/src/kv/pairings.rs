@@ -69,8 +69,8 @@ impl Pairing {
 /// GETs in a hundred requests of the published mixes.
 const MIXES: [u32; 3] = [100, 95, 50];
 
-/// A value by the share of GETs; that of the nearest mix, which is as far as `away`, where there
-/// is none.
+/// Returns a value by the share of GETs. Without one, returns that of the nearest mix, which weakens the
+/// evidence to `away`.
 fn by_gets(
     value: impl Fn(&str) -> Evaluation,
     bed: &Testbed<'_, '_>,

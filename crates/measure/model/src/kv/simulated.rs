@@ -17,7 +17,7 @@ pub enum Clients {
         /// Requests in flight.
         in_flight: u64,
     },
-    /// At random times, whether or not they are answered.
+    /// At random times, even if earlier ones were not answered.
     Open {
         /// Requests a second.
         per_s: f64,
@@ -95,7 +95,7 @@ struct CoreMap {
     soc_share: f64,
 }
 
-/// At least one core.
+/// Rounds to whole cores, at least one.
 fn whole(cores: f64) -> usize {
     cores.round().max(1.0) as usize
 }
@@ -266,7 +266,7 @@ fn skipped(clients: Clients, requests: u64) -> u64 {
     settled.clamp(requests / 10, requests / 2)
 }
 
-/// Lets clients send `requests` requests, at least 100, to a store with the cores of `sides`.
+/// Simulates clients that send `requests` requests, at least 100, to a store with the cores of `sides`.
 /// Answers before queues have reached their steady length are not counted.
 ///
 /// # Errors

@@ -12,8 +12,9 @@ struct Rate {
 }
 
 impl Rate {
-    /// Additions and subtractions stand for each other. So do the widths up to 64 bits of one
-    /// kind of number, but less well, and not at all where floating-point numbers are divided.
+    /// Selects the published figure. Additions and subtractions are interchangeable. So are, with weaker
+    /// evidence, the widths up to 64 bits of one kind of number, except for divisions of floating-point
+    /// numbers.
     fn of(evidence: &Evidence, machine: &str, kind: &str, operation: &str) -> Option<Self> {
         let twin = match operation {
             "add" => "sub",

@@ -27,8 +27,8 @@ struct Rate {
 }
 
 impl Rate {
-    /// In order, caches of every level are as fast as each other, nearly; at random they are not.
-    /// Blocks in caches of each core's own are read by all cores at once.
+    /// Selects the cache level. For accesses in order, caches of all levels are nearly equally fast; for
+    /// random accesses they are not. Blocks in private caches are read by all cores at once.
     fn of(
         evidence: &Evidence,
         machine: &str,
@@ -173,8 +173,8 @@ pub(crate) fn tlb_misses(library: &Library, machine: &str, bytes: f64) -> Answer
     }
 }
 
-/// STREAM on some cores: the law of scaling through the published points. Another kernel stands
-/// for one that was left out: copy for scale, add for triad, and the other way round.
+/// Predicts STREAM on some cores: the law of scaling through the published points. For an unpublished kernel,
+/// a similar one is used: copy for scale, add for triad, and the other way round.
 pub(crate) fn stream(library: &Library, machine: &str, kernel: &str, cores: f64) -> Answer {
     let evidence = library.evidence(&[machine]);
     let name = |kernel: &str| format!("{machine}/stream.{kernel}");

@@ -3,7 +3,8 @@
 use crate::lookup::{Coverage, coverage, points};
 use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Values};
 
-/// From here on a device is as fast at random as in order, and one access at a time keeps it busy.
+/// Size in bytes from which a device is as fast at random as in order, and one access at a time keeps it
+/// busy.
 const LARGE_BYTES: f64 = 262_144.0;
 
 /// Parameter for a device's rate at accesses of one size, and the size at which it is read.

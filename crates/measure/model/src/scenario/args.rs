@@ -281,7 +281,7 @@ impl Point {
             .unwrap_or_else(|| panic!("the scenario has no word {key}"))
     }
 
-    /// The variant of an enum that a key's word stands for.
+    /// Returns the variant of an enum for a key's word.
     ///
     /// # Panics
     /// As [`Point::number`].

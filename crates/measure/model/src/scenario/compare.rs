@@ -20,8 +20,7 @@ pub struct Compare {
     /// The value of the key that the others are compared with; without a key, the baseline of each
     /// row in words.
     pub baseline: String,
-    /// Without a key: the figure of the same row to compare with. Without this too, the figure is
-    /// a ratio itself.
+    /// Figure of the same row to compare with, without a key. Without this too, the figure is a ratio itself.
     pub over: Option<String>,
 }
 
@@ -51,7 +50,7 @@ pub struct ComparedRows {
     /// Figure of the comparison.
     #[serde(flatten)]
     pub by: Compare,
-    /// In the order of the report.
+    /// Rows in the order of the report.
     pub rows: Vec<ComparedRow>,
 }
 

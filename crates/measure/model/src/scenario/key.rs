@@ -41,7 +41,7 @@ pub enum Kind {
 pub struct Value {
     /// Value as text in the form that tables print, such as `2 MiB`.
     pub text: String,
-    /// In base units (bytes, bytes a second, nanoseconds, operations a second); `None` for words.
+    /// Number in base units (bytes, bytes per second, nanoseconds, operations per second); `None` for words.
     pub number: Option<f64>,
 }
 

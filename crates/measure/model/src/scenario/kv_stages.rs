@@ -93,7 +93,7 @@ impl Cores {
 /// Assignment of stages to cores.
 #[derive(Clone, Copy, Debug)]
 struct Work {
-    /// With clients.
+    /// Cores of the side with clients.
     host: Cores,
     dpu: Cores,
     /// Cores that only have the keys.
@@ -222,7 +222,7 @@ impl StagesPoint {
         }
     }
 
-    /// With all times longer by `pace`.
+    /// Returns the capacity with all times multiplied by `pace`.
     fn capacity(&self, pace: f64) -> Capacity {
         let work = self.work().longer(pace);
         let is_shared = self.dpu == DpuCores::Clients;

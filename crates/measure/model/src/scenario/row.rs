@@ -1,4 +1,4 @@
-//! Rows of figures, each an interval or the reason why there is none.
+//! Rows of figures, each an interval or the reason for having none.
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -45,7 +45,7 @@ pub struct MetricKind {
 pub struct Metric {
     /// Name and unit of the figure, and which way it gets better.
     pub kind: &'static MetricKind,
-    /// The figure in base units, or why there is none.
+    /// Figure in base units, or the reason for having none.
     pub answer: Answer,
 }
 

@@ -75,7 +75,7 @@ impl<E> Calendar<E> {
         self.overflowed
     }
 
-    /// Lets `event` happen at `time_ns`, or now if that has passed.
+    /// Schedules `event` at `time_ns`, or now if that has passed.
     pub fn at(&mut self, time_ns: u64, event: E) {
         if self.heap.len() >= PENDING_MAX {
             self.overflowed = true;
@@ -87,7 +87,7 @@ impl<E> Calendar<E> {
         self.heap.push(Entry { key, event });
     }
 
-    /// Lets `event` happen `delay_ns` from now.
+    /// Schedules `event` `delay_ns` from now.
     pub fn after(&mut self, delay_ns: u64, event: E) {
         self.at(self.now_ns.saturating_add(delay_ns), event);
     }

@@ -9,7 +9,7 @@ use super::Random;
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     mean_ns: f64,
-    /// With its fraction, so that gaps below a nanosecond add up.
+    /// Time with its fraction, so that gaps below a nanosecond add up.
     at_ns: f64,
 }
 

@@ -5,9 +5,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// Equal servers in front of one queue.
 ///
-/// What a job needs is known when it arrives, so that its start and its end are too: there is no
-/// queue to keep, only the times at which the servers are free. Jobs have to be admitted in the
-/// order of their arrival.
+/// The duration of a job is known when it arrives, so its start and its end are too: instead of a queue, only
+/// the times at which the servers are free are stored. Jobs must be admitted in the order of their arrival.
 #[derive(Clone, Debug)]
 pub struct Station {
     first_free_ns: u64,
@@ -25,19 +24,20 @@ pub struct Station {
 /// Times at which the service of a job starts and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// From when.
+    /// Time at which the job starts.
     pub start_ns: u64,
     /// Time at which the job is done.
     pub done_ns: u64,
 }
 
 impl Station {
-    /// At least one server, and room for any number of jobs.
+    /// Makes a station with at least one server, and room for any number of jobs.
     pub fn new(servers: usize) -> Self {
         Self::bounded(servers, usize::MAX)
     }
 
-    /// At least one server, and room for `room` jobs that wait in addition to those that are served.
+    /// Makes a station with at least one server, and room for `room` waiting jobs in addition to those that
+    /// are served.
     pub fn bounded(servers: usize, room: usize) -> Self {
         let servers = servers.max(1);
         Self {

@@ -128,7 +128,7 @@ impl<'a> WorkloadModel<'a> {
         }
     }
 
-    /// Adds the next stage, of which `keep` goes on.
+    /// Adds the next stage, which passes on the fraction `keep` of its bytes.
     pub(super) fn stage(&mut self, keep: Interval, known: &StageRates) {
         let index = self.stages.len();
         let task = self.workload.stages[index].task;
@@ -269,8 +269,8 @@ impl<'a> WorkloadModel<'a> {
         })
     }
 
-    /// Bytes a second that a placement carries at most, whatever is wanted; `None` where nothing is
-    /// limited.
+    /// Returns the maximum number of bytes per second of a placement, for any demand; `None` if nothing
+    /// limits it.
     pub(super) fn capacity(&self, on_device: &[bool]) -> Option<Answer> {
         let any = |is: &dyn Fn(&StageModel) -> bool| self.stages.iter().any(is);
         let network =

@@ -43,7 +43,7 @@ impl Checker<'_> {
         }
     }
 
-    /// No more cores at work than there are.
+    /// Checks that no more cores are used than there are.
     fn cores(&mut self) {
         let cores = self.typical("values.cpu.cores");
         let threads = self.typical("values.cpu.threads");

@@ -10,7 +10,7 @@ const MAX_NAME_BYTES: usize = 96;
 /// Dimensions that a number may be counted in, and the range that it must lie in.
 struct Expected {
     dimensions: Vec<Dimension>,
-    /// For one of the dimensions, in base units.
+    /// Returns the range for a parameter of a dimension, in base units.
     range: fn(&str, Dimension) -> (f64, f64),
 }
 
@@ -133,7 +133,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The parameter of that name; suggests a similar name if there is none.
+    /// Returns the parameter of that name; suggests a similar name if there is none.
     fn parameter(&mut self, key: &str, name: &str) -> Option<&'static Parameter> {
         let sound = name.len() <= MAX_NAME_BYTES && name.split('.').all(is_word);
         let found = if sound { Parameter::of(name) } else { None };

@@ -126,7 +126,7 @@ impl StreamModel {
 }
 
 impl StreamState<'_> {
-    /// Lets both take as many chunks as they may.
+    /// Makes both targets take as many chunks as they may.
     fn take(&mut self, calendar: &mut Calendar<Event>) {
         while self.device_takes() {
             self.submit(calendar);
