@@ -64,7 +64,7 @@ impl PlacementArgs {
         })
     }
 
-    /// By so many threads, with so many bytes in flight.
+    /// Sets the number of submitting threads, and the bytes in flight.
     pub(crate) fn submitted(
         self,
         submitters: Option<NonZeroUsize>,

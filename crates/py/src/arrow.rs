@@ -66,7 +66,7 @@ impl Column {
         }
     }
 
-    /// The next array; `None` after the last. An error is what is wrong, in words.
+    /// Returns the next array; `None` after the last. An error is a description of the problem.
     pub(crate) fn next(&mut self) -> Result<Option<ArrayRef>, String> {
         let array = match &mut self.source {
             Source::Array(array) => array.take(),

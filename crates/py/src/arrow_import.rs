@@ -22,7 +22,7 @@ use arrow_schema::DataType;
 /// Deepest nesting of the types of a schema, and the highest number of types in it.
 const DEPTH_MAX: usize = 32;
 const TYPES_MAX: usize = 10_000;
-/// The longest array: memory has no room for more, whatever its values are.
+/// Maximum length of an array: longer ones of any values do not fit into memory.
 const LEN_MAX: u64 = 1 << 40;
 
 /// Checks the pointers of a schema.
@@ -61,7 +61,7 @@ fn check_types(schema: &FFI_ArrowSchema, depth: usize, left: &mut usize) -> Resu
     }
 }
 
-/// The type that a column of that type is imported as: what is text is bytes.
+/// Returns the type that a column is imported as: text is imported as bytes.
 pub(crate) fn imported_kind(kind: &DataType) -> DataType {
     match kind {
         DataType::Utf8 => DataType::Binary,

@@ -1,5 +1,5 @@
-//! Calls that go on while Python does something else: `compress_async` and `decompress_async` await
-//! them (`python/overside/asynchronous.py`).
+//! Asynchronous calls: `compress_async` and `decompress_async` await them
+//! (`python/overside/asynchronous.py`).
 
 use std::num::NonZeroUsize;
 
@@ -15,7 +15,7 @@ use crate::memory::BorrowedBuffer;
 use crate::result::Output;
 use crate::{errors, guarded};
 
-/// A call that goes on.
+/// Running call.
 #[pyclass(module = "overside._core", frozen)]
 pub(crate) struct Call(Cancel);
 

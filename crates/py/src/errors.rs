@@ -77,7 +77,7 @@ pub(crate) fn limit(limit_bytes: u64) -> PyErr {
     ))
 }
 
-/// The data are not what they should be.
+/// Makes the error for invalid data.
 pub(crate) fn data(message: impl std::fmt::Display) -> PyErr {
     DATA.error(message)
 }

@@ -89,7 +89,7 @@ pub(crate) fn facts_ask(py: Python<'_>, name: &str, file: Option<&str>) -> PyRes
     })
 }
 
-/// With the collection in `file`, or the built-in one.
+/// Runs `body` with the collection in `file`, or the built-in one.
 fn with<T>(file: Option<&str>, body: impl FnOnce(&Facts) -> PyResult<T>) -> PyResult<T> {
     match file {
         Some(file) => body(&Facts::read(Path::new(file)).map_err(refused)?),

@@ -206,7 +206,7 @@ fn raised(error: Error) -> PyErr {
 /// Gathers where the records are that are selected.
 struct Records {
     indices: Vec<u64>,
-    /// In text: where they begin and end, in bytes.
+    /// Offsets in text at which records begin, in bytes; `ends` has those at which they end.
     begins: Vec<u64>,
     ends: Vec<u64>,
     is_text: bool,

@@ -22,8 +22,8 @@ pub(crate) struct BorrowedBuffer {
 }
 
 impl BorrowedBuffer {
-    /// The memory of `object`. Raises `TypeError` if it lends none, `BufferError` if what it lends
-    /// is not in one piece.
+    /// Borrows the memory of `object`. Raises `TypeError` if it has none to lend, `BufferError` if it is not
+    /// in one piece.
     pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         if object.is_instance_of::<PyString>() {
             return Err(PyTypeError::new_err(

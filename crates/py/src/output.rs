@@ -26,7 +26,7 @@ impl Signals {
         Self(Instant::now())
     }
 
-    /// Lets Python handle signals if it is time. An error is what a handler raised.
+    /// Makes Python handle signals if it is time. An error is the exception of a handler.
     pub(crate) fn check(&mut self) -> PyResult<()> {
         if self.0.elapsed() < SIGNALS_EVERY {
             return Ok(());
@@ -61,8 +61,7 @@ impl OutputBuffer {
         Self { cancel, ..self }
     }
 
-    /// Takes the output that has gathered. The buffer is empty afterwards, and the limit applies
-    /// anew.
+    /// Takes the gathered output. The buffer is empty afterwards, and the limit applies again.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
@@ -109,7 +108,7 @@ impl Write for OutputBuffer {
 pub(crate) trait Stream: Sized + Send {
     fn fill(&mut self, reader: &mut impl Read) -> Result<usize, Error>;
     fn flush(&mut self) -> Result<(), Error>;
-    /// Brings out what is left at the end of the input.
+    /// Writes the rest of the output at the end of the input.
     fn complete(&mut self) -> Result<(), Error>;
     fn finish(self) -> Result<(OutputBuffer, Summary), Error>;
     fn gathered(&mut self) -> &mut OutputBuffer;

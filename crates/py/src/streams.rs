@@ -55,7 +55,7 @@ impl<T: Send> SharedStream<T> {
     }
 }
 
-/// Forgets the holder when its turn is over, however it ends.
+/// Guard that clears the holder when its turn ends in any way.
 struct Holder<'a>(&'a Mutex<Option<ThreadId>>);
 
 impl Holder<'_> {
@@ -91,7 +91,7 @@ impl<S: Stream> State<S> {
         Ok(output)
     }
 
-    /// Finishes the stream and gives what was left of its output.
+    /// Finishes the stream and returns the rest of its output.
     fn finish(&mut self) -> PyResult<Vec<u8>> {
         let mut stream = self.take()?;
         let mut output = stream.output_of(S::complete)?;
@@ -115,7 +115,7 @@ impl<S: Stream> State<S> {
 }
 
 impl<S: Stream> SharedStream<State<S>> {
-    /// Gives the stream all of `data`, and takes the output that there is then.
+    /// Passes all of `data` to the stream, and takes the current output.
     fn feed<'py>(
         &self,
         py: Python<'py>,

@@ -1,7 +1,7 @@
-//! Calls that go on while their caller does something else: futures, which need no runtime.
+//! Asynchronous calls: futures, which need no runtime.
 //!
-//! At most as many calls run at once as there are cores; the others wait for their turn. One that
-//! is cancelled, or whose future is dropped, ends before its next chunk is written.
+//! At most as many calls run at once as there are cores; the others wait for their turn. A call that is
+//! cancelled, or whose future is dropped, ends before its next chunk is written.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -67,7 +67,7 @@ impl<W: Write> Write for Guarded<W> {
 /// Result of a call: the output bytes and the summary of the stream.
 pub type Answer = Result<(Vec<u8>, Summary), Error>;
 
-/// A call that goes on. A [`Future`] on any runtime; dropping it cancels the call.
+/// Running call. It is a [`Future`] on any runtime; dropping it cancels the call.
 pub struct Pending {
     cancel: Cancel,
     shared: Arc<Shared>,

@@ -136,8 +136,8 @@ impl<W: Write> Compressor<W> {
         })
     }
 
-    /// Waits until `input` has something for [`Compressor::fill`], or has ended. Chunks in work go
-    /// on meanwhile, and finished ones are written: an input that is slow holds nothing else up.
+    /// Waits until `input` has data for [`Compressor::fill`], or has ended. Chunks in flight make progress
+    /// meanwhile, and finished ones are written, so a slow input delays nothing else.
     ///
     /// # Errors
     /// [`Error`]; then the stream cannot be continued.
@@ -267,7 +267,7 @@ impl<W: Write> Compressor<W> {
         }
     }
 
-    /// Hands the current chunk over.
+    /// Pushes the current chunk.
     fn seal(&mut self) -> Result<(), Error> {
         if self.filled == 0 {
             return Ok(());

@@ -84,9 +84,9 @@ impl Container {
         }
     }
 
-    /// The format of a file that begins with `bytes`, of which 4 are enough. A skippable frame can
-    /// begin an LZ4 file as well as a Zstandard one; so that is not decided here. zlib streams of a
-    /// window below 32 KiB, which hardly exist, begin too much like text to be told from it.
+    /// Detects the format of a file that begins with `bytes`, of which 4 are enough. A skippable frame can
+    /// begin an LZ4 file as well as a Zstandard one, so it is not detected here. zlib streams with a window
+    /// below 32 KiB, which hardly exist, are too similar to text to be detected.
     pub fn detect(bytes: &[u8]) -> Option<Self> {
         if bytes.starts_with(&gzip::MAGIC) {
             Some(Self::Gzip)
@@ -108,7 +108,7 @@ impl fmt::Display for Container {
     }
 }
 
-/// A format of compressed files that is none.
+/// Error for a text that names no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no format is called {0:?}; there are gzip, zlib, lz4 and zstd")]
 pub struct UnknownContainer(pub String);

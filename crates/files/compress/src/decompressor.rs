@@ -101,11 +101,11 @@ impl<W: Write> Decompressor<W> {
         })
     }
 
-    /// Decompresses and writes what is left; no more may follow. After an error the writer has all
-    /// that is whole.
+    /// Decompresses and writes the rest; no more input may follow. After an error the writer has all complete
+    /// output.
     ///
     /// # Errors
-    /// [`Error`]; [`Error::Truncated`] if the stream is not over.
+    /// [`Error`]; [`Error::Truncated`] if the stream is incomplete.
     pub fn complete(&mut self) -> Result<(), Error> {
         self.guarded(|this| {
             this.turn(true)?;

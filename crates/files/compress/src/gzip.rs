@@ -19,7 +19,7 @@ pub const MAX_HEADER_BYTES: usize = 256 << 10;
 pub(crate) const MAX_NAME_BYTES: usize = 4096;
 /// CRC-32 and length of the content.
 pub const TRAILER_BYTES: usize = 8;
-/// Greatest ratio by which DEFLATE data expands: a match of 258 bytes takes 2 bits.
+/// Maximum ratio by which DEFLATE data expand: a match of 258 bytes takes 2 bits.
 const MAX_GROWTH: u64 = 1032;
 const FIXED_BYTES: usize = 10;
 
@@ -178,7 +178,7 @@ pub(crate) struct Frame {
     pub(crate) trailer: [u8; TRAILER_BYTES],
 }
 
-/// The frame around `deflate_bytes` that stand for `content_bytes`. `level` is only a hint for
+/// Returns the frame around `deflate_bytes` with a content of `content_bytes`. `level` is only a hint for
 /// readers.
 pub(crate) fn frame(
     original: Option<&GzipOriginal>,

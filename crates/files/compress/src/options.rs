@@ -34,9 +34,9 @@ pub struct Options {
     /// Bytes of input that are compressed at once, by themselves; 1 MiB. Less where the format or
     /// the device takes less.
     pub chunk_bytes: usize,
-    /// Under [`Policy::Adaptive`] chunks begin with `chunk_bytes` and become longer or shorter, by
-    /// powers of two up to [`MAX_ADAPTIVE_CHUNK_BYTES`] or the limit of the format and all devices,
-    /// where that is faster. Several submitters change the length together.
+    /// `true` to let chunks under [`Policy::Adaptive`] begin with `chunk_bytes` and become longer or shorter,
+    /// by powers of two up to [`MAX_ADAPTIVE_CHUNK_BYTES`] or the limit of the format and all devices, if
+    /// that is faster. Several submitters change the length together.
     pub adaptive_chunks: bool,
     /// Policy that assigns chunks to targets; the CPU unless set.
     pub policy: Policy,
@@ -91,8 +91,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The length of chunks to be compressed, or the greatest: the least of the requested length
-    /// and the limits of the format and the device.
+    /// Returns the length of chunks, or their maximum length: the least of the requested length and the limits
+    /// of the format and the device.
     ///
     /// # Errors
     /// [`Error::Option`] if it is not from [`MIN_CHUNK_BYTES`] to [`MAX_CHUNK_BYTES`].

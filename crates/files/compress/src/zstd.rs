@@ -4,7 +4,7 @@ use xxhash_rust::xxh64::xxh64;
 
 /// Magic bytes at the beginning of a frame.
 pub const MAGIC: [u8; 4] = 0xfd2f_b528u32.to_le_bytes();
-/// The most bytes that a block stands for (RFC 8878, section 3.1.1.2.4).
+/// Maximum number of content bytes of a block (RFC 8878, section 3.1.1.2.4).
 const BLOCK_MAX: usize = 128 << 10;
 const BLOCK_HEADER_BYTES: usize = 3;
 

@@ -10,9 +10,9 @@ use crate::{Error, SelectedRecord, Sink};
 /// Number of records around a selected one that the sink gets with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Context {
-    /// Before it.
+    /// Number of records before each selected one.
     pub before: usize,
-    /// After it.
+    /// Number of records after each selected one.
     pub after: usize,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Surroundings {
     held: VecDeque<HeldRecord>,
     held_bytes: usize,
     bytes_max: usize,
-    /// Number of records after the last selected one that are still to be handed out.
+    /// Number of records after the last selected one that must still be passed on.
     pub(crate) after: usize,
 }
 

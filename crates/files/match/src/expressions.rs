@@ -2,8 +2,8 @@
 
 use crate::{MatchScope, Options};
 
-/// For the engines, which decide if a record matches. They know no assertion that a word begins or
-/// ends, so the characters beside a word are part of the match.
+/// Returns expressions for the engines, which decide if a record matches. They support no assertion that a
+/// word begins or ends, so the characters beside a word are part of the match.
 pub(crate) fn searched(options: &Options) -> Vec<String> {
     expressions(options, |pattern| match options.scope {
         MatchScope::Anywhere => pattern.into(),
@@ -12,7 +12,7 @@ pub(crate) fn searched(options: &Options) -> Vec<String> {
     })
 }
 
-/// For [`crate::Exact`], whose matches are shown.
+/// Returns expressions for [`crate::Exact`], whose matches are shown.
 pub(crate) fn exact(options: &Options) -> Vec<String> {
     expressions(options, |pattern| match options.scope {
         MatchScope::Anywhere => pattern.into(),

@@ -11,7 +11,7 @@ pub trait Input: Read {
         false
     }
 
-    /// Returns the number of bytes that there are to read; `None` if it is not known.
+    /// Returns the number of bytes to read; `None` if it is not known.
     fn len_bytes(&self) -> Option<u64> {
         None
     }

@@ -52,7 +52,7 @@ pub struct Options {
     pub invert: bool,
     /// Result that is wanted: a count, the existence of a record, or the records.
     pub answer: Answer,
-    /// The most records of an input that are selected: then its search is over.
+    /// Maximum number of selected records of an input, after which its search ends.
     pub records_max: Option<u64>,
     /// The records around selected ones that the sink gets as well; of [`Answer::Records`] only.
     pub context: Context,

@@ -105,7 +105,7 @@ impl Search {
         }
     }
 
-    /// Returns `true` if the engines are to be tried before an input of `len_bytes` is searched.
+    /// Returns `true` if the engines must be tried before an input of `len_bytes` is searched.
     pub(crate) fn wants_trial(&self, len_bytes: Option<u64>) -> bool {
         self.state.is_none()
             && self.options.engine == "auto"

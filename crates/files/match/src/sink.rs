@@ -29,7 +29,7 @@ pub trait Sink {
         Ok(())
     }
 
-    /// The input is about to be waited for: records that are held back should go out.
+    /// Called before a wait for the input: held-back records should be written.
     ///
     /// # Errors
     /// Ends the search with [`crate::Error::Write`].

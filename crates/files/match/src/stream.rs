@@ -178,7 +178,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Lets the sink write before the input is waited for.
+    /// Makes the sink write before a wait for the input.
     pub(crate) fn idle(&mut self) -> Result<(), Error> {
         self.settle()?;
         self.sink.idle().map_err(Error::Write)
@@ -304,7 +304,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Hands out a record that is selected.
+    /// Passes a selected record on.
     fn select(&mut self, record: SelectedRecord<'_>) -> Result<(), Error> {
         self.tally.selected += 1;
         let before = self.surroundings.selected(self.sink);
@@ -315,7 +315,7 @@ impl<'a> Stream<'a> {
 }
 
 impl Drop for Stream<'_> {
-    /// After an error or an early end: the next input begins with an executor without chunks.
+    /// Discards chunks after an error or an early end, so that the next input begins without any.
     fn drop(&mut self) {
         while self.sent.iter().any(|(_, is_chunk)| *is_chunk) {
             let Some(executor) = self.executor() else {

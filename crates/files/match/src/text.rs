@@ -154,7 +154,7 @@ impl Lines<'_> {
         }
     }
 
-    /// Searches a line by itself that fills `buffer` and goes on.
+    /// Searches a line that fills `buffer` and is longer.
     fn long(&mut self, stream: &mut Stream<'_>, mut buffer: Buffer) -> Result<(), Error> {
         let batch = self.batch();
         let mut line = buffer.to_vec();

@@ -56,14 +56,14 @@ struct Message {
 
 /// Reason why no nodes were started.
 pub(super) enum Failure {
-    /// For the user.
+    /// Message for the user.
     Message(String),
     /// Exit code of Python, which has printed a message for the user.
     Code(u8),
 }
 
 impl RayNodes {
-    /// Lets Ray start the nodes that stages use and that have no address, and waits until they run.
+    /// Makes Ray start the nodes that stages use and that have no address, and waits until they run.
     pub(super) fn start(definition: &Definition, ray_address: &str) -> Result<Self, Failure> {
         let used = definition.stages.iter().filter_map(StageDefinition::node);
         let nodes: BTreeMap<&str, _> = used

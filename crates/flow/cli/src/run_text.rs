@@ -19,7 +19,7 @@ pub(super) struct Summary {
 /// Most files, and most events, that are listed with a line each.
 const LISTED_MAX: usize = 32;
 
-/// For people: the answer first.
+/// Returns the result for people: the answer first.
 pub(super) fn table(summary: &Summary) -> String {
     let report = &summary.report;
     let mut text = String::new();
@@ -124,7 +124,7 @@ fn place(stage: &StageReport) -> String {
     places.join(", ")
 }
 
-/// For programs.
+/// Returns the result for programs.
 pub(super) fn json(summary: &Summary) -> Value {
     let files = summary.files.iter().map(|file| {
         json!({

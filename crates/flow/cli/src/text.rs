@@ -13,14 +13,14 @@ pub(super) struct Summary {
     pub times: StageTimes,
     /// Time for sorting; `None` if no rows were sorted.
     pub sort: Option<StageTime>,
-    /// By partition: its file and how long that is.
+    /// File and its length, for each partition.
     pub files: Vec<(usize, String, u64)>,
 }
 
 /// Up to how many partitions each has a line; of more, only the largest and the smallest are named.
 const LISTED_MAX: usize = 32;
 
-/// For people: the answer first.
+/// Returns the result for people: the answer first.
 pub(super) fn table(summary: &Summary) -> String {
     let skew = &summary.skew;
     let mut text = String::new();
@@ -85,7 +85,7 @@ pub(super) fn table(summary: &Summary) -> String {
     text
 }
 
-/// For programs.
+/// Returns the result for programs.
 pub(super) fn json(summary: &Summary) -> Value {
     let skew = &summary.skew;
     let files = summary.files.iter().map(|(partition, name, bytes)| {

@@ -1,15 +1,14 @@
-//! Decompress, match, compress on log lines, and a node that becomes four times slower after a
-//! second: how adaptive placement copes, compared with placements that do not change.
+//! Decompress, match, compress on log lines, with a node that becomes four times slower after a second:
+//! adaptive placement compared with placements that do not change.
 //!
 //!     cargo bench -p overside-flow-service --bench slowed [-- [--log FILE] [in-process | process] [PLACEMENT...]]
 //!
 //! The node is a thread of this process, and then a process of its own (`overside flow serve --node`, by Arrow Flight
-//! over loopback) on a core of its own if there are two. A figure is batches a second from two seconds after it became
-//! slower, the median of turns that go forwards and backwards. Every batch that comes out is compared, byte for byte,
-//! with the output of the stages when they are called one after the other; all that went in have to come out. With
-//! `REPORT=1` in the environment each turn prints its steps. FILE is a log, repeated as often as it takes; without it
-//! that of dpkg, or if there is none, lines are made. The figures say how placements compare on one machine, not how
-//! fast a DPU is.
+//! over loopback) on a core of its own if there are two. A figure is batches per second from two seconds after it became
+//! slower, the median of turns in alternating order. Every resulting batch is compared, byte for byte, with the output
+//! of the stages when they are called one after the other, and none may be missing. With `REPORT=1` in the environment
+//! each turn prints its steps. FILE is a log, repeated as often as necessary; the default is that of dpkg, or generated
+//! lines if there is none. The figures compare placements on one machine; they do not show the speed of a DPU.
 
 use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroUsize;

@@ -124,7 +124,7 @@ impl Connected for Connection {
 }
 
 impl Connection {
-    /// Returns `true` if the time for the first call with the password is over.
+    /// Returns `true` if the time for the first call with the password has passed.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let Some(introduction) = &mut self.introduction else {
             return false;

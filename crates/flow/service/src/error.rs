@@ -46,7 +46,7 @@ pub enum ServiceError {
         /// Description of the difference.
         difference: String,
     },
-    /// The address of another service that is none.
+    /// The address of another service is invalid.
     #[error("{address}: {reason}")]
     Address {
         /// Address as it was given.

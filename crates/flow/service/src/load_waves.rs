@@ -68,13 +68,13 @@ pub struct Wave {
     pub rows: u64,
     /// Bytes of their values.
     pub bytes: u64,
-    /// From its beginning until the transport had taken the last batch, in nanoseconds.
+    /// Time from its beginning until the transport had taken the last batch, in nanoseconds.
     pub send_ns: u64,
     /// Longest time from when a batch was due until the transport had taken it, in nanoseconds.
     pub behind_max_ns: u64,
     /// Batches that were acknowledged before the measurement ended.
     pub acknowledged_batches: u64,
-    /// From when a batch was due until it was acknowledged, in nanoseconds: the median.
+    /// Median time from when a batch was due until it was acknowledged, in nanoseconds.
     pub acknowledged_p50_ns: Option<u64>,
     /// Time within which 99 in 100 batches were acknowledged, in nanoseconds.
     pub acknowledged_p99_ns: Option<u64>,
@@ -88,7 +88,8 @@ pub struct Wave {
     pub spilled_max_bytes: u64,
     /// The most memory in bytes of the service's process.
     pub memory_max_bytes: Option<u64>,
-    /// From the end of the wave until it had drained, in nanoseconds; absent if it had not before the next one.
+    /// Time from the end of the wave until it had drained, in nanoseconds; absent if it had not before the
+    /// next one.
     pub drain_ns: Option<u64>,
 }
 
@@ -134,10 +135,10 @@ struct WaveProgress {
     spilled_before: u64,
 }
 
-/// Sends the batches in waves, over and over again from the first one on.
+/// Sends the batches in waves, repeatedly from the first one on.
 ///
 /// # Errors
-/// [`ServiceError`]: the service cannot be reached, refuses a batch, or is none of these.
+/// [`ServiceError`]: the service cannot be reached, refuses a batch, or is not a flow service.
 pub fn send_waves(
     target: &Target,
     schema: &SchemaRef,
@@ -299,7 +300,7 @@ impl Progress {
         });
     }
 
-    /// A batch is going to be sent.
+    /// Records that a batch is due.
     fn due(&mut self, batch: &RecordBatch, due: Instant) {
         if let Some(wave) = self.waves.last_mut() {
             wave.due.push(due);
@@ -367,7 +368,7 @@ impl Progress {
         }
     }
 
-    /// Returns `true` if the last wave is over and has drained.
+    /// Returns `true` if the last wave has ended and drained.
     fn is_drained(&self) -> bool {
         let last = self.waves.last();
         last.is_some_and(|wave| wave.figures.drain_ns.is_some())

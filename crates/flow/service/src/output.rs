@@ -58,7 +58,7 @@ pub struct LinkStatus {
     pub last_error: Mutex<Option<String>>,
 }
 
-/// Number of batches and rows that came of one partition.
+/// Number of resulting batches and rows of one partition.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct PartitionCounts {
     /// Batches.
@@ -67,7 +67,7 @@ pub struct PartitionCounts {
     pub rows: u64,
 }
 
-/// The input batch that something came of: once all of that is safe, it is released.
+/// Input batch of a result. Once all of its results are committed, it is released.
 pub struct OutputReceipt(Arc<Origin>);
 
 struct Origin {

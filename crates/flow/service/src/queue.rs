@@ -88,7 +88,7 @@ pub struct QueueStatus {
     pub memory_bytes: u64,
     /// Bytes that the queue's segments take on disk.
     pub spilled_bytes: u64,
-    /// For how long the oldest has been there.
+    /// Age of the oldest waiting batch, in milliseconds.
     pub lag_ms: u64,
     /// Totals and peaks since the queue was opened.
     #[serde(flatten)]

@@ -36,7 +36,7 @@ const HEADERS_BYTES_MAX: u32 = 16 << 10;
 /// `KEEP_ALIVE_TIMEOUT` is dropped.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Interval at which outputs are checked for subscribers that hold up others.
+/// Interval at which outputs are checked for subscribers that delay others.
 const WATCH: Duration = Duration::from_millis(100);
 /// Longest time for connections and tasks to end once the service has ended.
 const CLOSE: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ const CLOSE: Duration = Duration::from_secs(1);
 pub struct Settings {
     /// Address at which the service listens.
     pub listen: SocketAddr,
-    /// With these certificates.
+    /// Certificates of the service.
     pub tls: Option<Arc<ServerConfig>>,
     /// The password that clients need.
     pub password: Option<Password>,
@@ -129,7 +129,7 @@ impl Server {
     }
 
     /// Serves until [`Service::end`] is called, and then until accepted batches are delivered, or
-    /// the time for that is over.
+    /// the time for that has passed.
     ///
     /// # Errors
     /// [`ServiceError`].
@@ -227,7 +227,7 @@ fn calls(
     InterceptedService::new(server, gate)
 }
 
-/// Lets go of subscribers that hold up others.
+/// Drops subscribers that delay others.
 async fn watch(service: Arc<Service>) {
     while let Some(hosted) = &service.hosted {
         tokio::time::sleep(WATCH).await;

@@ -19,9 +19,9 @@ use crate::nodes::client::Client;
 
 /// The action.
 pub(crate) const ACTION: &str = "codecs";
-/// For each buffer: `none`, `lz4`, `zstd:LEVEL`.
+/// Header with the codec of each buffer: `none`, `lz4`, `zstd:LEVEL`.
 const CODEC_HEADER: &str = "overside-codec";
-/// For whole messages: `deflate`, `zstd:LEVEL`, ...
+/// Header with the codec of whole messages: `deflate`, `zstd:LEVEL`, ...
 const OUTER_HEADER: &str = "overside-outer";
 
 /// Codecs that a receiver of messages can decompress.
@@ -43,7 +43,7 @@ pub(crate) fn codecs_json() -> String {
     serde_json::to_string(&codecs).unwrap_or_default()
 }
 
-/// Without its level.
+/// Returns the name of the format without its level.
 fn name(outer: Outer) -> String {
     Outer::new(outer.format(), None).to_string()
 }

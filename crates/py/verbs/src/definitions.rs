@@ -32,7 +32,7 @@ macro_rules! options {
     ($($kind:ident $($part:expr),*;)*) => { [$($kind($($part),*)),*] };
 }
 
-/// A verb with examples, one a line: what is typed, and what for.
+/// Defines a verb with examples, one per line: the command and its purpose.
 fn verb(name: &'static str, about: &'static str, examples: &str) -> Command {
     let examples = examples.replace('\n', "\n  ");
     let command = Command::new(name).about(about);

@@ -18,7 +18,7 @@ pub(super) struct Input {
     room: Room,
     /// Up to where it is filled.
     filled: usize,
-    /// From where on it has not been taken apart.
+    /// Offset of the first byte that is not parsed yet.
     at: usize,
     /// Memory of no device that is not used at the moment.
     spare: Option<Region>,
@@ -29,7 +29,7 @@ enum Room {
     Pooled(Buffer),
     /// Memory of no device.
     Own(Region),
-    /// Given away, and not renewed because something failed or the input is over.
+    /// Buffer that was passed on and not replaced, because of an error or the end of the input.
     None,
 }
 

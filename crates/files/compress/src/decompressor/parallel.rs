@@ -19,7 +19,7 @@ const MAX_PENDING: usize = 4096;
 /// Minimum length of buffers in bytes: the longest result of the usual chunk, and several compressed ones.
 const MIN_DESTINATION_BYTES: usize = 1 << 20;
 const MIN_SOURCE_BYTES: usize = 1 << 20;
-/// The longest source of a part in bytes: whatever a chunk that gets no smaller takes.
+/// Maximum length of a part's source in bytes: that of an incompressible chunk.
 pub(super) const MAX_SOURCE_BYTES: usize = MAX_CHUNK_BYTES + MAX_CHUNK_BYTES / 64;
 
 /// Length and checksums that a part's content must have; `None` if the format does not declare
@@ -98,7 +98,8 @@ impl ParallelDecoder {
         self.executor.is_some().then_some(self.source_bytes)
     }
 
-    /// A buffer that the targets reach; waits for one. `None`: there is none to wait for.
+    /// Returns a buffer that the targets reach, and waits for one if necessary. Returns `None` if there is
+    /// none to wait for.
     pub(super) fn buffer<W: Write>(
         &mut self,
         output: &mut Output<W>,
@@ -112,7 +113,7 @@ impl ParallelDecoder {
         }
     }
 
-    /// Gives a part to the targets, which [`ParallelDecoder::takes`] has accepted.
+    /// Submits a part that [`ParallelDecoder::takes`] has accepted to the targets.
     pub(super) fn part<W: Write>(
         &mut self,
         source: Slice,

@@ -28,13 +28,13 @@ pub(super) enum ParseStep {
     PutBack(usize),
     /// This number of bytes is needed at once, counted from the first that was not taken.
     Needs(usize),
-    /// The input is over.
+    /// The input has ended.
     End,
 }
 
 /// Position of the parser in the stream.
 enum State {
-    /// Before a member or a frame, or at the end.
+    /// Before a member or a frame, or at the end of the input.
     Between,
     /// Inside a skippable frame, with this number of bytes left.
     Skipping(u64),
@@ -136,7 +136,7 @@ impl<W: Write> Parser<W> {
         Ok(next)
     }
 
-    /// The input is over, and everything was taken.
+    /// Checks that the stream is complete at the end of the input.
     fn end(&self) -> Result<(), Error> {
         match self.state {
             State::Ignoring(_) => Ok(()),
@@ -148,7 +148,7 @@ impl<W: Write> Parser<W> {
         }
     }
 
-    /// Before a member, or behind the last.
+    /// Parses the beginning of a member, or bytes behind the last one.
     fn between(&mut self, bytes: &Slice, at: usize, last: bool) -> Result<ParseStep, Error> {
         self.begin = self.offset;
         let rest = &bytes[at..];

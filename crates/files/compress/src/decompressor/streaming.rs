@@ -25,8 +25,8 @@ pub(super) struct StreamingDecoder {
 pub(super) enum Progress {
     /// This number of bytes was taken, and more are wanted.
     Took(usize),
-    /// The stream is over. Number of bytes that were taken, and of those, or of earlier ones, that
-    /// belong to what follows.
+    /// The stream has ended. Number of bytes that were taken, and number of those, or of earlier ones, that
+    /// lie behind the stream.
     Ended(usize, usize),
 }
 

@@ -1,4 +1,4 @@
-//! Several threads that submit, a window in bytes, and calls that go on by themselves.
+//! Tests of several submitting threads, a window in bytes, and asynchronous calls.
 
 use crate::common;
 

@@ -33,8 +33,8 @@ impl Sink for Around {
     }
 }
 
-/// Returns the records that must be handed out. Like grep, it goes on with the context after the
-/// last record that may be selected.
+/// Returns the records that must be printed. Like grep, it continues with the context after the last record
+/// that may be selected.
 fn around(all: &[Record], selected: &[Record], context: Context, max: Option<u64>) -> Around {
     let most = max.map_or(selected.len(), |max| selected.len().min(max as usize));
     let selected = &selected[..most];

@@ -1,4 +1,4 @@
-//! Rows of a column: each is one record, whatever is in it.
+//! Rows of a column: each is one record with arbitrary content.
 
 use crate::common;
 

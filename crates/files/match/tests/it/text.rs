@@ -1,5 +1,4 @@
-//! Lines: the matches are those of the `regex` crate line by line, whatever the chunks, the reads
-//! and the placement are.
+//! Lines: the matches are those of the `regex` crate line by line, for any chunks, reads and placement.
 
 use crate::common;
 

@@ -29,7 +29,7 @@ const METADATA_BYTES_MAX: u32 = 4 << 10;
 /// Longest batch in bytes that is read back.
 const RECORD_BYTES_MAX: u64 = 2 << 30;
 
-/// A record that is none of a batch.
+/// Error for a record that is not a batch.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The metadata cannot be read, or the record does not have exactly one batch.

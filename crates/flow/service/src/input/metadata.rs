@@ -106,7 +106,7 @@ impl AcknowledgementMetadata {
     }
 }
 
-/// A name as it is, or if it is too long one of 32 digits that stands for it.
+/// Returns a name, or 32 digits derived from it if it is too long.
 pub fn bounded_name(name: String) -> String {
     if name.len() <= PRODUCER_BYTES_MAX {
         return name;

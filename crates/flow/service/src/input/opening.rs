@@ -25,7 +25,7 @@ impl Opening {
     /// Reads up to the first message of a stream, which has its descriptor.
     ///
     /// # Errors
-    /// The stream ends, or is none.
+    /// The stream ends early or is invalid.
     pub async fn read(messages: &mut Streaming<FlightData>) -> Result<Self, Status> {
         let first = messages.message().await?;
         let mut first = first.ok_or_else(|| Status::invalid_argument("an empty stream"))?;
@@ -38,7 +38,7 @@ impl Opening {
     /// Reads up to the schema.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no schema.
     pub async fn decoder(
         self,
         messages: &mut Streaming<FlightData>,
@@ -61,10 +61,10 @@ pub struct FlightDecoder {
 }
 
 impl FlightDecoder {
-    /// For the stream that begins with the header of a schema.
+    /// Makes a decoder for the stream that begins with the header of a schema.
     ///
     /// # Errors
-    /// It is no schema.
+    /// The header is not a schema.
     pub fn new(
         header: &[u8],
         options: UnpackOptions,

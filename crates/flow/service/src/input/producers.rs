@@ -1,9 +1,9 @@
-//! Producers of batches: which of their batches are there already, and which are safe.
+//! Producers of batches, and the state of their batches: accepted or committed.
 //!
-//! A producer numbers its batches in ascending order. One with a number that was accepted before is
-//! a duplicate. A batch is safe once all that came of it is delivered or on disk; a producer gets
-//! the last number up to which all are. A batch that fails takes back its number and all later
-//! ones, so that they can be sent again.
+//! A producer numbers its batches in ascending order. A batch with a number that was accepted before is a
+//! duplicate. A batch is committed once all of its results are delivered or on disk; a producer receives the
+//! number up to which all batches are. A failed batch withdraws its number and all later ones, so that they
+//! can be sent again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,7 +54,7 @@ struct InFlight {
 
 /// Decision about a batch that a producer sends.
 pub enum Admission {
-    /// A new batch, to be processed.
+    /// A new batch to be processed.
     New(Receipt),
     /// A batch that was there before.
     Duplicate,
@@ -257,7 +257,7 @@ impl Receipt {
 }
 
 impl Ack for Receipt {
-    /// All that came of the batch is delivered or on disk.
+    /// Records that all results of the batch are delivered or on disk.
     fn committed(mut self) {
         self.is_settled = true;
         self.producer.settle(self.sequence, self.attempt, true);
@@ -315,7 +315,7 @@ impl Acknowledgements {
         }
     }
 
-    /// Lets [`Acknowledgements::changed`] return.
+    /// Makes [`Acknowledgements::changed`] return.
     pub fn wake(&self) {
         self.changed.notify_one();
     }

@@ -157,7 +157,7 @@ impl PutStream<'_> {
         Ok(())
     }
 
-    /// Notes a batch that has to be acknowledged before the stream ends.
+    /// Records a batch that must be acknowledged before the stream ends.
     fn note(&self, producer: &Producer, sequence: u64) {
         let mut sent = lock(&self.sent);
         if let Some(sent) = sent.get_mut(&producer.name) {

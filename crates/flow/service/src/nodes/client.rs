@@ -31,7 +31,7 @@ use crate::error::ServiceError;
 
 /// Longest time to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A peer that is gone without a word is noticed after these.
+/// Time without traffic after which a keep-alive is sent, to detect a lost peer.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 const STREAM_WINDOW_BYTES: u32 = 8 << 20;
@@ -83,7 +83,7 @@ impl Interceptor for Token {
 }
 
 impl Target {
-    /// With the password in a file, and the keys in a directory.
+    /// Makes a client with the password in a file, and the keys in a directory.
     ///
     /// # Errors
     /// [`ServiceError::Address`].
@@ -250,7 +250,8 @@ async fn tcp(authority: &str) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// With a certificate in the name of agents, as `overside agent keys` makes it, or in that of the host.
+/// Connects with TLS. The certificate is in the name of agents, as `overside agent keys` makes it, or in that
+/// of the host.
 async fn encrypted(
     authority: &str,
     tls: Arc<ClientConfig>,

@@ -71,10 +71,10 @@ impl RemoteNodes {
         Ok(self.connected(target, definition))
     }
 
-    /// The tree at `grpc://HOST:PORT/OUTPUT`.
+    /// Opens the tree at `grpc://HOST:PORT/OUTPUT`.
     ///
     /// # Errors
-    /// [`FlowError::Refused`]: it does not answer, or is none.
+    /// [`FlowError::Refused`]: the service does not answer, or the output is not a tree.
     pub fn tree(
         &self,
         address: &str,

@@ -35,7 +35,7 @@ pub(crate) struct FlightEncoder {
 }
 
 impl FlightEncoder {
-    /// For batches of a schema.
+    /// Makes an encoder for batches of a schema.
     pub(crate) fn new(
         schema: &SchemaRef,
         options: PackOptions,

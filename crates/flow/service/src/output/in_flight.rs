@@ -1,7 +1,7 @@
-//! Batches of a queue that were sent by one stream and are not acknowledged there.
+//! Batches of a queue that one stream has sent and that are not acknowledged.
 //!
-//! An acknowledgement names a producer and a number: it stands for all batches of that producer up to the
-//! number. So each producer has a line of its own, in the order in which its batches were sent.
+//! An acknowledgement has a producer and a number: it stands for all batches of that producer up to the
+//! number. So each producer has a list of its own, in the order in which its batches were sent.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};

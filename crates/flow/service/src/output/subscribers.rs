@@ -1,10 +1,12 @@
-//! Subscribers of an output: each has its own place in the queue.
+//! Subscribers of an output: each has its own position in the queue.
 //!
-//! A batch waits until one subscriber has taken it and all that there are have passed it. One that acknowledges has
-//! taken a batch once it has acknowledged it, and passed all before the first that it has not. A subscriber begins with
-//! the oldest batch that waits. When the queue is full, one that is behind another is let go, and so is one that has
-//! taken nothing for a while: it does not hold up the others. Nor does it while the queue has room, since a producer
-//! may wait for a batch that all others have taken.
+//! 1. A batch waits until one subscriber has taken it and all current ones have passed it. A subscriber
+//!    that acknowledges has taken a batch once it has acknowledged it, and has passed all batches before
+//!    the first one that it has not.
+//! 2. A subscriber starts with the oldest waiting batch.
+//! 3. When the queue is full, a subscriber that is behind another is dropped, and so is one that has taken
+//!    nothing for a while: it must not delay the others. The latter also happens while the queue has
+//!    room, because a producer may wait for a batch that all others have taken.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -67,7 +69,7 @@ impl Subscribers {
         lock(&self.state).cursors.len()
     }
 
-    /// Returns the number of subscribers that were let go because they were too slow.
+    /// Returns the number of subscribers that were dropped because they were too slow.
     pub fn dropped(&self) -> u64 {
         lock(&self.state).dropped
     }
@@ -112,7 +114,7 @@ impl Subscription<'_> {
         state.passed()
     }
 
-    /// Waits until it is let go.
+    /// Waits until the subscriber is dropped.
     pub async fn dropped(&self) {
         self.dropped.notified().await;
     }

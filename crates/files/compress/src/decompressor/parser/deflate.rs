@@ -10,7 +10,7 @@ use crate::gzip::{self, Header, Sizes};
 use crate::{Container, Error, MAX_CHUNK_BYTES, zlib};
 
 impl<W: Write> Parser<W> {
-    /// Before a gzip member, or behind the last.
+    /// Parses the beginning of a gzip member, or bytes behind the last one.
     pub(super) fn gzip(&mut self, bytes: &Slice, at: usize) -> Result<ParseStep, Error> {
         let rest = &bytes[at..];
         let place = self.place();
@@ -78,7 +78,7 @@ impl<W: Write> Parser<W> {
         Ok(Some(ParseStep::Consumed(member_bytes)))
     }
 
-    /// Before a zlib stream, or behind it.
+    /// Parses the beginning of a zlib stream, or bytes behind it.
     pub(super) fn zlib(&mut self, rest: &[u8]) -> Result<ParseStep, Error> {
         if self.members > 0 {
             return Ok(self.ignore());
@@ -98,7 +98,7 @@ impl<W: Write> Parser<W> {
         Ok(ParseStep::Consumed(zlib::HEADER_BYTES))
     }
 
-    /// Behind a stream that was streamed.
+    /// Parses the checksum of a stream that was decompressed in pieces.
     pub(super) fn trailer(&mut self, rest: &[u8]) -> Result<ParseStep, Error> {
         let place = self.place();
         let decoder = self.streaming.as_ref().ok_or(Error::Spent)?;

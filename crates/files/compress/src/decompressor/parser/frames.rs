@@ -14,7 +14,7 @@ use crate::{Container, Error, MAX_CHUNK_BYTES, lz4, zstd};
 const WORD_BYTES: usize = 4;
 
 impl<W: Write> Parser<W> {
-    /// Before an LZ4 frame.
+    /// Parses the beginning of an LZ4 frame.
     pub(super) fn lz4(&mut self, rest: &[u8]) -> Result<ParseStep, Error> {
         if lz4::begins_skippable(rest) {
             return Ok(self.skip(rest));
@@ -42,7 +42,7 @@ impl<W: Write> Parser<W> {
         Ok(ParseStep::Consumed(len))
     }
 
-    /// Before an independent block, or behind the last.
+    /// Parses an independent block, or the end behind the last one.
     pub(super) fn block(
         &mut self,
         header: lz4_frame::Header,
@@ -97,7 +97,7 @@ impl<W: Write> Parser<W> {
         Ok(ParseStep::Consumed(whole))
     }
 
-    /// Before a Zstandard frame.
+    /// Parses the beginning of a Zstandard frame.
     pub(super) fn zstd(&mut self, bytes: &Slice, at: usize) -> Result<ParseStep, Error> {
         let rest = &bytes[at..];
         if lz4::begins_skippable(rest) {

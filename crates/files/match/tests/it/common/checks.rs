@@ -86,7 +86,8 @@ fn agree(format: u8, bytes: &[u8], short: &[usize]) -> Result<(u64, Kept), Error
 }
 
 thread_local! {
-    /// By the length of chunks. Opening one takes longer than searching: it starts a thread.
+    /// Searches by chunk length, kept because opening one, which starts a thread, takes longer than
+    /// searching.
     static SEARCHES: RefCell<HashMap<usize, Search>> = RefCell::default();
 }
 
