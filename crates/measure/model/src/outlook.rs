@@ -50,7 +50,7 @@ pub enum BreakEven {
         /// Terms that would have to be known for an upper end.
         missing: Vec<String>,
     },
-    /// The device is faster at no size that it takes.
+    /// The device is never faster at the sizes that it takes.
     Never {
         /// Reason, in words.
         reason: String,
