@@ -15,7 +15,7 @@ from pathlib import Path
 
 from overside import _core, runs, strict_json
 from overside.bench.statistics import Estimate, RunView, TestSummary
-from overside.errors import UserError
+from overside.errors import UserError, as_user_error
 from overside.report import groups
 from overside.report.groups import Group
 from overside.tasks.common import Json, operation_parameter, restores
@@ -115,17 +115,14 @@ def answer(view: RunView | None, query: Query, cores: str = "all") -> Json:
     Raises `UserError` for a profile, a workload or an operation that cannot be used.
     """
     workload = query.workload
-    try:
+    remedy = "docs/measure/advise.md and docs/measure/profiles.md say what they hold"
+    with as_user_error("", ValueError, remedy=remedy):
         text = _core.advise(
             json.dumps(narrowed(question(view, cores), query)),
             list(query.profiles),
             [(one.name, one.text) for one in query.files],
             (workload.name, workload.text) if workload else None,
         )
-    except ValueError as error:
-        raise UserError(
-            str(error), "docs/measure/advise.md and docs/measure/profiles.md say what they hold"
-        ) from None
     advice: Json = json.loads(text)
     return advice
 
@@ -411,10 +408,8 @@ def placement_file(advice: Json, question_of: Json, target: str | None, device: 
         if found is not None:
             scale = ratios[name] if restores(name) else 1.0
             rules += [_rule(name, found, part, scale, device) for part in found["ranges"]]
-    try:
+    with as_user_error("no placement file can be made", ValueError):
         return _core.placement_file(json.dumps(rules))
-    except ValueError as error:
-        raise UserError(f"no placement file can be made: {error}") from None
 
 
 def _rule(name: str, target: Json, part: Json, scale: float, device: str | None) -> Json:

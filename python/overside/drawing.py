@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from overside.errors import UserError
+from overside.errors import UserError, as_user_error
 
 #: Pixels between the sides of a chart, without the axis.
 WIDTH_PX = 560
@@ -91,10 +91,8 @@ class Chart:
                 content = json.dumps(self.spec, indent=1).encode()
             case other:
                 raise UserError(f"a chart cannot be saved as {other!r}", "use .svg, .png or .json")
-        try:
+        with as_user_error(f"cannot write {path}", OSError):
             path.write_bytes(content)
-        except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror}") from None
         return path
 
     def _repr_svg_(self) -> str:

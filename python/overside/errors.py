@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -49,6 +50,18 @@ class UserError(Exception):
             "remedy": self.remedy or None,
             "exit_code": int(self.code),
         } | (self.details or {})
+
+
+@contextlib.contextmanager
+def as_user_error(
+    what: str, *kinds: type[Exception], remedy: str = "", code: Exit = Exit.USAGE
+) -> Iterator[None]:
+    """Raises `UserError` for exceptions of these kinds: what failed, and the reason behind it."""
+    try:
+        yield
+    except kinds as error:
+        reason = str(getattr(error, "strerror", None) or error)
+        raise UserError(f"{what}: {reason}" if what else reason, remedy, code) from error
 
 
 def require_utf8(name: object) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from overside import _core
-from overside.errors import UserError
+from overside.errors import as_user_error
 
 #: Numbers of the levels in `logging`.
 _NUMBERS = {"off": 60, "error": 40, "warn": 30, "info": 20, "debug": 10, "trace": 5}
@@ -47,10 +47,8 @@ def started(args: SimpleNamespace) -> Iterator[None]:
 
 def begin(file: Path | None = None) -> None:
     """Starts the log as the environment says. Raises `UserError` if it is not valid."""
-    try:
+    with as_user_error("", ValueError):
         level = _core.start_log(DEFAULT, file=file)
-    except ValueError as error:
-        raise UserError(str(error)) from None
     logger = logging.getLogger("overside")
     logger.setLevel(_NUMBERS[level])
     logger.propagate = False

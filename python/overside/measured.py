@@ -17,7 +17,7 @@ from overside.advise import File
 from overside.bench.statistics import RunView, TestSummary, load_run
 from overside.calibration import fit, writing
 from overside.calibration.figures import word
-from overside.errors import Exit, UserError
+from overside.errors import Exit, UserError, as_user_error
 from overside.tasks.common import Json
 
 #: Name of the profile of this machine in a scenario.
@@ -141,10 +141,8 @@ def profile_of(path: Path) -> tuple[str, str]:
             "`overside run quick` and `overside run memory` do",
             Exit.NOTHING_SELECTED,
         )
-    try:
+    with as_user_error(f"{path} cannot be used", ValueError):
         return str(path), _core.profile_toml(json.dumps(form))
-    except ValueError as error:
-        raise UserError(f"{path} cannot be used: {error}") from None
 
 
 def profile(view: RunView) -> Json:

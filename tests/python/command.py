@@ -252,6 +252,14 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def has_ended(pid: int) -> bool:
+    """A process that nobody has waited for yet is a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def is_playing(agent: int) -> bool:
     """`True` if the process of an agent plays an end of a running test."""
     names = []

@@ -26,7 +26,7 @@ from typing import Any
 from overside import _core, amounts, strict_json, tasks
 from overside.bench import check
 from overside.bench.problems import InvalidBoxError, Problem
-from overside.errors import Exit, UserError
+from overside.errors import Exit, UserError, as_user_error
 from overside.tasks.common import LOCAL, Json, Machine, Task
 
 MAX_BYTES = 4 << 20
@@ -149,11 +149,8 @@ def read(path: Path) -> tuple[Json, str]:
 
     Raises `UserError` if it cannot be read, `InvalidBoxError` if it is no box.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    with as_user_error(f"cannot read {path}", OSError), path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise UserError(f"{path} is longer than {MAX_BYTES} bytes, which no box is")
     digest = hashlib.sha256(content).hexdigest()

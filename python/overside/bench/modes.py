@@ -6,15 +6,15 @@ the database of Open vSwitch. Programs only query the card; modes.md documents h
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from overside import strict_json
+from overside import processes, strict_json
 from overside.bench.diagnostics import Finding
 
 #: Mellanox' PCI devices that are a BlueField's network part, by their number.
@@ -241,15 +241,6 @@ def _ask(command: Sequence[str]) -> str | None:
     program = shutil.which(command[0], path="/usr/bin:/bin:/usr/sbin:/sbin:/opt/mellanox/bin")
     if program is None:
         return None
-    try:
-        done = subprocess.run(
-            [program, *command[1:]],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_ANSWER_S,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout if done.returncode == 0 else None
+    with contextlib.suppress(processes.ProcessError):
+        return processes.output([program, *command[1:]], _ANSWER_S).decode(errors="replace")
+    return None

@@ -26,12 +26,11 @@ import os
 import shutil
 import socket
 import struct
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import IO
 
+from overside.processes import PIPE, STDOUT, Limits, Process, ProcessError, cited, output, run
 from overside.tasks.common import Json
 
 #: Description of each mode, as it appears in a sample's `applied`.
@@ -72,13 +71,6 @@ _READY_S = 30.0
 #: devices.
 _NO_HUGE = ("--no-huge", "--no-pci", "--no-telemetry")
 _SIOCETHTOOL, _ETHTOOL_STXCSUM = 0x8946, 0x17
-
-
-class HopError(Exception):
-    """A hop that cannot be built; the text has the command and its error."""
-
-    #: Kind of the error in a failed sample.
-    kind = "job"
 
 
 def prefix() -> list[str]:
@@ -123,7 +115,7 @@ def _has_module(name: str) -> bool:
         return True
     modprobe = _find("modprobe")
     probe = [modprobe or "false", "--dry-run", "--quiet", name]
-    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+    return run(probe, Limits(_READY_S)).status == 0
 
 
 def _find(program: str) -> str | None:
@@ -136,23 +128,17 @@ def _find(program: str) -> str | None:
 def _namespaces() -> str | None:
     """Returns the reason why network namespaces cannot be created; `None` if they can."""
     probe = "mount -t tmpfs tmpfs /run && ip link add name o0 type veth peer name o1"
-    try:
-        done = subprocess.run(
-            [*prefix(), "sh", "-c", probe],
-            capture_output=True,
-            text=True,
-            timeout=_READY_S,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"network namespaces cannot be made: {error}"
-    if done.returncode == 0:
-        return None
-    said = " ".join(done.stderr.split())[-200:]
-    return (
-        f"network namespaces cannot be made ({said}): run as root, or allow user namespaces "
+    failure = _failure_in_namespaces(probe)
+    return failure and (
+        f"network namespaces cannot be made ({failure}): run as root, or allow user namespaces "
         "(sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone)"
     )
+
+
+def _failure_in_namespaces(probe: str) -> str | None:
+    """Runs commands of the shell behind `prefix()`; returns why they failed, or `None`."""
+    done = run([*prefix(), "sh", "-c", probe], Limits(_READY_S))
+    return done.failure and (" ".join(done.stderr_tail.split())[-200:] or done.failure)
 
 
 @functools.cache
@@ -161,20 +147,9 @@ def cannot_shape() -> str | None:
     if _find("tc") is None:
         return "shaping a link needs tc: apt-get install iproute2"
     probe = f"ip link add name o0 type veth peer name o1 && {' '.join(_shaped('o0', 1.0))}"
-    try:
-        done = subprocess.run(
-            [*prefix(), "sh", "-c", probe],
-            capture_output=True,
-            text=True,
-            timeout=_READY_S,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"links cannot be shaped: {error}"
-    if done.returncode == 0:
-        return None
-    said = " ".join(done.stderr.split())[-200:]
-    return f"this kernel cannot shape links by tbf ({said}): modprobe sch_tbf, or leave rate away"
+    failure = _failure_in_namespaces(probe)
+    remedy = "modprobe sch_tbf, or leave rate away"
+    return failure and f"this kernel cannot shape links by tbf ({failure}): {remedy}"
 
 
 def _shaped(interface: str, gbit_per_s: float) -> list[str]:
@@ -194,7 +169,7 @@ class Hop:
     _count = 0
 
     def __init__(self, mode: str, cores: int | None = None) -> None:
-        """`cores`: how many forward, of the modes that poll. Raises `HopError`."""
+        """`cores`: how many forward, of the modes that poll. Raises `ProcessError`."""
         if Hop._count == 0:
             _run(["mount", "-t", "tmpfs", "tmpfs", "/run"])
             _RUN.mkdir()
@@ -203,7 +178,7 @@ class Hop:
         self._number = Hop._count
         self.mode = mode
         self.cores = cores
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[Process] = []
         self._forwarding: list[int] = []
         try:
             self._build()
@@ -225,16 +200,15 @@ class Hop:
     def close(self) -> None:
         """Ends the forwarding program and removes the ends."""
         for process in reversed(self._processes):
-            process.kill()
-            process.wait()
+            process.end()
         for name in self._namespaces:
             # Its interfaces go with it, and their peers.
-            with contextlib.suppress(HopError):
+            with contextlib.suppress(ProcessError):
                 _run(["ip", "netns", "delete", name])
 
     def shape(self, gbit_per_s: float) -> None:
         """Lets the server's end send no faster, by the kernel's token bucket filter. Raises
-        `HopError`."""
+        `ProcessError`."""
         _run(["ip", "netns", "exec", self._namespaces[1], *_shaped(f"s{self._number}", gbit_per_s)])
 
     @property
@@ -403,22 +377,12 @@ class Hop:
         _wait_for_text(log, "Press enter to exit", process)
         self._forwarding.append(process.pid)
 
-    def _start(
-        self, command: Sequence[str], log: Path, environment: dict[str, str]
-    ) -> subprocess.Popen[bytes]:
-        out: IO[bytes]
+    def _start(self, command: Sequence[str], log: Path, environment: dict[str, str]) -> Process:
         with log.open("wb") as out:
-            try:
-                process = subprocess.Popen(
-                    [_find(command[0]) or command[0], *command[1:]],
-                    # Kept open: some programs end when it does.
-                    stdin=subprocess.PIPE,
-                    stdout=out,
-                    stderr=out,
-                    env=environment,
-                )
-            except OSError as error:
-                raise HopError(f"{command[0]} cannot be started: {error.strerror}") from None
+            # Its input is kept open: some programs end when that does.
+            process = Process(
+                _found(command), stdin=PIPE, stdout=out, stderr=STDOUT, env=environment
+            )
         self._processes.append(process)
         return process
 
@@ -433,7 +397,7 @@ class Ends:
     def between(self, test: str) -> str:
         """Returns the test as JSON, with the built hop in place of its mode.
 
-        Raises `HopError` if it cannot be built.
+        Raises `ProcessError` if it cannot be built.
         """
         request = json.loads(test)
         mode, cores = request["hop"]["mode"], request["hop"]["cores"]
@@ -445,29 +409,20 @@ class Ends:
         return json.dumps(request | {"hop": self._hop.json()})
 
 
-def _run(command: Sequence[str], text: str | None = None) -> None:
-    try:
-        done = subprocess.run(
-            [_find(command[0]) or command[0], *command[1:]],
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=_READY_S,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise HopError(f"{command[0]} cannot be run: {error}") from None
-    if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise HopError(f"`{' '.join(command)}` failed: {said}")
+def _found(command: Sequence[str]) -> list[str]:
+    return [_find(command[0]) or command[0], *command[1:]]
+
+
+def _run(command: Sequence[str], text: str = "") -> None:
+    output(_found(command), _READY_S, stdin=text.encode())
 
 
 def _said_nothing(command: Sequence[str]) -> None:
     """Runs a command that prints only errors; fails if it prints any."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_READY_S, check=False)
-    said = " ".join((done.stdout + done.stderr).split())[-300:]
+    done = run(command, Limits(_READY_S))
+    said = cited(done.stdout + done.stderr_tail.encode())
     if said:
-        raise HopError(f"Open vSwitch cannot have its ports: {said}")
+        raise ProcessError(f"Open vSwitch cannot have its ports{said}")
 
 
 def _batch(lines: Iterable[str], namespace: str | None = None) -> None:
@@ -486,24 +441,22 @@ def _no_offload(interface: str) -> None:
             fcntl.ioctl(any_socket, _SIOCETHTOOL, request)
         except OSError as error:
             what = f"checksum offload of {interface} cannot be switched off"
-            raise HopError(f"{what}: {error.strerror}") from None
+            raise ProcessError(f"{what}: {error.strerror}") from None
 
 
-def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+def _wait_for(path: Path, process: Process) -> None:
     _until(path.exists, path.with_name("db.log"), process)
 
 
-def _wait_for_text(log: Path, text: str, process: subprocess.Popen[bytes]) -> None:
+def _wait_for_text(log: Path, text: str, process: Process) -> None:
     _until(lambda: text in log.read_text("utf-8", "replace"), log, process)
 
 
-def _until(is_ready: Callable[[], bool], log: Path, process: subprocess.Popen[bytes]) -> None:
+def _until(is_ready: Callable[[], bool], log: Path, process: Process) -> None:
     deadline = time.monotonic() + _READY_S
     while not is_ready():
         ended = process.poll() is not None
         if ended or time.monotonic() > deadline:
-            said = " ".join(log.read_text("utf-8", "replace").split())[-300:]
-            name = log.stem
             how = "ended" if ended else f"was not ready within {_READY_S:g} s"
-            raise HopError(f"{name} {how}: {said}")
+            raise ProcessError(f"{log.stem} {how}{cited(log.read_bytes())}")
         time.sleep(0.01)

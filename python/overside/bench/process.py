@@ -8,8 +8,6 @@ import json
 import logging
 import os
 import select
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from overside.log import FILE_ENV
+from overside.processes import PIPE, Process, ending
 from overside.tasks.common import Json
 
 _log = logging.getLogger(__name__)
@@ -54,15 +53,13 @@ class WorkerProcess:
         environment.pop(FILE_ENV, None)
         # Of two values for the same, the last counts: what the user has set.
         tunables = ":".join(filter(None, [_ALLOCATOR, os.environ.get("GLIBC_TUNABLES")]))
-        self._process = subprocess.Popen(
+        # In a session of its own: Ctrl-C on the terminal is the runner's to answer.
+        self._process = Process(
             [*prefix, sys.executable, "-P", "-m", "overside.bench.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdin=PIPE,
+            stdout=PIPE,
             stderr=self._stderr,
             env={**environment, "GLIBC_TUNABLES": tunables},
-            # Ctrl-C on the terminal is the runner's to answer.
-            start_new_session=True,
-            bufsize=0,
         )
         self._buffer = bytearray()
         _log.debug("worker %d started; its log is %s", self._process.pid, log)
@@ -131,21 +128,9 @@ class WorkerProcess:
                 return "deadline"
 
     def _crashed(self) -> WorkerFailure:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(GRACE_S)
-        code = self._process.poll()
+        is_done = self._process.is_done(GRACE_S)
         self.kill()
-        if code is None:
-            how = "closed its output"
-        elif code < 0:
-            try:
-                how = f"was ended by {signal.Signals(-code).name}"
-            except ValueError:
-                how = f"was ended by signal {-code}"
-            if -code == signal.SIGKILL:
-                how += " (is there enough memory?)"
-        else:
-            how = f"ended with code {code}"
+        how = ending(self._process.returncode) if is_done else "closed its output"
         return WorkerFailure("crash", f"the worker process {how}{self._tail()}")
 
     def _tail(self) -> str:
@@ -160,21 +145,15 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Ends it now."""
-        if self.alive:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.end()
 
     def close(self) -> None:
         """Ends it. An empty log is removed."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        if self.alive:
-            self._process.stdin.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(GRACE_S)
+        self._process.stdin.close()
+        self._process.is_done(GRACE_S)
         self.kill()
-        for stream in (self._process.stdin, self._process.stdout, self._stderr):
-            stream.close()
+        self._stderr.close()
         with contextlib.suppress(OSError):
             if self._log.stat().st_size == 0:
                 self._log.unlink()

@@ -15,7 +15,8 @@ from overside.bench.launch import Launch
 from overside.bench.process import WorkerFailure, WorkerProcess
 from overside.bench.progress import Progress
 from overside.bench.schedule import Schedule
-from overside.errors import Exit
+from overside.errors import Exit, as_user_error
+from overside.processes import ProcessError
 from overside.tasks.common import LOCAL, Consent, ExternalTask, Json, MeasuredTask, Test
 
 _log = logging.getLogger(__name__)
@@ -213,7 +214,8 @@ class Runner:
 
     def _start(self, log: Path, prefix: Sequence[str]) -> WorkerProcess:
         try:
-            return WorkerProcess(log, prefix)
+            with as_user_error("", ProcessError, code=Exit.ABSENT):
+                return WorkerProcess(log, prefix)
         except OSError as error:
             raise self._disk(error) from None
 

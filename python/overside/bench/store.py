@@ -10,12 +10,11 @@ import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO
 
 from overside import strict_json
 from overside.bench import shape
-from overside.errors import UserError, require_utf8
+from overside.errors import UserError, as_user_error, require_utf8
 from overside.tasks.common import Json
 
 if TYPE_CHECKING:
@@ -56,12 +55,9 @@ def write_output(path: Path, content: str | bytes) -> None:
 
     Raises `UserError` if that cannot be done.
     """
-    try:
+    remedy = "give a place that can be written to"
+    with as_user_error(f"cannot write {path}", OSError, remedy=remedy):
         write_atomically(path, content)
-    except OSError as error:
-        raise UserError(
-            f"cannot write {path}: {error.strerror}", "give a place that can be written to"
-        ) from None
 
 
 def read_manifest(path: Path) -> Json:
@@ -82,10 +78,8 @@ def read_manifest(path: Path) -> Json:
         raise UserError(f"{path / MANIFEST} is not of the format {SCHEMA}", remedy)
     if not isinstance(manifest.get("tests"), list):
         raise UserError(f"{path / MANIFEST} lists no tests", remedy)
-    try:
+    with as_user_error(f"{path / MANIFEST} is damaged", ValueError, remedy=remedy):
         shape.tests(manifest["tests"], needed=False)
-    except ValueError as error:
-        raise UserError(f"{path / MANIFEST} is damaged: {error}", remedy) from None
     return manifest
 
 
@@ -138,14 +132,11 @@ def read_samples(path: Path) -> Iterator[Json]:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
                 return
-            try:
+            remedy = "remove that line: the run then lacks that sample, and `--resume` makes it"
+            where = f"{path / SAMPLES}:{number}"
+            with as_user_error(f"{where} is damaged", ValueError, remedy=remedy):
                 sample: Json = strict_json.loads(line)
                 shape.sample(sample)
-            except ValueError as error:
-                raise UserError(
-                    f"{path / SAMPLES}:{number} is damaged: {error}",
-                    "remove that line: the run then lacks that sample, and `--resume` makes it",
-                ) from None
             yield sample
 
 
@@ -196,30 +187,24 @@ class RunStore:
                 f"there is a run called {manifest['id']} in {parent} already",
                 "choose another --name, or remove it",
             )
-        try:
+        remedy = "choose another directory with `--out DIR`"
+        with as_user_error(f"cannot write {path}", OSError, remedy=remedy):
             (path / "nodes").mkdir(parents=True)
             (path / "logs").mkdir()
             store = cls(path, manifest)
             store.write_manifest()
-        except OSError as error:
-            raise UserError(
-                f"cannot write {path}: {error.strerror}",
-                "choose another directory with `--out DIR`",
-            ) from None
         return store
 
     @classmethod
     def reopen(cls, path: Path) -> RunStore:
         """Opens a run to go on with it."""
         manifest = read_manifest(path)
-        try:
+        with as_user_error(f"cannot write {path}", OSError):
             for folder in ("nodes", "logs"):
                 (path / folder).mkdir(exist_ok=True)
             store = cls(path, manifest)
             # Who held the lock may have written it since.
             store.manifest = read_manifest(path)
-        except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror}") from None
         return store
 
     def _drop_torn_line(self) -> None:
@@ -282,10 +267,5 @@ class RunStore:
     def __enter__(self) -> RunStore:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from overside import _core
+from overside import _core, processes
 from overside.calibration import fit
 from overside.calibration.writing import Writer
-from overside.errors import Exit, UserError
+from overside.errors import Exit, as_user_error
 from overside.tasks.common import Json
 
 KERNELS = ("copy", "scale", "add", "triad")
@@ -77,20 +76,11 @@ def in_a_fresh_process(asked: Json) -> Json:
     """Runs `measure` in a fresh process. Raises `UserError` if the process fails."""
     steps = len(asked["blocks"]) + len(KERNELS) * len(asked["threads"])
     limit_s = steps * asked["seconds"] + _GRACE_S
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "overside.calibration.memory", json.dumps(asked)],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=limit_s,
-            check=True,
-        )
-        answer: Json = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise UserError(
-            f"memory cannot be measured: {error}", "calibrate without it: --no-memory", Exit.ABSENT
-        ) from None
+    remedy = "calibrate without it: --no-memory"
+    failures = (processes.ProcessError, ValueError)
+    with as_user_error("memory cannot be measured", *failures, remedy=remedy, code=Exit.ABSENT):
+        command = [sys.executable, "-m", "overside.calibration.memory", json.dumps(asked)]
+        answer: Json = json.loads(processes.output(command, limit_s))
     return answer
 
 

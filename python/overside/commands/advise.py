@@ -15,7 +15,7 @@ from overside.advise import Query
 from overside.bench import store
 from overside.bench.statistics import RunView, load_run
 from overside.commands import Arguments, output
-from overside.errors import Exit, UserError
+from overside.errors import Exit, UserError, as_user_error
 from overside.report import formatting, terminal, view_model
 from overside.report.advice import in_words
 from overside.verdict import RunVerdict
@@ -83,10 +83,8 @@ def _query(args: Arguments) -> Query:
     files = tuple(advise.File.read(Path(name)) for name in args.card if _is_path(name))
     names = tuple(name for name in args.card if not _is_path(name))
     workload = advise.File.read(args.workload) if args.workload is not None else None
-    try:
+    with as_user_error("", ValueError, remedy="`overside profile check` says what is wrong"):
         chosen = names if args.card else advise.default_profiles()
-    except ValueError as error:
-        raise UserError(str(error), "`overside profile check` says what is wrong") from None
     query = advise.Query(chosen, files, workload, tuple(args.operation), args.size)
     # What is wrong with any of it is said before anything is measured.
     advise.check(query)

@@ -10,18 +10,15 @@ from overside.bench import audit, noise
 from overside.bench.audit import outcome
 from overside.bench.noise import Noise
 from overside.commands import Arguments, table
-from overside.errors import Exit, UserError
+from overside.errors import Exit, as_user_error
 from overside.tasks.common import Json
 
 
 def main(args: Arguments) -> int:
     """Runs the verb."""
-    try:
+    remedy = "make room, or set TMPDIR"
+    with as_user_error("no scratch file can be written", OSError, remedy=remedy):
         found = audit.plant_mistakes()
-    except OSError as error:
-        raise UserError(
-            f"no scratch file can be written: {error}", "make room, or set TMPDIR"
-        ) from None
     trusted = audit.trusted(found)
     apart = None
     if not args.no_noise:

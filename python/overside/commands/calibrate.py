@@ -16,7 +16,7 @@ from overside.bench.runner import Runner
 from overside.calibration import figures, memory, writing
 from overside.calibration import plan as calibration
 from overside.commands import Arguments, output
-from overside.errors import Exit, UserError
+from overside.errors import Exit, UserError, as_user_error
 from overside.tasks.common import Json, Machine
 
 #: File of a calibration in the run's directory: the arguments, and the rounds of the memory's
@@ -101,14 +101,12 @@ def _save(run: Path, state: Json) -> None:
 
 
 def _resumed(args: Arguments, here: Machine) -> tuple[Launch, Json]:
-    try:
+    failures = (OSError, ValueError, KeyError, TypeError)
+    what, remedy = f"{args.resume} is no calibration", "overside calibrate begins one"
+    with as_user_error(what, *failures, remedy=remedy):
         with (args.resume / STATE).open("rb") as file:
             state: Json = strict_json.loads(file.read(1 << 20))
         known = state["schema"] == "calibration/1" and isinstance(state["memory_rounds"], list)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{args.resume} is no calibration: {error}", "overside calibrate begins one"
-        ) from None
     if not known:
         raise UserError(f"{args.resume / STATE} is of another version", "begin a new calibration")
     if args.out is not None or args.name is not None:

@@ -18,7 +18,7 @@ from overside import _core
 from overside.bench import store
 from overside.commands import Arguments, output, prompt
 from overside.data import cache
-from overside.errors import Exit, UserError
+from overside.errors import Exit, UserError, as_user_error
 
 #: Names of unfinished files of `compress` and `decompress` (crates/overside/src/files).
 _UNFINISHED = re.compile(r"\.overside-[0-9a-f]{16}\.tmp")
@@ -51,10 +51,8 @@ def main(args: Arguments) -> int:
     removed = bool(found) and _agreed(args, found)
     if removed:
         for leftover in found:
-            try:
+            with as_user_error(f"cannot remove {leftover.path}", OSError):
                 _remove(leftover)
-            except OSError as error:
-                raise UserError(f"cannot remove {leftover.path}: {error.strerror}") from None
     if args.json:
         entries = [{"kind": x.kind, "path": str(x.path), "size_bytes": x.size_bytes} for x in found]
         output.document("clean/1", removed=removed, found=entries)

@@ -11,7 +11,7 @@ from overside.bench import statistics, store
 from overside.calibration import figures
 from overside.commands import Arguments, output
 from overside.commands import profile_text as text
-from overside.errors import Exit, UserError
+from overside.errors import Exit, as_user_error
 from overside.tasks.common import Json
 
 
@@ -30,12 +30,9 @@ def main(args: Arguments) -> int:
 
 def shown(name: str) -> Json:
     """All that a profile says. Raises `UserError` if there is none, or it cannot be read."""
-    try:
+    remedy = "`overside profile list` lists them; a path ends in .toml"
+    with as_user_error("", ValueError, remedy=remedy):
         found: Json = json.loads(_core.profile_show(name))
-    except ValueError as error:
-        raise UserError(
-            str(error), "`overside profile list` lists them; a path ends in .toml"
-        ) from None
     return found
 
 
@@ -44,13 +41,9 @@ def read_profiles() -> list[Json]:
 
     Raises `UserError` if one is not valid.
     """
-    try:
+    remedy = "fix the file, or name another directory with OVERSIDE_PROFILES"
+    with as_user_error("the profiles cannot be read", ValueError, remedy=remedy):
         profiles: list[Json] = json.loads(_core.profiles())
-    except ValueError as error:
-        raise UserError(
-            f"the profiles cannot be read: {error}",
-            "fix the file, or name another directory with OVERSIDE_PROFILES",
-        ) from None
     return profiles
 
 
@@ -108,22 +101,16 @@ def _from_run(args: Arguments) -> int:
     device = figures.device_of(view, args.device)
     name = name or re.sub(r"[^a-z0-9-]+", "-", device.lower()).strip("-") + "-measured"
     form = figures.profile(view, device, name)
-    try:
+    with as_user_error(f"the figures of {args.run} make no profile", ValueError):
         toml = _core.profile_toml(json.dumps(form))
-    except ValueError as error:
-        raise UserError(f"the figures of {args.run} make no profile: {error}") from None
     if args.out is None:
         if args.json:
             output.document("profile-form/1", **form)
         else:
             print(toml, end="")
         return 0
-    try:
+    with as_user_error(f"cannot write {args.out}", OSError, remedy="choose another --out"):
         store.write_atomically(args.out, toml)
-    except OSError as error:
-        raise UserError(
-            f"cannot write {args.out}: {error.strerror}", "choose another --out"
-        ) from None
     if args.json:
         output.document("profile-written/1", profile=name, file=str(args.out))
     else:

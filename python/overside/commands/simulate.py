@@ -13,7 +13,7 @@ from overside import _core, screen, strict_json
 from overside.advise import File
 from overside.bench.statistics import RunView, TestSummary, load_run
 from overside.commands import Arguments, output, table
-from overside.errors import Exit, UserError, unknown
+from overside.errors import Exit, UserError, as_user_error, unknown
 from overside.measured import profile_of
 from overside.report import formatting
 from overside.tasks.common import Json
@@ -81,12 +81,10 @@ def _report(args: Arguments) -> Json:
             what, settings = _from_profile(what, path, settings)
     # A long simulation is native code, which would not notice an interrupt before its end.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    remedy = "`overside simulate --list NAME` shows a scenario's keys"
     try:
-        report: Json = json.loads(_core.simulate(what, text, settings, profile, machine))
-    except ValueError as error:
-        raise UserError(
-            str(error), "`overside simulate --list NAME` shows a scenario's keys"
-        ) from None
+        with as_user_error("", ValueError, remedy=remedy):
+            report: Json = json.loads(_core.simulate(what, text, settings, profile, machine))
     finally:
         signal.signal(signal.SIGINT, before)
     return report

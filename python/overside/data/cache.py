@@ -19,7 +19,7 @@ from typing import Any
 
 from overside import strict_json
 from overside.data.dataset import DataFile, DataSet, digest
-from overside.errors import Exit, UserError
+from overside.errors import as_user_error
 
 _MANIFEST = "manifest.json"
 _SCHEMA = "data/1"
@@ -197,13 +197,6 @@ def _locked(key: str) -> Iterator[Path]:
         yield parent
 
 
-@contextlib.contextmanager
-def _failing_usefully() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UserError(
-            f"the data cache {root()} cannot be written: {error.strerror or error}",
-            "make room or give it another place: OVERSIDE_CACHE=DIR",
-            Exit.USAGE,
-        ) from error
+def _failing_usefully() -> contextlib.AbstractContextManager[None]:
+    remedy = "make room or give it another place: OVERSIDE_CACHE=DIR"
+    return as_user_error(f"the data cache {root()} cannot be written", OSError, remedy=remedy)

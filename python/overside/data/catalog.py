@@ -11,7 +11,7 @@ from typing import Any
 
 from overside.data import accidents, cache, logs, noise, orders, paths, silesia, system
 from overside.data.dataset import DataSet
-from overside.errors import Exit, UserError
+from overside.errors import Exit, UserError, as_user_error
 
 _OURS = "Apache-2.0, as Overside"
 #: Seeds are part of directory names and of JSON.
@@ -191,12 +191,9 @@ def verify(name: str, seed: int) -> tuple[DataSet | None, str]:
 
 
 def _made(key: str, name: str) -> DataSet:
-    try:
+    what, remedy = f"the data set {name} is broken", f"overside data make {name}"
+    with as_user_error(what, cache.BrokenError, remedy=remedy, code=Exit.ABSENT):
         data = cache.load(key, name)
-    except cache.BrokenError as error:
-        raise UserError(
-            f"the data set {name} is broken: {error}", f"overside data make {name}", Exit.ABSENT
-        ) from error
     if data is None:
         raise UserError(
             f"the data set {name} is not made yet", f"overside data make {name}", Exit.ABSENT

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
+from overside import processes
 from overside.data import cache, orders
 from overside.data.dataset import DataSet
 
@@ -31,11 +31,6 @@ def _write(directory: Path, scale_factor: float) -> None:
         "--tables", "lineitem", "--output-dir", str(directory), "--quiet",
     ]  # fmt: skip
     try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        processes.output(argv, _TIMEOUT_S)
+    except processes.ProcessError as error:
         raise orders.failed("lineitem", str(error)) from error
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise orders.failed("lineitem", said[-1] if said else f"exit status {done.returncode}")

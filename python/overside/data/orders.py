@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
 from pathlib import Path
 
 from overside.errors import Exit, UserError
+from overside.processes import PIPE, Process, ProcessError, cited, ending
 
 #: The table `orders` has 1,500,000 rows at scale factor 1. One of this many parts of it is made,
 #: by the seed.
@@ -45,33 +45,29 @@ def _write(path: Path, name: str, which: list[str], bytes_max: int | None) -> No
     is_short = False
     with tempfile.TemporaryFile() as said, path.open("wb") as comments:
         try:
-            process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
-            )
-        except OSError as error:
+            process = Process(argv, stdout=PIPE, stderr=said, bufsize=-1)
+        except ProcessError as error:
             raise failed(name, str(error)) from error
         timer = threading.Timer(_TIMEOUT_S, process.kill)
         timer.start()
-        try:
+        with process:
             assert process.stdout is not None
-            for row in process.stdout:
-                columns = row.split(b"|")
-                if len(columns) <= _COMMENT:
-                    # Why it did may come yet.
-                    is_short = True
-                    continue
-                left -= comments.write((columns[_COMMENT] + b"\n")[:left])
-                if left == 0:
-                    return
-            status = process.wait()
-        finally:
-            timer.cancel()
-            process.kill()
-            process.communicate()
+            try:
+                for row in process.stdout:
+                    columns = row.split(b"|")
+                    if len(columns) <= _COMMENT:
+                        # Why it did may come yet.
+                        is_short = True
+                        continue
+                    left -= comments.write((columns[_COMMENT] + b"\n")[:left])
+                    if left == 0:
+                        return
+                status = process.wait()
+            finally:
+                timer.cancel()
         if status != 0:
             said.seek(0)
-            lines = said.read().decode(errors="replace").strip().splitlines()
-            raise failed(name, lines[-1] if lines else f"exit status {status}")
+            raise failed(name, ending(status) + cited(said.read()))
     if is_short:
         raise failed(name, "it wrote a row without a comment")
     if bytes_max is not None:

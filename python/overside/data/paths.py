@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from overside.data.dataset import DataFile, DataSet, digest
-from overside.errors import UserError
+from overside.errors import UserError, as_user_error
 
 MAX_FILES = 10_000
 MAX_BYTES = 64 << 30
@@ -24,7 +24,8 @@ def resolve(name: str) -> DataSet:
     Raises `UserError` if there is nothing, too much, or something that cannot be read.
     """
     path = Path(name).expanduser().absolute()
-    try:
+    remedy = "name another file or directory"
+    with as_user_error(f"the data {name} cannot be read", OSError, remedy=remedy):
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             entries = list(_below(path, name))
@@ -32,18 +33,11 @@ def resolve(name: str) -> DataSet:
             entries = [DataFile(path.name, path, status.st_size)]
         else:
             raise UserError(f"{name} is neither a file nor a directory", "name one as the data")
-    except OSError as error:
-        raise UserError(
-            f"the data {name} cannot be read: {error.strerror}", "name another file or directory"
-        ) from error
     entries = [entry for entry in entries if entry.size_bytes]
     _check(name, entries)
-    try:
+    what = f"the data {name} changed while they were read"
+    with as_user_error(what, OSError, remedy="try again"):
         return DataSet(name, tuple(entries), digest(entries), "the user's own", "the user's own")
-    except OSError as error:
-        raise UserError(
-            f"the data {name} changed while they were read: {error}", "try again"
-        ) from error
 
 
 def _check(name: str, entries: list[DataFile]) -> None:

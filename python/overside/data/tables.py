@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from overside import processes
 from overside.data import cache
 from overside.data.dataset import DataSet, sha256
-from overside.errors import Exit, UserError
+from overside.errors import Exit, as_user_error
 
 _TIMEOUT_S = 3600
 #: Counts up when other bytes come out.
@@ -36,10 +36,8 @@ def made(native: str, name: str, rows: int) -> DataSet:
 
 def enlarged(native: str, sample: Path, rows: int, key: str, time: str | None) -> DataSet:
     """A file with `rows` rows, none of them repeated. Raises `UserError`."""
-    try:
+    with as_user_error(str(sample), OSError, remedy="name a file", code=Exit.ABSENT):
         digest = sha256(sample)
-    except OSError as error:
-        raise UserError(f"{sample}: {error.strerror}", "name a file", Exit.ABSENT) from error
     about = DataSet(
         f"{sample.name}, enlarged to {rows} rows",
         (),
@@ -55,23 +53,9 @@ def enlarged(native: str, sample: Path, rows: int, key: str, time: str | None) -
 
 def _stored(key: str, about: DataSet, command: Sequence[str], rows: int) -> DataSet:
     def write(directory: Path) -> None:
-        file = str(directory / "table.arrow")
-        _run([*command[:3], "--rows", str(rows), *command[3:], file], about.name)
+        whole = [*command[:3], "--rows", str(rows), *command[3:], str(directory / "table.arrow")]
+        what, remedy = f"{about.name} could not be made", "see overside flow --help"
+        with as_user_error(what, processes.ProcessError, remedy=remedy, code=Exit.ABSENT):
+            processes.output(whole, _TIMEOUT_S)
 
     return cache.store(key, about, write)
-
-
-def _run(argv: Sequence[str], name: str) -> None:
-    try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _failed(name, str(error)) from error
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise _failed(name, said[-1] if said else f"exit status {done.returncode}")
-
-
-def _failed(name: str, why: str) -> UserError:
-    return UserError(f"{name} could not be made: {why}", "see overside flow --help", Exit.ABSENT)

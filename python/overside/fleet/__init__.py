@@ -16,7 +16,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from overside.errors import Exit, UserError
+from overside.errors import Exit, UserError, as_user_error
 
 #: Longest time in seconds for connecting to a cluster.
 _CONNECT_S = 5.0
@@ -30,14 +30,10 @@ def connect(address: str, resources: Mapping[str, float] = {}) -> Any:
     """
     # Ray would report to its makers that it was started.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
+    what = "this needs Ray, which cannot be imported"
+    remedy = "pip install 'overside[fleet]', here and on the machines of the cluster"
+    with as_user_error(what, ImportError, remedy=remedy, code=Exit.ABSENT):
         ray = importlib.import_module("ray")
-    except ImportError as error:
-        raise UserError(
-            f"this needs Ray, which cannot be imported: {error}",
-            "pip install 'overside[fleet]', here and on the machines of the cluster",
-            Exit.ABSENT,
-        ) from None
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == "local":
         options |= {"include_dashboard": False, "resources": dict(resources)}

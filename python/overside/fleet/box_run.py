@@ -6,7 +6,6 @@ import io
 import json
 import re
 import signal
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from overside.plugins.subprocess_limits import die_with_parent
+from overside.processes import PIPE, STDOUT, Process
 
 #: The most bytes of a run that come back: its text, not its data.
 RUN_BYTES_MAX = 1 << 30
@@ -31,7 +30,7 @@ class BoxRun:
 
     def __init__(self) -> None:
         self._directory: Path | None = None
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Process | None = None
 
     def run(self, name: str, content: bytes, words: Sequence[str]) -> dict[str, Any]:
         """Runs a box with these arguments of the command line. Returns its exit code, its last
@@ -41,23 +40,19 @@ class BoxRun:
             box = self._directory / name
             box.write_bytes(content)
             command = [sys.executable, "-P", "-m", "overside", "run", name, "--quiet", *words]
-            self._process = subprocess.Popen(
+            self._process = Process(
                 [*command, "--out", "results"],
                 cwd=directory,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                preexec_fn=die_with_parent,  # noqa: PLW1509 (one call of the kernel)
+                stdout=PIPE,
+                stderr=STDOUT,
+                bufsize=-1,
+                dies_with_parent=True,
             )
-            said: deque[str] = deque(maxlen=_LINES_MAX)
-            with self._process:
-                assert self._process.stdout is not None
-                said.extend(
-                    " ".join(line.split())[:500] for line in self._process.stdout if line.strip()
-                )
-            code = self._process.returncode
+            with self._process as process:
+                assert process.stdout is not None
+                lines = (line.decode(errors="replace").split() for line in process.stdout)
+                said = deque((" ".join(line)[:500] for line in lines if line), _LINES_MAX)
+                code = process.wait()
             runs = self._runs()
             return {
                 "code": code,

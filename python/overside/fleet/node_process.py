@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
-import select
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from overside.plugins.subprocess_limits import die_with_parent
+from overside.processes import PIPE, Process
 from overside.tasks.agents import native
 
 #: Longest times in seconds for the process to report its address, and to end.
@@ -26,7 +23,7 @@ class NodeProcess:
 
     def __init__(self, tls_keys: str | None) -> None:
         self._tls_keys = tls_keys
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Process | None = None
         self._place: dict[str, Any] = {}
 
     def place(self) -> dict[str, Any]:
@@ -52,15 +49,16 @@ class NodeProcess:
             if self._tls_keys is not None:
                 command += ["--tls-keys", self._tls_keys]
             # It inherits what the actor's log is, and ends with the actor.
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                text=True,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 (one call of the kernel)
-            )
+            process = Process(command, stdout=PIPE, dies_with_parent=True)
             # It has read the password when it says where it is.
-            said = _first_line(process, host)
+            line = process.first_line(_START_S)
+        if not line.endswith(b"\n"):
+            process.end()
+            raise RuntimeError(
+                f"`overside flow serve --node` did not start on {host} (exit code "
+                f"{process.returncode}); why is in the log of Ray's worker {os.getpid()} there"
+            )
+        said = json.loads(line)
         self._process = process
         scheme = "grpc" if self._tls_keys is None else "grpc+tls"
         self._place = {
@@ -73,27 +71,8 @@ class NodeProcess:
     def stop(self) -> None:
         """Ends the process."""
         if self._process is not None:
-            self._process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_END_S)
-                return
-            self._process.kill()
+            self._process.end(_END_S)
 
 
 def _any_port(host: str) -> str:
     return f"[{host}]:0" if ":" in host else f"{host}:0"
-
-
-def _first_line(process: subprocess.Popen[str], host: str) -> dict[str, Any]:
-    assert process.stdout is not None
-    ready, _, _ = select.select([process.stdout], [], [], _START_S)
-    line = process.stdout.readline() if ready else ""
-    if not line:
-        process.kill()
-        code = process.wait()
-        raise RuntimeError(
-            f"`overside flow serve --node` did not start on {host} (exit code {code}); why is in "
-            f"the log of Ray's worker {os.getpid()} there"
-        )
-    said: dict[str, Any] = json.loads(line)
-    return said

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from overside import strict_json
 from overside.plugins.description import NUMBER_MAX, PROTOCOL, describe_problems, is_number
-from overside.plugins.subprocess_limits import Limits
 from overside.plugins.task import PluginTask, printable
+from overside.processes import Limits
 from overside.tasks.common import Json, Metric, Parameter
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class ProgramPlugin(PluginTask):
         body = {"plugin": PROTOCOL, "verb": verb, "work_dir": str(self.work), **request}
         outcome = self.call(
             [str(self.program), verb],
-            Limits(timeout_s),
+            Limits(timeout_s, linger_s=2.0),
             cwd=cwd or self.work,
             stdin=json.dumps(body).encode(),
             keep_children=keep_children,

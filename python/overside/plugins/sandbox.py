@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from overside.errors import Exit, UserError
+from overside import processes
+from overside.errors import Exit, UserError, as_user_error
 
 #: Set to 1: every program of a plug-in is confined.
 VARIABLE = "OVERSIDE_SANDBOX"
@@ -43,16 +43,9 @@ def require() -> None:
     remedy = "install bubblewrap (Debian: apt install bubblewrap), or leave --sandbox away"
     if shutil.which(_PROGRAM) is None:
         raise UserError(f"--sandbox needs {_PROGRAM}, which is not installed", remedy, Exit.ABSENT)
-    trial = subprocess.run(
-        command(["true"], cwd=Path("/"), visible=[], writable=[]),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    if trial.returncode != 0:
-        said = trial.stderr.strip().removeprefix(f"{_PROGRAM}: ")
-        raise UserError(f"--sandbox does not work here: {said}", remedy, Exit.ABSENT)
+    what, failure = "--sandbox does not work here", processes.ProcessError
+    with as_user_error(what, failure, remedy=remedy, code=Exit.ABSENT):
+        processes.output(command(["true"], cwd=Path("/"), visible=[], writable=[]), 30)
     os.environ[VARIABLE] = "1"
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overside.plugins.csv_figures import ResultFiles, figures
-from overside.plugins.subprocess_limits import Limits, Outcome
 from overside.plugins.task import PluginTask
+from overside.processes import Limits, Outcome
 from overside.tasks.common import Json, Metric
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class ScriptsPlugin(PluginTask):
         environment["VIRTUAL_ENV"] = str(self._bin.parent)
         return self.call(
             argv,
-            Limits(timeout_s, _OUTPUT_BYTES_MAX, cut_output=True, linger_s=None),
+            Limits(timeout_s, _OUTPUT_BYTES_MAX, cut_output=True),
             cwd=self.root if self.in_tree else self.work,
             env=environment,
             # Some scripts wait for Enter.

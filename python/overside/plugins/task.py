@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from overside.errors import UserError, require_utf8
-from overside.plugins import sandbox, subprocess_limits
-from overside.plugins.subprocess_limits import Limits, Log, Outcome
+from overside.plugins import orphans, sandbox
+from overside.plugins.orphans import Log
+from overside.processes import Limits, Outcome
 from overside.tasks.common import ExternalTask, Json, Metric
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class PluginTask(ExternalTask):
                 self.work.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 return Outcome(None, fault="start", message=f"has no place to work in: {error}")
-        outcome = subprocess_limits.run(
+        outcome = orphans.run(
             argv,
             limits,
             cwd=cwd,
@@ -119,7 +120,7 @@ class PluginTask(ExternalTask):
 
     def end_kept(self) -> None:
         """Ends the programs that `prepare` left running."""
-        subprocess_limits.end_children(self._kept)
+        orphans.end_children(self._kept)
         self._kept = set()
 
     def close(self) -> None:
@@ -174,7 +175,7 @@ class PluginTask(ExternalTask):
 
     def fault(self, outcome: Outcome, what: str) -> str | None:
         """Returns the failure of a program and the log to read; `None` if it ended well."""
-        message = outcome.message if outcome.fault else outcome.died
+        message = outcome.failure
         if message is None:
             return None
         last = outcome.stderr_tail.strip().splitlines()[-1:]

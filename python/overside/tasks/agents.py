@@ -5,14 +5,14 @@ from __future__ import annotations
 import ipaddress
 import json
 import socket
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from overside.tasks.programs import Program, ProgramError, Programs
+from overside.processes import ProcessError, output
+from overside.tasks.programs import Program, Programs
 
 if TYPE_CHECKING:
     from overside.tasks.common import Json
@@ -42,7 +42,7 @@ class Agents:
             elif name == HERE or stand_ins:
                 self._entries[name] = self._start(programs, name)
             else:
-                raise ProgramError(f"no agent is called {name!r}")
+                raise ProcessError(f"no agent is called {name!r}")
         path = programs.logs / f"{programs.name}-agents.toml"
         path.write_text("\n".join(_toml(name, entry) for name, entry in self._entries.items()))
         self.variables["OVERSIDE_AGENTS"] = str(path)
@@ -96,10 +96,9 @@ def _inventory() -> dict[str, Json]:
     """Address and keys of the agents of the inventory."""
     command = [native(), "agents", "list", "--json"]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_LISTING_S, check=True)
-        found = json.loads(done.stdout)["agents"]
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise ProgramError(f"listing the agents: {error}") from None
+        found = json.loads(output(command, _LISTING_S))["agents"]
+    except (ProcessError, ValueError) as error:
+        raise ProcessError(f"listing the agents: {error}") from None
     return {entry["name"]: {key: entry[key] for key in ("address", "keys")} for entry in found}
 
 

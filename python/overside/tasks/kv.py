@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overside.bench import network_path
 from overside.kv.resp import Connection, GreetingError
+from overside.processes import ProcessError
 from overside.tasks import kv_cases, kv_hop, kv_servers
 from overside.tasks.agents import HERE, Agents, native
-from overside.tasks.common import LOCAL, ExternalTask, Json, Machine
+from overside.tasks.common import LOCAL, Json, Machine
 from overside.tasks.kv_hop import Hop
 from overside.tasks.kv_servers import (
     BOTH_SIDES,
@@ -25,7 +24,7 @@ from overside.tasks.kv_servers import (
     agents_of,
     load_nodes,
 )
-from overside.tasks.programs import ProgramError, Programs
+from overside.tasks.programs import Programs, ProgramTask
 
 if TYPE_CHECKING:
     from overside.tasks.common import Test
@@ -53,12 +52,11 @@ _ENDPOINTS_MAX = 64
 _ONE_DPU_CORE = ("lat", "proc")
 
 
-class KvTask(ExternalTask):
+class KvTask(ProgramTask):
     """A server of its own for each sample. Every value that comes back is verified."""
 
     def __init__(self) -> None:
-        self.declare("kv")
-        self._logs = Path()
+        super().__init__("kv")
 
     def normal(self, parameters: Json) -> Json:
         """Fills in defaults; removes parameters without effect."""
@@ -138,36 +136,12 @@ class KvTask(ExternalTask):
         loads = 2 if parameters["stages"] else 1
         return loads * float(parameters["seconds"]) * (1 + _WARM_UP) + _START_S
 
-    def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
-        """See `ExternalTask`."""
-        del tests
-        self._logs = run_dir / "logs"
-        return None
-
-    def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
+    def measured(self, programs: Programs, test: Test) -> Json:
         """Starts agent and server, loads the records, and measures."""
-        name = f"kv-{test.id.rpartition('/')[2]}-round{round_number}"
         parameters = _at(test.parameters, test.node)
-        begin = time.monotonic_ns()
-        try:
-            with Programs(self._logs, name, timeout_s) as programs:
-                if parameters["mode"] is None:
-                    measured = measure(programs, parameters)
-                else:
-                    measured = kv_hop.measure(programs, parameters, timeout_s)
-        except ProgramError as failure:
-            return failure.sample()
-        return {
-            "status": "ok",
-            "provenance": "measured",
-            "timing": "real",
-            "elapsed_ns": time.monotonic_ns() - begin,
-            **measured,
-            "warnings": [],
-        }
-
-    def clean(self) -> None:
-        """Programs end with their samples."""
+        if parameters["mode"] is None:
+            return measure(programs, parameters)
+        return kv_hop.measure(programs, parameters)
 
 
 def _at(parameters: Json, node: str) -> Json:
@@ -233,7 +207,7 @@ def _no_hop(parameters: Json) -> str | None:
 def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Json:
     """Measures once, through a hop if there is one, and returns the measured part of a sample.
 
-    Raises `ProgramError`.
+    Raises `ProcessError`.
     """
     agents = Agents(programs, agents_of(parameters), stand_ins=bool(parameters["stand_ins"]))
     dpu = agents.started.get(parameters["dpu"])
@@ -282,7 +256,7 @@ def _loaded(programs: Programs, agents: Agents, command: Sequence[str]) -> Json:
     load = programs.start("load", command, agents.variables)
     try:
         report: Json = json.loads(load.finish())
-    except ProgramError as failure:
+    except ProcessError as failure:
         if load.code == _WRONG_VALUE:
             failure.kind = "verification"
         raise
@@ -337,12 +311,12 @@ def figures(
 ) -> dict[str, float]:
     """The metrics, from the report of the load generator and the counters at both ends of it.
 
-    The first `direct` of several endpoints are the host's. Raises `ProgramError` where there were
+    The first `direct` of several endpoints are the host's. Raises `ProcessError` where there were
     too few answers for any.
     """
     (point,) = report["points"]
     if point["requests_per_s"]["median"] <= 0:
-        raise ProgramError(
+        raise ProcessError(
             "nothing was answered in most parts of the sample: the machine is too busy, or "
             "parameter seconds too short"
         )
@@ -401,7 +375,7 @@ def _counts(parameters: Json, server: Server) -> dict[str, int]:
         with closing(Connection(None, server.info, password, READY_S)) as connection:
             info = connection.info()
     except (GreetingError, EOFError, ValueError, TimeoutError) as error:
-        raise ProgramError(f"the server did not answer INFO: {error}") from error
+        raise ProcessError(f"the server did not answer INFO: {error}") from error
     counts: dict[str, int] = {}
     for name, value in info.items():
         if name.startswith(counted) and value.isdecimal():

@@ -3,17 +3,13 @@ which end with the process that has made them."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from overside.bench import network_path
+from overside.processes import cpu_s
 from overside.tasks.common import Json
-from overside.tasks.programs import ProgramError, Programs, cpu_s
-
-#: Seconds that the process may need in addition to the sample, to build the hop.
-_BUILDING_S = 20.0
+from overside.tasks.programs import Programs, answer, in_namespaces
 
 
 class Hop:
@@ -36,36 +32,12 @@ class Hop:
         return sum(map(cpu_s, self._processes))
 
 
-def measure(programs: Programs, parameters: Json, timeout_s: float) -> Json:
+def measure(programs: Programs, parameters: Json) -> Json:
     """Measures through a hop, and returns the measured part of a sample.
 
-    Raises `ProgramError`.
+    Raises `ProcessError`.
     """
-    asked = json.dumps(
-        {
-            "logs": str(programs.logs),
-            "name": programs.name,
-            "timeout_s": timeout_s - _BUILDING_S,
-            "parameters": parameters,
-        }
-    )
-    command = [*network_path.prefix(), sys.executable, "-m", __name__, asked]
-    said: Json = json.loads(programs.start("hop", command).finish())
-    if "error" in said:
-        raise ProgramError(said["error"]["message"], said["error"]["kind"])
-    return said
-
-
-def main() -> None:
-    """Measures once, behind `network_path.prefix()`; writes the result to stdout."""
-    asked = json.loads(sys.argv[1])
-    try:
-        answer = _measured(asked)
-    except ProgramError as failure:
-        answer = {"error": failure.sample()["error"]}
-    except network_path.HopError as failure:
-        answer = {"error": {"kind": failure.kind, "message": str(failure)}}
-    print(json.dumps(answer))
+    return in_namespaces(programs, "hop", __name__, parameters=parameters)
 
 
 def _measured(asked: Json) -> dict[str, Any]:
@@ -85,4 +57,4 @@ def _measured(asked: Json) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    answer(_measured)

@@ -7,9 +7,10 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from overside.processes import ProcessError
 from overside.tasks.agents import Agents, is_loopback, native, place
 from overside.tasks.common import LOCAL, Json, declarations
-from overside.tasks.programs import Program, ProgramError, Programs, free_port
+from overside.tasks.programs import Program, Programs, free_port
 
 #: Longest time in seconds until a server listens.
 READY_S = 20.0
@@ -56,7 +57,7 @@ def serve(programs: Programs, parameters: Json, agents: Agents, ip: str) -> Serv
     """Starts the server where the load reaches it."""
     protocol, password = parameters["protocol"], None
     if not is_loopback(ip) and protocol.startswith(WITHOUT_PASSWORD):
-        raise ProgramError(f"protocol={protocol} has no password: load it from here only")
+        raise ProcessError(f"protocol={protocol} has no password: load it from here only")
     # Who comes by UCX is trusted with the process.
     if not is_loopback(ip) or (protocol == "herd" and parameters["link"] == "ucx"):
         password = programs.private_file("password", secrets.token_hex(16) + "\n")

@@ -6,34 +6,25 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import socket
-import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from overside.bench import network_path
+from overside.processes import PIPE, Limits, Process, ProcessError, cited, cpu_s
+from overside.tasks.common import ExternalTask, Json
+
 if TYPE_CHECKING:
-    from overside.tasks.common import Json
+    from overside.tasks.common import Test
 
-#: Characters from the end of a log that an error cites.
-_CITED = 300
-
-
-class ProgramError(Exception):
-    """Failure of a program, for which a sample has no figures."""
-
-    def __init__(self, message: str, kind: str = "job") -> None:
-        super().__init__(message)
-        self.kind = kind
-
-    def sample(self) -> Json:
-        """A failed sample."""
-        error = {"kind": self.kind, "message": str(self)}
-        return {"status": "failed", "error": error, "warnings": []}
+#: Seconds that a process in namespaces may need in addition to the sample, to make them.
+_BUILDING_S = 20.0
 
 
 class Programs:
@@ -49,8 +40,8 @@ class Programs:
         """`namespaces` are the network namespaces of roles, "" of those that are not named."""
         self.logs, self.name = logs, name
         self._namespaces = namespaces
-        self._deadline = time.monotonic() + timeout_s
-        self._running: list[subprocess.Popen[bytes]] = []
+        self.deadline = time.monotonic() + timeout_s
+        self._running: list[Process] = []
         self._private: list[Path] = []
 
     def __enter__(self) -> Programs:
@@ -58,9 +49,7 @@ class Programs:
 
     def __exit__(self, *_: object) -> None:
         for process in reversed(self._running):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            process.end()
         for path in self._private:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -96,35 +85,29 @@ class Programs:
         if namespace is not None:
             command = ["ip", "netns", "exec", namespace, *command]
         with log.open("wb") as err:
-            process = subprocess.Popen(
+            process = Process(
                 command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if is_read else err,
+                stdout=PIPE if is_read else err,
                 stderr=err,
                 env={**os.environ, **variables},
-                start_new_session=True,
             )
         self._running.append(process)
-        return Program(role, process, log, self._deadline)
+        return Program(role, process, log, self.deadline)
 
 
 class Program:
     """A running program."""
 
-    def __init__(
-        self, role: str, process: subprocess.Popen[bytes], log: Path, deadline: float
-    ) -> None:
+    def __init__(self, role: str, process: Process, log: Path, deadline: float) -> None:
         self._role, self._process, self._log = role, process, log
         self._deadline = deadline
 
     def announced(self) -> Json:
         """The line of JSON that it prints once it listens."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
         try:
-            said: Json = json.loads(line)
+            said: Json = json.loads(self._process.first_line(self._deadline - time.monotonic()))
         except ValueError:
-            raise self.failure("has ended before it listened") from None
+            raise self.failure("did not say where it listens") from None
         return said
 
     def listen(self, port: int, ready_s: float) -> None:
@@ -137,16 +120,15 @@ class Program:
 
     def finish(self) -> bytes:
         """Waits until the program ends, and returns its output."""
-        left_s = self._deadline - time.monotonic()
-        try:
-            out, _ = self._process.communicate(timeout=max(0.1, left_s))
-        except subprocess.TimeoutExpired:
-            raise self.failure("was not done in time", "timeout") from None
-        if self._process.returncode != 0:
+        limit_s = self._deadline - self._process.started_ns / 1e9
+        done = self._process.outcome(Limits(max(0.1, limit_s)))
+        if done.fault == "timeout":
+            raise self.failure("was not done in time", "timeout")
+        if done.failure is not None:
             with self._log.open("ab") as log:
-                log.write(out)
-            raise self.failure(f"ended with code {self._process.returncode}")
-        return out
+                log.write(done.stdout)
+            raise self.failure(done.failure)
+        return done.stdout
 
     @property
     def pid(self) -> int:
@@ -158,12 +140,11 @@ class Program:
         """Exit code; `None` while it runs."""
         return self._process.returncode
 
-    def failure(self, what: str, kind: str = "job") -> ProgramError:
+    def failure(self, what: str, kind: str = "job") -> ProcessError:
         """Returns an error that describes the failure, with the end of its log."""
         with contextlib.suppress(OSError):
-            said = " ".join(self._log.read_text("utf-8", "replace").split())[-_CITED:]
-            what = f"{what}: {said}" if said else what
-        return ProgramError(f"the {self._role} {what}", kind)
+            what += cited(self._log.read_bytes())
+        return ProcessError(f"the {self._role} {what}", kind)
 
     def cpu_s(self) -> float:
         """CPU seconds of it and of the children that it has waited for."""
@@ -173,10 +154,72 @@ class Program:
             raise self.failure("has ended") from None
 
 
-def cpu_s(pid: int) -> float:
-    """CPU seconds of a process and of the children that it has waited for."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+class CannotError(Exception):
+    """An end cannot do this; nothing has gone wrong."""
+
+
+class ProgramTask(ExternalTask):
+    """A task that starts programs for each sample."""
+
+    def __init__(self, name: str) -> None:
+        self.declare(name)
+        self._logs = Path()
+
+    def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
+        """See `ExternalTask`."""
+        del tests
+        self._logs = run_dir / "logs"
+        return None
+
+    def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
+        """Measures by programs, which end with the sample."""
+        name = f"{self.name}-{test.id.rpartition('/')[2]}-round{round_number}"
+        begin = time.monotonic_ns()
+        try:
+            with Programs(self._logs, name, timeout_s) as programs:
+                measured = self.measured(programs, test)
+        except CannotError as reason:
+            return {"status": "skipped", "reason": str(reason), "warnings": []}
+        except ProcessError as failure:
+            return {"status": "failed", "error": failure.json(), "warnings": []}
+        return {
+            "status": "ok",
+            "provenance": "measured",
+            "timing": "real",
+            "elapsed_ns": time.monotonic_ns() - begin,
+            "warnings": [],
+            **measured,
+        }
+
+    @abstractmethod
+    def measured(self, programs: Programs, test: Test) -> Json:
+        """The measured part of a sample. Raises `CannotError` or `ProcessError`."""
+
+    def clean(self) -> None:
+        """Programs end with their samples."""
+
+
+def in_namespaces(programs: Programs, role: str, module: str, **more: object) -> Json:
+    """Answer that `answer` prints in a process of that module, in network namespaces of its own.
+
+    Raises `ProcessError`, also where it did.
+    """
+    timeout_s = programs.deadline - time.monotonic() - _BUILDING_S
+    asked = {"logs": str(programs.logs), "name": programs.name, "timeout_s": timeout_s, **more}
+    command = [*network_path.prefix(), sys.executable, "-m", module, json.dumps(asked)]
+    said: Json = json.loads(programs.start(role, command).finish())
+    if "error" in said:
+        raise ProcessError(said["error"]["message"], said["error"]["kind"])
+    return said
+
+
+def answer(measure: Callable[[Json], Json]) -> None:
+    """Prints what `measure` returns for what the command line asks, or why it failed."""
+    try:
+        said = measure(json.loads(sys.argv[1]))
+    except ProcessError as failure:
+        said = {"error": failure.json()}
+    print(json.dumps(said))
 
 
 def free_port() -> int:

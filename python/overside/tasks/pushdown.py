@@ -11,7 +11,6 @@ import importlib.util
 import json
 import os
 import secrets
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,20 +19,20 @@ from typing import TYPE_CHECKING
 from overside.bench import network_path
 from overside.data import lineitem
 from overside.errors import UserError
+from overside.processes import ProcessError, output
 from overside.tasks.agents import is_loopback, native, place
-from overside.tasks.common import ExternalTask, Json, Machine
-from overside.tasks.programs import ProgramError, Programs
+from overside.tasks.common import Json, Machine
+from overside.tasks.programs import Programs, ProgramTask, answer, in_namespaces
 
 if TYPE_CHECKING:
     from overside.tasks.common import Test
 
-#: Typical seconds for starting programs and checking, and additional seconds for the outer
-#: process.
-_START_S, _BUILDING_S = 3.0, 20.0
+#: Typical seconds for starting programs and checking.
+_START_S = 3.0
 _LOOPBACK = "127.0.0.1"
 
 
-class PushdownTask(ExternalTask):
+class PushdownTask(ProgramTask):
     """A server and a client of its own for each sample. Every result is verified."""
 
     no_nodes = (
@@ -42,8 +41,7 @@ class PushdownTask(ExternalTask):
     )
 
     def __init__(self) -> None:
-        self.declare("pushdown")
-        self._logs = Path()
+        super().__init__("pushdown")
         self._files: dict[float, Path] = {}
 
     def normal(self, parameters: Json) -> Json:
@@ -76,49 +74,25 @@ class PushdownTask(ExternalTask):
 
     def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
         """Makes the tables."""
-        self._logs = run_dir / "logs"
         try:
             for scale in dict.fromkeys(test.parameters["scale_factor"] for test in tests):
                 (self._files[scale],) = lineitem.resolve(scale).files
         except UserError as error:
             return str(error)
-        return None
+        return super().prepare(run_dir, tests)
 
-    def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
+    def measured(self, programs: Programs, test: Test) -> Json:
         """Measures in namespaces of its own."""
-        name = f"pushdown-{test.id.rpartition('/')[2]}-round{round_number}"
-        asked = {
-            "logs": str(self._logs),
-            "name": name,
-            "timeout_s": timeout_s - _BUILDING_S,
-            "file": str(self._files[test.parameters["scale_factor"]]),
-            "parameters": test.parameters,
-        }
-        command = [
-            *network_path.prefix(),
-            sys.executable,
-            "-m",
-            "overside.tasks.pushdown",
-            json.dumps(asked),
-        ]
-        try:
-            with Programs(self._logs, f"{name}-outer", timeout_s) as programs:
-                said: Json = json.loads(programs.start("namespaces", command).finish())
-            if "error" in said:
-                raise ProgramError(said["error"]["message"], said["error"]["kind"])
-            return _sample(test.parameters, said)
-        except ProgramError as failure:
-            return failure.sample()
-
-    def clean(self) -> None:
-        """Programs end with their samples."""
+        file, parameters = str(self._files[test.parameters["scale_factor"]]), test.parameters
+        said = in_namespaces(programs, "outer", __name__, file=file, parameters=parameters)
+        return _sample(parameters, said)
 
 
 def _sample(parameters: Json, said: Json) -> Json:
-    """A sample of the client's report."""
+    """The measured part of a sample, of the client's report."""
     queries = said["queries"]
     if said["wrong"] is not None:
-        raise ProgramError(said["wrong"], "verification")
+        raise ProcessError(said["wrong"], "verification")
 
     def sum_of(name: str) -> float:
         return float(sum(query[name] for query in queries))
@@ -136,9 +110,6 @@ def _sample(parameters: Json, said: Json) -> Json:
         metrics |= {"link_bytes": sum_of("bytes") / count, "client_cpu": client_s * 1e3 / count}
     metrics["server_cpu"] = server_s * 1e3 / count
     return {
-        "status": "ok",
-        "provenance": "measured",
-        "timing": "real",
         "elapsed_ns": round(elapsed_ns),
         "applied": {
             "device": f"this machine's cores, {said['link']}",
@@ -149,14 +120,13 @@ def _sample(parameters: Json, said: Json) -> Json:
         },
         "metrics": metrics,
         "cpu": {"host_s": client_s, "dpu_s": server_s, "emulator_s": 0.0},
-        "warnings": [],
     }
 
 
 def _measured(asked: Json) -> Json:
-    """Server and client, in the namespaces of this process."""
+    """Server and client, in the namespaces of this process, which is behind `in_namespaces`."""
     parameters = asked["parameters"]
-    _loopback_up()
+    output(["ip", "link", "set", "dev", "lo", "up"], _START_S)
     if parameters["rate"] is None:
         return _run(asked, _LOOPBACK, "lo", {}) | {"link": "loopback"}
     hop = network_path.Hop("direct")
@@ -197,27 +167,7 @@ def _run(asked: Json, ip: str, interface: str, namespaces: dict[str, str]) -> Js
         return found
 
 
-def _loopback_up() -> None:
-    try:
-        up = ["ip", "link", "set", "dev", "lo", "up"]
-        subprocess.run(up, check=True, capture_output=True, timeout=_START_S)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ProgramError(f"the loopback interface cannot be set up: {error}") from None
-
-
-def main() -> None:
-    """Measures once, behind `network_path.prefix()`; writes the result to stdout."""
-    asked = json.loads(sys.argv[1])
-    try:
-        answer = _measured(asked)
-    except ProgramError as failure:
-        answer = {"error": failure.sample()["error"]}
-    except network_path.HopError as failure:
-        answer = {"error": {"kind": failure.kind, "message": str(failure)}}
-    print(json.dumps(answer))
-
-
 TASK = PushdownTask()
 
 if __name__ == "__main__":
-    main()
+    answer(_measured)

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import overside
+from overside.processes import cpu_s
 from overside.tasks.common import Json
-from overside.tasks.programs import cpu_s
 
 #: Number of parts, and highest order key, of scale factor 1.
 _PARTS, _ORDER_KEYS = 200_000, 6_000_000

@@ -9,14 +9,14 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from overside import _core
 from overside.bench import perftest
+from overside.processes import ProcessError
 from overside.tasks.agents import HERE, Agents, is_loopback
-from overside.tasks.common import LOCAL, ExternalTask, Json, Machine
-from overside.tasks.programs import ProgramError, Programs, free_port
+from overside.tasks.common import LOCAL, Json, Machine
+from overside.tasks.programs import CannotError, Programs, ProgramTask, free_port
 
 if TYPE_CHECKING:
     from overside.tasks.common import Test
@@ -32,12 +32,11 @@ _SAME = ("operation", "metric", "transport", "message_size", "iterations", "inli
 _GRACE_S = 0.5
 
 
-class RdmaTask(ExternalTask):
+class RdmaTask(ProgramTask):
     """One of perftest's programs at both ends. The bytes that arrive are not checked."""
 
     def __init__(self) -> None:
-        self.declare("rdma")
-        self._logs = Path()
+        super().__init__("rdma")
 
     def normal(self, parameters: Json) -> Json:
         """Latencies are of one message at a time, a read has no payload to hand over, and both ends
@@ -76,32 +75,16 @@ class RdmaTask(ExternalTask):
         """See `Task`."""
         return self.unavailable(_at(parameters, node), machine)
 
-    def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
-        """See `ExternalTask`."""
-        del tests
-        self._logs = run_dir / "logs"
-        return None
-
-    def sample(self, test: Test, round_number: int, timeout_s: float) -> Json:
+    def measured(self, programs: Programs, test: Test) -> Json:
         """Starts the server, then the client, and reads the client's output."""
-        name = f"rdma-{test.id.rpartition('/')[2]}-round{round_number}"
         parameters = _at(test.parameters, test.node)
-        begin = time.monotonic_ns()
+        printed = _measure(programs, parameters)
         try:
-            with Programs(self._logs, name, timeout_s) as programs:
-                printed = _measure(programs, parameters, begin / 1e9 + timeout_s)
             metrics = figures(parameters, printed.text)
-        except CannotError as reason:
-            return {"status": "skipped", "reason": str(reason), "warnings": []}
-        except ProgramError as failure:
-            return failure.sample()
         except perftest.PerftestError as error:
-            return ProgramError(f"{_program(parameters)} printed {error}").sample()
+            raise ProcessError(f"{_program(parameters)} printed {error}") from None
         source = parameters["source"]
         return {
-            "status": "ok",
-            "provenance": "measured",
-            "timing": "real",
             "applied": {
                 "device": f"{'' if source == HOST else f'{source}/'}{printed.devices[0]['name']}",
                 "driver": "perftest",
@@ -109,17 +92,9 @@ class RdmaTask(ExternalTask):
                 "library": f"libibverbs, {parameters['transport'].upper()}",
                 "provenance": "measured",
             },
-            "elapsed_ns": time.monotonic_ns() - begin,
             "metrics": metrics,
             "warnings": list(printed.warnings()),
         }
-
-    def clean(self) -> None:
-        """Programs end with their samples."""
-
-
-class CannotError(Exception):
-    """An end cannot do this; nothing has gone wrong."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +210,7 @@ def figures(parameters: Json, said: str) -> dict[str, float]:
     return metrics
 
 
-def _measure(programs: Programs, parameters: Json, deadline: float) -> _Printed:
+def _measure(programs: Programs, parameters: Json) -> _Printed:
     """Runs the test and returns the client's output.
 
     The server is started first, unless it runs already.
@@ -249,17 +224,17 @@ def _measure(programs: Programs, parameters: Json, deadline: float) -> _Printed:
         try:
             probe = _core.AgentProbe(node, address, keys, "perftest")
             probes.append(probe)
-            left_s = max(0.1, deadline - time.monotonic())
+            left_s = max(0.1, programs.deadline - time.monotonic())
             asked = json.dumps(question(round(left_s * 1e3)))
             reply: Json = json.loads(probe.ask(asked, left_s + _GRACE_S))
         except ConnectionError as error:
-            raise ProgramError(f"{node}: {error}", "lost") from None
+            raise ProcessError(f"{node}: {error}", "lost") from None
         failed = reply.get("failed")
         if failed is not None:
             message = f"{node}: {failed['message']}"
             if failed["kind"] == "unsupported":
                 raise CannotError(message)
-            raise ProgramError(message, failed["kind"])
+            raise ProcessError(message, failed["kind"])
         return reply
 
     def serve() -> tuple[str, int, Json | None]:

@@ -12,10 +12,10 @@ import pytest
 from command import ran, short_box
 from overside.bench import network_path
 from overside.bench.statistics import load_run
+from overside.processes import ProcessError
 from overside.report.groups import groups
 from overside.tasks import pushdown, pushdown_client
 from overside.tasks.common import Machine
-from overside.tasks.programs import ProgramError
 
 needs_namespaces = pytest.mark.skipif(
     network_path.unavailable("direct") is not None, reason="no network namespaces here"
@@ -67,7 +67,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_result_is_a_failed_sample() -> None:
-    with pytest.raises(ProgramError) as raised:
+    with pytest.raises(ProcessError) as raised:
         pushdown._sample(asked(), {"queries": [], "wrong": "(1, 2) rows", "table_rows": 5})
     assert raised.value.kind == "verification"
 

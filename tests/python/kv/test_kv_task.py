@@ -13,10 +13,11 @@ from overside.bench import network_path
 from overside.bench.statistics import load_run
 from overside.commands import simulate
 from overside.errors import Exit
+from overside.processes import ProcessError
 from overside.report.groups import groups
 from overside.tasks import kv, kv_cases, kv_servers
 from overside.tasks.agents import HERE, Agents
-from overside.tasks.programs import ProgramError, Programs
+from overside.tasks.programs import Programs
 
 pytestmark = pytest.mark.begun_first
 
@@ -155,7 +156,7 @@ def test_a_sample_with_hardly_an_answer_has_no_figures() -> None:
     latency = {name: {"median": 0.0} for name in ("p50", "p90", "p99", "p99.9")}
     point = {"requests_per_s": {"median": 0.0}, "latency_ns": latency, "answered": 3}
     nothing: tuple[float, float, dict[str, int]] = (0.0, 0.0, {})
-    with pytest.raises(ProgramError, match="machine is too busy"):
+    with pytest.raises(ProcessError, match="machine is too busy"):
         kv.figures({"points": [point]}, nothing, nothing, has_agent=False)
 
 
@@ -360,7 +361,7 @@ def test_machines_that_were_added_are_used_as_they_are(
         found = Agents(programs, ["client", HERE], stand_ins=True)
         assert list(found.started) == [HERE]
         assert (found.ip("client"), found.own_ip("client")) == ("127.0.0.1", "127.0.0.1")
-        with pytest.raises(ProgramError, match="no agent is called 'nobody'"):
+        with pytest.raises(ProcessError, match="no agent is called 'nobody'"):
             Agents(programs, ["nobody"], stand_ins=False)
         _, (sample,) = taken(tmp_path, "rate", load_from="client")
         assert sample["applied"]["device"] == "this machine's cores, client", sample

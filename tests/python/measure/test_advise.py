@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import parsed
+from command import overside, parsed
 from make_run import Scenario, make
 from overside import advise, runs, verdict
 from overside.bench.statistics import load_run
@@ -34,6 +34,10 @@ def ask(run: Path, *profiles: str, workload: Path | None = None) -> dict[str, An
 
 def command(*line: str) -> int:
     return verb.main(parsed("advise", *line))
+
+
+def printed(*line: str) -> str:
+    return overside("advise", *line, code=Exit.OK).stdout
 
 
 def test_the_question_has_the_best_of_the_cpu_and_nothing_emulated(run: Path) -> None:
@@ -122,12 +126,9 @@ def test_advice_takes_less_than_two_seconds(run: Path) -> None:
     assert time.process_time() - began < 2
 
 
-def test_the_verb_prints_text_json_and_a_placement_file(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_verb_prints_text_json_and_a_placement_file(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "placement.toml"
-    assert command("--run", str(run), "--card", "bf2", "--placement-out", str(out)) == Exit.OK
-    text = capsys.readouterr().out
+    text = printed("--run", str(run), "--card", "bf2", "--placement-out", str(out))
     assert len(text.splitlines()) <= 40
     assert "\nfrom the run of quick\n" in text
     assert "BlueField-2 [MODELLED]" in text
@@ -141,8 +142,8 @@ def test_the_verb_prints_text_json_and_a_placement_file(
     devices = {rule["device"] for rule in placed["rule"] if rule["placement"] != "cpu"}
     assert devices == {"emulated:bf2"}
 
-    command("--run", str(run), "--workload", str(WORKLOADS / "restore.toml"), "--json")
-    advice = json.loads(capsys.readouterr().out)
+    workload = str(WORKLOADS / "restore.toml")
+    advice = json.loads(printed("--run", str(run), "--workload", workload, "--json"))
     assert advice["run"] == str(run)
     assert advice["workload"]["plans"][0]["name"] == "cpu"
 
@@ -197,17 +198,15 @@ def test_the_newest_run_is_found(tmp_path: Path) -> None:
     assert [run.path.name for run in runs.entries(tmp_path)] == ["d", "c", "b"]
 
 
-def without_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, *line: str) -> dict[str, Any]:
+def without_run(tmp_path: Path, *line: str) -> dict[str, Any]:
     """The answer where nothing was measured, for programs."""
-    assert command("--out", str(tmp_path / "none"), "--json", *line) == Exit.OK
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    return json.loads(printed("--out", str(tmp_path / "none"), "--json", *line))
 
 
 def test_without_a_run_published_figures_answer_and_nothing_is_called_measured(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    found = without_run(capsys, tmp_path)
+    found = without_run(tmp_path)
     assert found["run"] is None
     verdicts = found["verdict"]["verdicts"]
     assert {one["operation"] for one in verdicts} >= {"compress-deflate", "decompress-deflate"}
@@ -223,17 +222,14 @@ def test_without_a_run_published_figures_answer_and_nothing_is_called_measured(
                     assert comparison["provenance"] == "modelled"
     # The rates of the host's cores are cited as the card's are.
     assert "coproc.comp.cpu.libdeflate" in found["citations"]
-    assert command("--out", str(tmp_path / "none")) == Exit.OK
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed("--out", str(tmp_path / "none")).splitlines()
     assert "not measured" in " ".join(lines[:6])
     assert len(lines) <= 25
 
 
-def test_cards_operations_and_sizes_narrow_the_answer(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_cards_operations_and_sizes_narrow_the_answer(tmp_path: Path) -> None:
     line = ("--card", "bf2,bf3", "--operation", "decompress-deflate,match", "--size", "4MiB")
-    found = without_run(capsys, tmp_path, *line)
+    found = without_run(tmp_path, *line)
     names = [one["operation"] for one in found["operations"]]
     assert names == ["decompress-deflate", "match-count"]
     for one in found["operations"]:
@@ -243,30 +239,24 @@ def test_cards_operations_and_sizes_narrow_the_answer(
     assert "4 MiB buffers" in found["verdict"]["verdicts"][0]["text"]
 
 
-def test_a_rate_asks_for_cores_and_cards(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_rate_asks_for_cores_and_cards(tmp_path: Path) -> None:
     line = ("--operation", "compress-deflate", "--card", "bf2", "--rate", "40 Gb/s")
-    found = without_run(capsys, tmp_path, *line)
+    found = without_run(tmp_path, *line)
     cpu, card = found["workload"]["plans"]
     assert found["workload"]["rate_bytes_per_s"]["typ"] == 5e9
     # 5 GB/s of what a core does 0.1 to 0.3 of.
     assert 10 < cpu["cores"]["interval"]["typ"] < 60
     assert card["whole_cards"][0] >= 1
-    assert command("--out", str(tmp_path / "none"), *line) == Exit.OK
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(printed("--out", str(tmp_path / "none"), *line).split())
     assert text.startswith("Compress to DEFLATE, 40.0 Gb/s: ")
     assert "The CPU alone: " in text
     assert "BlueField-2 [MODELLED]: cannot tell yet; 2 to " in text
     assert "Gb/s, perhaps too little." in text
 
 
-def test_a_workload_gets_its_own_answer_alone(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_workload_gets_its_own_answer_alone(run: Path) -> None:
     file = str(WORKLOADS / "parquet-pages.toml")
-    assert command("--run", str(run), "--workload", file, "--card", "bf3") == Exit.OK
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(printed("--run", str(run), "--workload", file, "--card", "bf3").split())
     assert text.startswith("LZ4 pages, filtered and sent on, 40.0 Gb/s: ")
     assert "Compress to DEFLATE" not in text
     assert "BlueField-3 [MODELLED]: " in text
@@ -289,24 +279,15 @@ def test_a_verdict_says_which_library_it_compares_with(run: Path) -> None:
     ],
 )
 def test_a_workload_opens_with_a_verdict_a_card_what_it_takes_and_the_next_measurement(
-    *,
-    name: str,
-    verdicts: set[str],
-    says: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, verdicts: set[str], says: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
     line = ("--workload", str(WORKLOADS / f"{name}.toml"))
-    found = without_run(capsys, tmp_path, *line)
+    found = without_run(tmp_path, *line)
     cards = found["workload"]["plans"][1:]
     assert {plan["is_worth_it"] for plan in cards} <= verdicts
     unknown = [plan for plan in cards if "interval" not in plan["cores"]]
     assert all(plan["is_worth_it"] == "cannot-tell" for plan in unknown)
-    assert command("--out", str(tmp_path / "none"), *line) == Exit.OK
-    printed = capsys.readouterr().out
-    assert len(printed.splitlines()) <= 25
-    assert says in " ".join(printed.split())
-    assert command("--out", str(tmp_path / "none"), *line, "--explain") == Exit.OK
-    assert "Bottleneck: " in capsys.readouterr().out
+    text = printed("--out", str(tmp_path / "none"), *line)
+    assert len(text.splitlines()) <= 25
+    assert says in " ".join(text.split())
+    assert "Bottleneck: " in printed("--out", str(tmp_path / "none"), *line, "--explain")

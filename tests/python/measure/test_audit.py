@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command import short_box
+from command import overside, short_box
 from overside.__main__ import main
 from overside.bench import audit
 from overside.errors import Exit
@@ -14,9 +14,8 @@ from overside.errors import Exit
 pytestmark = [pytest.mark.xdist_group("timed"), pytest.mark.begun_first]
 
 
-def test_every_mistake_is_caught_here(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", "--no-noise", "--json"]) == 0
-    whole = json.loads(capsys.readouterr().out)
+def test_every_mistake_is_caught_here() -> None:
+    whole = json.loads(overside("audit", "--no-noise", "--json", code=0).stdout)
     assert whole["trusted"]
     assert len(whole["mistakes"]) == 11
     assert len({one["mistake"] for one in whole["mistakes"]}) == 9
@@ -24,19 +23,16 @@ def test_every_mistake_is_caught_here(capsys: pytest.CaptureFixture[str]) -> Non
     assert all(one["caught"] and one["works_without"] and one["said"] for one in whole["mistakes"])
 
 
-def test_a_mistake_that_is_not_caught_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_that_is_not_caught_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     found = audit.plant_mistakes()
     found[2]["caught"] = False
     monkeypatch.setattr(audit, "plant_mistakes", lambda: found)
-    assert main(["audit", "--no-noise"]) == Exit.VERIFICATION_FAILED
-    assert "not caught" in capsys.readouterr().out
+    done = overside("audit", "--no-noise", code=Exit.VERIFICATION_FAILED)
+    assert "not caught" in done.stdout
 
 
-def test_two_runs_of_the_same_show_the_noise(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", "--json"]) == 0
-    noise = json.loads(capsys.readouterr().out)["noise"]
+def test_two_runs_of_the_same_show_the_noise() -> None:
+    noise = json.loads(overside("audit", "--json", code=0).stdout)["noise"]
     assert len(noise["tests"]) == 3
     assert noise["floor"] > 0
     assert all(one["low"] <= one["ratio"] <= one["high"] for one in noise["tests"])

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command import overside
 from overside import data
-from overside.__main__ import main
 from overside.data import cache, catalog, orders, paths, silesia, system
 from overside.errors import UserError
 
@@ -400,12 +400,10 @@ def test_the_corpus_is_as_long_as_published() -> None:
     assert sum(member.size_bytes for member in silesia.MEMBERS.values()) == 211_938_580
 
 
-def test_the_command_lists_makes_and_verifies(
-    own: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_lists_makes_and_verifies(own: Path) -> None:
     def run(*words: str) -> tuple[int, str, str]:
-        code = main(["data", *words])
-        return code, *capsys.readouterr()
+        done = overside("data", *words)
+        return done.returncode, done.stdout, done.stderr
 
     assert run("verify")[:2] == (0, "")
     code, out, _ = run("list", "--json")
@@ -437,14 +435,11 @@ def test_the_command_lists_makes_and_verifies(
     assert (code, out) == (0, f"{'noise':<20} ok      {DIGESTS['noise']}\n")
 
 
-def test_the_command_tells_what_cannot_be_fetched(
-    own: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["data", "fetch", "logs"]) == 2
-    assert "overside data make logs" in capsys.readouterr().err
-    assert main(["data", "fetch", "enwik8"]) == 2
-    assert main(["data", "fetch", "--url", "file:///etc/passwd"]) == 2
-    assert "only http and https" in capsys.readouterr().err
+def test_the_command_tells_what_cannot_be_fetched(own: Path) -> None:
+    assert "overside data make logs" in overside("data", "fetch", "logs", code=2).stderr
+    overside("data", "fetch", "enwik8", code=2)
+    done = overside("data", "fetch", "--url", "file:///etc/passwd", code=2)
+    assert "only http and https" in done.stderr
 
 
 def test_the_command_runs_as_a_process(own: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from overside.__main__ import main
+from command import overside
 
 MINE = """
 meta: {citations: {my-study: A study of mine}}
@@ -18,89 +18,76 @@ facts:
 """
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = main(["facts", *words])
-    out, err = capsys.readouterr()
-    return code, out, err
+def run(*words: str) -> tuple[int, str, str]:
+    done = overside("facts", *words)
+    return done.returncode, done.stdout, done.stderr
 
 
-def asked(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    code, out, _ = run(capsys, *words, "--json")
-    assert code == 0
-    return json.loads(out)
+def asked(*words: str) -> Any:
+    return json.loads(overside("facts", *words, "--json", code=0).stdout)
 
 
-def test_a_search_prints_figures_with_their_units_and_where_they_stand(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    code, out, _ = run(capsys, "deflate", "compress", "ASIC", "--device", "bf2")
+def test_a_search_prints_figures_with_their_units_and_where_they_stand() -> None:
+    code, out, _ = run("deflate", "compress", "ASIC", "--device", "bf2")
     assert code == 0
     assert "coproc.comp.asic.bf2  [calibrate]" in out
     assert "1.03 to 2.75 GiB/s" in out
     assert "section 5.6" in out
     assert "PVLDB" in out
-    found = asked(capsys, "deflate", "compress", "ASIC", "--device", "bf2")
+    found = asked("deflate", "compress", "ASIC", "--device", "bf2")
     assert all("BF-2" in fact["device"] or fact["figures"] for fact in found["facts"])
 
 
-def test_a_correction_is_marked_and_what_was_printed_is_told(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    _, out, _ = run(capsys, "show", "coproc.rx.q4.buf")
+def test_a_correction_is_marked_and_what_was_printed_is_told() -> None:
+    _, out, _ = run("show", "coproc.rx.q4.buf")
     assert "51 Gb/s (corrected)" in out
     assert "50 GiB/s (as printed)" in out
     assert "beware: printed wrongly; corrected" in out
-    _, out, _ = run(capsys, "show", "coproc.co.lz4.peak_arm")
+    _, out, _ = run("show", "coproc.co.lz4.peak_arm")
     assert "for orderings only: its number is in doubt" in out
 
 
-def test_the_side_that_is_counted_and_the_notes_that_apply_are_told(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    _, out, _ = run(capsys, "show", "coproc.decall.hw.bf2")
+def test_the_side_that_is_counted_and_the_notes_that_apply_are_told() -> None:
+    _, out, _ = run("show", "coproc.decall.hw.bf2")
     assert "basis: bytes of the compressed side" in out
     assert "on all such facts (basis)" in out
     assert "held out to test the model" in out
 
 
-def test_nothing_found_says_so_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "unicorn")
+def test_nothing_found_says_so_and_what_to_do() -> None:
+    code, out, err = run("unicorn")
     assert (code, out) == (4, "")
     assert "unicorn" in err
-    code, _, err = run(capsys, "show", "coproc.comp.asic.bf3")
+    code, _, err = run("show", "coproc.comp.asic.bf3")
     assert code == 4
     assert "did you mean coproc.comp.asic.bf2?" in err
-    assert run(capsys, "show")[0] == 2
-    assert run(capsys, "check", "unicorn")[0] == 4
+    assert run("show")[0] == 2
+    assert run("check", "unicorn")[0] == 4
 
 
 @pytest.mark.begun_first
-def test_check_compares_what_judges_the_model_and_adds_up(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    check = asked(capsys, "check")
+def test_check_compares_what_judges_the_model_and_adds_up() -> None:
+    check = asked("check")
     assert {figure["purpose"] for figure in check["figures"]} == {"validate"}
     scores = check["validation"]
     assert scores["figures"] + scores["words"] + scores["doubtful"] == len(check["figures"])
     assert len(check["orderings"]) == check["ordering_scores"]["orderings"]
-    both = asked(capsys, "check", "--use", "all")["figures"]
+    both = asked("check", "--use", "all")["figures"]
     assert {figure["purpose"] for figure in both} == {"validate", "calibrate"}
-    code, out, _ = run(capsys, "check", "dpbento.net")
+    code, out, _ = run("check", "dpbento.net")
     assert code == 0
     assert "dpbento.net.tcp.1tr" in out
     assert "coproc" not in out.split("held-out facts:")[0]
     assert "median error" in out
 
 
-def test_another_collection_is_searched_and_scored(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_collection_is_searched_and_scored(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(MINE)
-    _, out, _ = run(capsys, "juggling", "--facts", str(file))
+    _, out, _ = run("juggling", "--facts", str(file))
     assert "7 count" in out
     assert "section 4.2 of A study of mine" in out
-    check = asked(capsys, "check", "--facts", str(file))
+    check = asked("check", "--facts", str(file))
     assert [figure["name"] for figure in check["figures"]] == ["mine.one"]
     assert check["figures"][0]["finding"] == "not-covered"
 
@@ -120,11 +107,11 @@ def test_another_collection_is_searched_and_scored(
     ],
 )
 def test_a_hostile_collection_is_refused_or_shown_harmlessly(
-    content: bytes, what: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: bytes, what: str | None, tmp_path: Path
 ) -> None:
     file = tmp_path / "hostile.yaml"
     file.write_bytes(content)
-    code, out, err = run(capsys, "--facts", str(file))
+    code, out, err = run("--facts", str(file))
     if what is None:
         assert code == 0
         assert "\x1b" not in out
@@ -136,71 +123,65 @@ def test_a_hostile_collection_is_refused_or_shown_harmlessly(
         assert "Traceback" not in err
 
 
-def test_a_file_that_would_never_end_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, "check", "--facts", "/dev/zero")
+def test_a_file_that_would_never_end_is_refused() -> None:
+    code, _, err = run("check", "--facts", "/dev/zero")
     assert code == 2
     assert "not a regular file" in err
-    assert run(capsys, "--facts", "/nowhere/at/all.yaml")[0] == 2
+    assert run("--facts", "/nowhere/at/all.yaml")[0] == 2
 
 
-def test_ask_prints_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "ask", "idio.dma.d4.host")
+def test_ask_prints_what_to_type() -> None:
+    code, out, _ = run("ask", "idio.dma.d4.host")
     assert code == 0
     assert "overside simulate dma" in out
     assert "how much less than" in out
-    commands = asked(capsys, "ask", "idio.net.sm2")["answers"][0]["figures"][0]["commands"]
+    commands = asked("ask", "idio.net.sm2")["answers"][0]["figures"][0]["commands"]
     words = shlex.split(commands[0]["command"])
     assert words[:2] == ["overside", "simulate"]
-    assert main([*words[1:], "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)["rows"][0]["throughput"]
+    printed = json.loads(overside(*words[1:], "--json", code=0).stdout)["rows"][0]["throughput"]
     (scored,) = [
         one
-        for one in asked(capsys, "check", "idio.net.sm2", "--use", "all")["figures"]
+        for one in asked("check", "idio.net.sm2", "--use", "all")["figures"]
         if one["name"] == "idio.net.sm2[BF-2]"
     ]
     assert printed["typ"] == pytest.approx(scored["modelled"]["typ"])
-    code, _, err = run(capsys, "ask", "idio.net.sm")
+    code, _, err = run("ask", "idio.net.sm")
     assert (code, "did you mean" in err) == (4, True)
-    code, out, _ = run(capsys, "ask", "idio.net.ipc")
+    code, out, _ = run("ask", "idio.net.ipc")
     assert "nothing is asked about it" in out
 
 
-def test_ask_says_why_nothing_is_modelled_and_how_an_ordering_is_compared(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    _, out, _ = run(capsys, "ask", "dpbento.acc.dec.bf3fast")
+def test_ask_says_why_nothing_is_modelled_and_how_an_ordering_is_compared() -> None:
+    _, out, _ = run("ask", "dpbento.acc.dec.bf3fast")
     assert "not modelled: the time that a BlueField-3's engine takes" in out
-    code, out, _ = run(capsys, "ask", "ord.D5b", "ord.D2")
+    code, out, _ = run("ask", "ord.D5b", "ord.D2")
     assert code == 0
     assert "not modelled: long writes over RDMA" in out
     assert "each less than the next:" in out or "each more than the next:" in out
-    (ordering,) = asked(capsys, "ask", "ord.D2")["answers"]
+    (ordering,) = asked("ask", "ord.D2")["answers"]
     commands = [one["command"] for one in ordering["relations"][0]["commands"]]
     assert len(commands) >= 2
     for command in commands:
-        assert main([*shlex.split(command)[1:], "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["rows"]
+        assert json.loads(overside(*shlex.split(command)[1:], "--json", code=0).stdout)["rows"]
 
 
-def test_a_file_never_seen_before_is_scored_by_the_questions_in_it(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_file_never_seen_before_is_scored_by_the_questions_in_it(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     ask = "{scenario: network, figure: TCP, path: sm2, profile: bf3-8c}"
     mine = MINE.replace("use: validate}", f"use: validate, ask: {ask}}}").replace(
         "value: 7, unit: count", "value: 41, unit: Gbps"
     )
     file.write_text(mine)
-    check = asked(capsys, "check", "--facts", str(file), "network")
+    check = asked("check", "--facts", str(file), "network")
     assert [one["finding"] for one in check["figures"]] == ["predicted"]
     assert check["figures"][0]["inside"]
-    _, out, _ = run(capsys, "check", "--facts", str(file))
+    _, out, _ = run("check", "--facts", str(file))
     # Nobody looked at these while formulas were chosen.
     assert "facts that judge the model: 1 with 1 figures" in out
-    _, out, _ = run(capsys, "check", "network")
+    _, out, _ = run("check", "network")
     assert "a development score" in out
     file.write_text(mine.replace("sm2", "sm7"))
-    code, _, err = run(capsys, "check", "--facts", str(file))
+    code, _, err = run("check", "--facts", str(file))
     assert code == 2
     assert "mine.yaml:" in err
     assert '"sm7" is not known' in err

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from overside.tasks.programs import ProgramError, Programs, free_port
+from command import has_ended, wait_for
+from overside.processes import ProcessError
+from overside.tasks.programs import Programs, free_port
+from overside.tasks.rdma import RdmaTask
 
 LISTEN = """
 import socket, sys, time
@@ -23,22 +27,11 @@ time.sleep(60)
 """
 
 
-def has_ended(pid: int) -> bool:
-    """A process that nobody has waited for yet is a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
-
-
 def test_programs_end_with_the_sample_and_with_them_what_they_started(tmp_path: Path) -> None:
     with Programs(tmp_path, "test", 20) as programs:
         pid = programs.start("parent", [sys.executable, "-c", CHILD]).announced()["pid"]
         os.kill(pid, 0)
-    end = time.monotonic() + 10
-    while not has_ended(pid):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_for(lambda: has_ended(pid))
 
 
 def test_waiting_for_a_port_does_not_take_its_one_connection(tmp_path: Path) -> None:
@@ -46,25 +39,28 @@ def test_waiting_for_a_port_does_not_take_its_one_connection(tmp_path: Path) -> 
         port = free_port()
         programs.start("server", [sys.executable, "-c", LISTEN, str(port)]).listen(port, 10)
         silent = programs.start("server", [sys.executable, "-c", "print('no')"], is_read=False)
-        with pytest.raises(ProgramError, match="the server did not listen: no"):
+        with pytest.raises(ProcessError, match="the server did not listen: no"):
             silent.listen(free_port(), 10)
 
 
 @pytest.mark.parametrize(
     ("code", "expected", "kind"),
     [
-        ("import sys; print('out'); sys.exit('err')", "ended with code 1: err out", "job"),
+        ("import sys; print('out'); sys.exit('err')", "ended with exit status 1: err out", "job"),
         ("import time; time.sleep(60)", "was not done in time", "timeout"),
     ],
 )
 def test_a_failure_is_a_failed_sample_that_cites_the_log(
     tmp_path: Path, code: str, expected: str, kind: str
 ) -> None:
-    with Programs(tmp_path, "test", 5 if kind == "job" else 0.2) as programs:
-        load = programs.start("load", [sys.executable, "-c", code])
-        with pytest.raises(ProgramError) as raised:
-            load.finish()
-    sample = raised.value.sample()
+    class Load(RdmaTask):
+        def measured(self, programs: Programs, test: Any) -> dict[str, Any]:
+            return {"said": programs.start("load", [sys.executable, "-c", code]).finish()}
+
+    task = Load()
+    task.prepare(tmp_path, [])
+    (tmp_path / "logs").mkdir()
+    sample = task.sample(SimpleNamespace(id="rdma/1"), 1, 5 if kind == "job" else 0.2)
     assert sample["status"] == "failed"
     assert sample["error"] == {"kind": kind, "message": f"the load {expected}"}
 
@@ -73,7 +69,7 @@ def test_one_that_ends_before_it_has_announced_itself(tmp_path: Path) -> None:
     with Programs(tmp_path, "test", 5) as programs:
         for code in ("", "print('no JSON')"):
             program = programs.start("agent", [sys.executable, "-c", code])
-            with pytest.raises(ProgramError, match="the agent has ended before it listened"):
+            with pytest.raises(ProcessError, match="the agent did not say where it listens"):
                 program.announced()
         said = programs.start("agent", [sys.executable, "-c", "print('{}')"])
         assert said.announced() == {}
