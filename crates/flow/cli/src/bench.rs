@@ -171,8 +171,7 @@ impl Arguments {
         })
     }
 
-    /// A device that does nothing of it is not what is measured, nor is what the CPU does in its
-    /// place.
+    /// Refuses to measure a device that took no part, and work that the CPU did in its place.
     fn takes_part(&self, pass: &Pass, name: &str) -> Result<(), Failure> {
         let policy = self.placement.policy()?;
         if policy.uses_device() && policy != Policy::Adaptive && pass.device.jobs == 0 {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Results of a benchmark.
 pub(super) struct Measured {
-    /// The table, by what it is partitioned, and how it is packed.
+    /// Title: the table, its partition key, and the packing.
     pub title: String,
     pub threads: usize,
     pub packed_bytes: u64,
@@ -67,7 +67,7 @@ impl Measured {
     }
 }
 
-/// For people: the answer first.
+/// Returns the result for people: the answer first.
 pub(super) fn table(measured: &Measured) -> String {
     let mut text = String::new();
     let bytes = measured.table_bytes() as f64;
@@ -123,7 +123,7 @@ pub(super) fn table(measured: &Measured) -> String {
     text
 }
 
-/// For programs.
+/// Returns the result for programs.
 pub(super) fn json(measured: &Measured) -> Value {
     let passes = measured.passes.iter().map(|pass| {
         let mut value = json!({

@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     /// The column with the time; each copy is later than the one before
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     time: Option<String>,
-    /// The columns whose values are drawn anew [default: all of floats]
+    /// Columns whose values are redrawn [default: all of floats]
     #[arg(
         long,
         value_name = "COLUMN,...",

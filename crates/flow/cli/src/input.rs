@@ -56,7 +56,7 @@ fn entries(list: &str) -> Vec<String> {
     entries
 }
 
-/// A table and what it is called.
+/// Open table with its name.
 pub(super) struct Input {
     pub name: String,
     pub reader: FileReader,

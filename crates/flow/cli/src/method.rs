@@ -1,4 +1,4 @@
-//! By what tables are partitioned.
+//! Options for the method of partitioning.
 
 use overside_flow::operators::PartitionKey;
 

@@ -126,7 +126,7 @@ impl TableArguments {
         pool(&self.placement)
     }
 
-    /// Writes the first so many rows of `batches`.
+    /// Writes the first `rows` rows of `batches`.
     pub(super) fn write(
         &self,
         pool: &Arc<CodecPool>,

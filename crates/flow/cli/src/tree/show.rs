@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::output;
 use overside_command::{columns::columns, line, logging::Verbosity, options::Threads};
 
-/// Say what a tree has in each level
+/// Show the contents of a tree by level
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The tree's directory
