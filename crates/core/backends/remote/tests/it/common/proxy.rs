@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use overside_base::Random;
+
 /// Fault in one direction of one connection. Byte counts start at the beginning of the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// No fault.
     None,
-    /// Delays each piece by this time; pieces have at most this length.
+    /// Delays each piece by this time; pieces have random lengths of at most this many bytes.
     Delay(Duration, usize),
     /// Ends the connection after this number of bytes.
     Cut(usize),
@@ -122,10 +124,10 @@ fn pass(from: &TcpStream, to: &TcpStream, fault: Fault) {
 fn move_bytes(mut from: &TcpStream, mut to: &TcpStream, fault: Fault) -> std::io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     let (mut passed, mut held) = (0, Vec::new());
-    let mut done = false;
+    let (mut done, mut random) = (false, Random::new(7));
     loop {
         let room = match fault {
-            Fault::Delay(_, piece) => piece.min(buffer.len()),
+            Fault::Delay(_, longest) => 1 + random.below(longest.min(buffer.len()) as u64) as usize,
             _ => buffer.len(),
         };
         let count = from.read(&mut buffer[..room])?;
