@@ -1,4 +1,4 @@
-//! Finds the system libraries, builds the RE2 shim, and notes the versions of what is linked.
+//! Finds the system libraries, builds the RE2 shim, and records the versions of the linked libraries.
 
 use std::path::PathBuf;
 use std::process::exit;

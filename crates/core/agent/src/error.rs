@@ -10,7 +10,7 @@ pub enum AgentError {
     /// No device can be offered.
     #[error("there is no device to offer")]
     Nothing,
-    /// A device that cannot be had.
+    /// A device cannot be opened.
     #[error("{name} cannot be offered: {reason}")]
     Device {
         /// Name of the device, as given to [`crate::Agent::start`].

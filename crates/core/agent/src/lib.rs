@@ -113,7 +113,7 @@ impl Agent {
     /// Opens the devices of those names with `open` and listens.
     ///
     /// # Errors
-    /// [`AgentError`]: a device that cannot be had, or an address that cannot be listened at.
+    /// [`AgentError`]: a device cannot be opened, or the address cannot be listened at.
     pub fn start<E: std::fmt::Display>(
         settings: Settings,
         names: &[String],

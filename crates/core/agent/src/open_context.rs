@@ -47,8 +47,8 @@ impl IncomingJob {
     }
 }
 
-/// The pause between two looks at a device without an event is this part of the time since its last
-/// completion: hosts measure the times of agents' devices.
+/// Pause between two polls of a device without an event, as a fraction of the time since its last completion:
+/// hosts measure the times of agents' devices.
 const PAUSE_PARTS: u32 = 64;
 
 pub(crate) struct OpenContext {
@@ -196,7 +196,7 @@ impl OpenContext {
         })
     }
 
-    /// Queues a job that has come in whole.
+    /// Queues a job that has arrived completely.
     pub(crate) fn accept(&mut self, incoming: IncomingJob) {
         let slot = incoming.slot;
         let now = Instant::now();

@@ -16,8 +16,7 @@ use overside_link::codec::clean;
 
 use crate::server::ProbePermit;
 
-/// One end of a test, on a thread of its own. Dropping it tells the end that the host has gone, and
-/// waits for it.
+/// One end of a test, on a thread of its own. Dropping it cancels the end, and waits for it.
 pub(crate) struct ProbeSession {
     /// Sender of requests, one at a time; `None` once there will be no more.
     questions: Option<SyncSender<Vec<u8>>>,

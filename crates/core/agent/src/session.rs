@@ -42,7 +42,7 @@ const PIECES: usize = 64;
 
 /// Reason why a connection ends.
 enum End {
-    /// The host has gone, or has got its last message.
+    /// The host has disconnected, or has received its last message.
     Over,
     /// A protocol violation, with a message for the host.
     Broken(String),
@@ -403,7 +403,7 @@ impl<'a> Session<'a> {
         self.incoming.is_some() || self.reader.is_mid_frame()
     }
 
-    /// Notes a wait for memory or for the host to read that exceeds its bound, now and then.
+    /// Logs a wait for memory or for the host to read that exceeds its bound, at intervals.
     fn note_wait(&mut self, writes: bool) {
         let is_held_up = self.waiting.is_some() || writes;
         let now = Instant::now();

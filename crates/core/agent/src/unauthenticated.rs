@@ -104,7 +104,7 @@ impl UnauthenticatedConnections {
         out.is_some()
     }
 
-    /// Removes a connection that has authenticated, or whose host has gone.
+    /// Removes a connection that has authenticated, or whose host has disconnected.
     pub(crate) fn remove(&self, connection: &Arc<UnauthenticatedConnection>) {
         lock(&self.0).retain(|one| !Arc::ptr_eq(one, connection));
     }

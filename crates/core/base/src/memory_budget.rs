@@ -24,7 +24,7 @@ pub struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    /// A budget of `limit` bytes, for all that this process has.
+    /// Makes a budget of `limit` bytes, for the whole process.
     pub fn new(limit: u64) -> Arc<Self> {
         Self::measured_by(limit, resident_bytes)
     }

@@ -29,7 +29,7 @@ pub mod system;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-/// Writes a program's output. That its reader has gone is no error.
+/// Writes a program's output. A closed pipe is no error.
 pub fn print(text: &str) -> ExitCode {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -50,10 +50,10 @@ pub fn fail_writes_beyond_limits() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Removes the unfinished file and ends the process by the signal that came.
+/// Removes the unfinished file and ends the process by the received signal.
 ///
-/// Only ever does so on the first thread. Files are made and finished there, so that this never
-/// comes in the middle of another thread's doing so.
+/// It only does so on the first thread. Files are created and finished there, so the handler never interrupts
+/// another thread that does so.
 extern "C" fn remove_and_terminate(signal: c_int) {
     // SAFETY: each of these calls is safe in a signal handler (signal-safety(7); tgkill is a bare
     // system call). The path is a C string that lives until the first thread, which is this one,

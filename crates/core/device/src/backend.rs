@@ -94,7 +94,7 @@ impl Default for Options {
     }
 }
 
-/// A device that there is, usable here or not.
+/// Existing device, usable here or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Described {
     /// Name of the device on the command line and in boxes.

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-/// Time at which a context has to look for jobs that are late. Jobs that completed are not taken out, so a look may be
-/// early and find none, but is never late.
+/// Time at which a context has to check for late jobs. Jobs that completed are not removed, so a check may
+/// find none, but is never too late.
 #[derive(Debug, Default)]
 pub struct Deadlines(Option<Instant>);
 
@@ -23,8 +23,8 @@ impl Deadlines {
         self.0.is_some_and(|at| Instant::now() >= at)
     }
 
-    /// Forgets all deadlines and returns the time to compare with. The caller looks at every job in flight and adds the
-    /// deadlines that are later.
+    /// Removes all deadlines and returns the time to compare with. The caller checks every job in flight and
+    /// adds later deadlines again.
     pub fn renew(&mut self) -> Instant {
         self.0 = None;
         Instant::now()

@@ -110,8 +110,7 @@ pub enum Refusal {
     Unregistered,
 }
 
-/// A `submit` that took nothing because the first job cannot be run, or because the device is
-/// gone.
+/// Error of a `submit` that took nothing because the first job cannot be run, or because the device is lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// The first job is not allowed in this context.
@@ -122,13 +121,13 @@ pub enum SubmitError {
         /// Reason why the job is refused.
         refusal: Refusal,
     },
-    /// The device is gone.
+    /// The device is lost.
     #[error(transparent)]
     Lost(#[from] Lost),
 }
 
-/// Error of a device that is gone: unplugged, its agent disconnected, its threads dead. Jobs in
-/// flight will not complete; their destinations are quarantined for the life of the process.
+/// Error of a lost device: unplugged, its agent disconnected, its threads dead. Jobs in flight will not
+/// complete; their destinations are quarantined for the life of the process.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{device} is lost: {reason}")]
 pub struct Lost {

@@ -29,7 +29,7 @@ pub(crate) struct FaultContext {
     /// Jobs that it was given.
     jobs: u64,
     inside: JobTable<(Option<Fault>, Before)>,
-    /// Jobs that the device inside never gets: those that stall, or of which nothing is heard.
+    /// Jobs that the inner device never gets: those that stall, or never complete.
     held: Vec<(Job, Fault)>,
     /// Completions that wait until nothing else is in flight.
     last: VecDeque<Completion>,
@@ -37,7 +37,7 @@ pub(crate) struct FaultContext {
     swapped: Option<Completion>,
     /// Completions that the next poll returns.
     ready: VecDeque<Completion>,
-    /// Destinations in quarantine, which are written to now and then.
+    /// Destinations in quarantine, which are written to from time to time.
     quarantine: Vec<Region>,
     first: Option<First>,
     is_lost: bool,

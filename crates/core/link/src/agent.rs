@@ -66,8 +66,8 @@ pub use stream::{Stream, readable_or_writable};
 pub const PORT: u16 = 7433;
 /// The longest source or destination of one job in bytes. A job travels as one frame.
 pub const MAX_BUFFER_BYTES: usize = 128 << 20;
-/// The longest frame without a job in bytes: the patterns of a context, or all that an agent's
-/// devices can do.
+/// Maximum length in bytes of a frame without a job: the patterns of a context, or the capabilities of all of
+/// an agent's devices.
 pub const MAX_CONTROL_BYTES: usize = 8 << 20;
 /// Maximum length in bytes of a probe's request, and of its answer.
 pub const MAX_PROBE_BYTES: usize = 1 << 20;
@@ -92,7 +92,7 @@ pub enum Violation {
         /// Versions that this release speaks.
         ours: Versions,
     },
-    /// A frame of a kind that there is not, or that this side does not get.
+    /// The kind of the frame does not exist, or this side must not receive it.
     #[error("a frame of kind {0} does not belong here")]
     Kind(u8),
     /// Bytes that have to be zero are not.

@@ -1,17 +1,17 @@
 //! Control messages as bytes: serde types, encoded as JSON.
 //!
-//! A control message is sent once a link, a context or a test, never once a job, so its size does not
-//! matter. JSON names its fields, so a peer that speaks otherwise is refused with the field's name, and
-//! a recorded message can be read; and it needs no library that is not there anyway. Data is not
-//! control: the heads of jobs and results are laid out by hand ([`crate::agent`]).
+//! A control message is sent once for each link, context or test, never for each job, so its size does not
+//! matter. JSON names its fields, so a peer with another format is refused with the field's name, and a
+//! recorded message can be read. It needs no additional library. Data are not control messages: the heads
+//! of jobs and results have a layout of their own ([`crate::agent`]).
 //!
-//! Bounds are checked before memory is taken:
+//! Bounds are checked before memory is allocated:
 //!
-//! 1. [`Message::MAX_BYTES`] bounds a message as bytes. The framing layer looks at it before it
-//!    reads one, and [`Message::decode`] looks again.
+//! 1. [`Message::MAX_BYTES`] bounds a message as bytes. The framing layer checks it before it reads one,
+//!    and [`Message::decode`] checks it again.
 //! 2. While serde reads, [`list`] and [`text`] refuse the first item or byte that is too many. Nesting
 //!    is bounded by `serde_json`.
-//! 3. [`Message::check`] sees a message first: it checks which values its fields may have together.
+//! 3. [`Message::check`] comes last: it checks the combination of the fields' values.
 
 use serde::de::{DeserializeOwned, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};

@@ -74,7 +74,7 @@ impl Notifier {
         Self(socket)
     }
 
-    /// Wakes the peer. Never waits. A peer that is gone is found out elsewhere.
+    /// Wakes the peer. It never waits. A lost peer is detected elsewhere.
     pub(crate) fn notify(&self) {
         // Fails if the peer is gone, or if it has a whole buffer of wake-ups before it.
         let _ = send(&self.0, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);

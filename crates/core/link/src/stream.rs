@@ -87,7 +87,7 @@ impl Bytes {
     }
 }
 
-/// Copies are no longer than what is available or free, which is no longer than the ring.
+/// Invariant: copies are no longer than the available or free bytes, and these are no longer than the ring.
 const WITHIN: &str = "positions are taken modulo the length";
 
 fn rounded(bytes: u64) -> u64 {

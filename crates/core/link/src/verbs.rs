@@ -243,8 +243,8 @@ pub trait QueuePair: Send {
     /// Returns the record of the mechanism that moves the bytes, as samples name it.
     fn applied(&self) -> &Applied;
 
-    /// Waits for the work in flight, but not longer than `deadline`, and lets the peer know that
-    /// nothing more will come. Receives that no message has come for are abandoned at once.
-    /// Messages that the peer has not received yet still reach it.
+    /// Waits for the work in flight, but not longer than `deadline`, and informs the peer that nothing more
+    /// will follow. Receives without a message are abandoned at once. Messages that the peer has not received
+    /// yet still reach it.
     fn close(self: Box<Self>, deadline: Instant) -> Closed;
 }

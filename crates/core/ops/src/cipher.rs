@@ -1,4 +1,4 @@
-//! Authenticated encryption (AES-GCM, NIST SP 800-38D), for measuring what it costs.
+//! Authenticated encryption (AES-GCM, NIST SP 800-38D), for measuring its cost.
 //!
 //! 1. A sealed buffer is a nonce of 12 bytes, the ciphertext, and a tag of 16 bytes.
 //! 2. The nonce is derived from the job's source ([`nonce`]), so a job has the same result on every

@@ -349,7 +349,7 @@ impl Balance {
         }
     }
 
-    /// Returns `true` if all targets of one side rest, so that there is nothing to decide.
+    /// Returns `true` if all targets of one side are idle, so that there is nothing to decide.
     fn is_one_sided(&self, states: &TargetStates) -> bool {
         [Side::First, Side::Rest]
             .into_iter()

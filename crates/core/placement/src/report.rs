@@ -115,7 +115,7 @@ pub enum EventKind {
     Refused,
     /// A job did not complete in time.
     Stalled,
-    /// The device is gone.
+    /// The device is lost.
     Lost,
     /// The device reported a valid input as corrupt.
     FalselyCorrupt,
@@ -132,7 +132,7 @@ pub enum EventKind {
 }
 
 impl Report {
-    /// The parts of all targets that there are, the CPU's first.
+    /// Returns the parts of all existing targets, the CPU's first.
     pub fn targets(&self) -> impl Iterator<Item = &TargetReport> {
         self.cpu.iter().chain(&self.devices)
     }

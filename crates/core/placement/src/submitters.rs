@@ -19,8 +19,7 @@ use crate::memory::{Buffer, Pool, registered};
 use crate::report::Log;
 use crate::{Chunk, ChunkResult, Error, Executor, Report, SUBMITTERS_MAX, Setup};
 
-/// Longest time that a submitting thread waits for the targets before it looks for new chunks
-/// again.
+/// Longest time that a submitting thread waits for the targets before it checks for new chunks again.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// Submits a stream's chunks, on the caller's thread or on threads of its own. Used like an

@@ -34,7 +34,7 @@ pub(crate) struct Answer {
     pub(crate) source: Source,
 }
 
-/// An answer that the CPU looks at.
+/// Answer that the CPU is verifying.
 struct PendingAnswer {
     target: Target,
     completion: Completion,
@@ -143,7 +143,7 @@ impl Verifier {
         self.lane.as_mut()
     }
 
-    /// Takes back the answers that the CPU has looked at, and hands others to it.
+    /// Returns the answers that the CPU has verified, and submits others to it.
     pub(crate) fn drive(&mut self) -> Result<Vec<Comparison>, Error> {
         let mut comparisons = Vec::new();
         self.collect(&mut comparisons)?;

@@ -5,8 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A new directory that only this user can look into. It goes, with all that is in it, when this
-/// is dropped.
+/// New directory that only this user can read. Dropping it removes it with its content.
 #[derive(Debug)]
 pub struct PrivateDirectory(PathBuf);
 

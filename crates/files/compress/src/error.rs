@@ -89,7 +89,7 @@ pub enum Error {
     /// A setting that is not valid.
     #[error("{0}")]
     Option(String),
-    /// The targets cannot be set up, or the last one is gone.
+    /// The targets cannot be set up, or the last one is lost.
     #[error(transparent)]
     Executor(#[from] overside_placement::Error),
     /// The library or the device failed at a chunk, and no other target could do it.

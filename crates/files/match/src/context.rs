@@ -107,8 +107,8 @@ impl Surroundings {
         Ok(())
     }
 
-    /// No record of a batch of lines is selected, and none of them belongs to one before. Only the
-    /// last ones are looked at. `last` is the number of the last one, `offset` that of the first.
+    /// Handles a batch of lines without a selected record that are no context of an earlier one. Only the
+    /// last ones are kept. `last` is the number of the last one, `offset` that of the first.
     pub(crate) fn passed_all(
         &mut self,
         last: u64,

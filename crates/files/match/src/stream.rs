@@ -16,7 +16,7 @@ const WAIT: Duration = Duration::from_secs(1);
 /// Counts of the records in a search of one input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SearchSummary {
-    /// Records that are selected, of those that were looked at.
+    /// Number of selected records among those that were searched.
     pub selected: u64,
     /// Records that are longer than a chunk may be. They were searched by themselves, on the CPU.
     pub long: u64,

@@ -124,8 +124,8 @@ impl Session<'_> {
         }
     }
 
-    /// Reserves memory for a long message as it comes in: for the bytes so far, and for a copy when
-    /// it is parsed.
+    /// Reserves memory for a long message while it arrives: for the bytes so far, and for a copy when it is
+    /// parsed.
     fn account_for_message(&mut self) -> Result<(), End> {
         let bytes = self.reader.buffered() as u64 * 2;
         if bytes <= MESSAGE_BYTES {

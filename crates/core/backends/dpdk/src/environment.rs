@@ -34,7 +34,7 @@ const SOFTWARE: [&str; 7] = [
     "-m",
     "64",
 ];
-/// Virtual devices that there are where their drivers are installed.
+/// Virtual devices that exist if their drivers are installed.
 pub const SOFTWARE_DEVICES: [&str; 3] = ["compress_isal", "compress_zlib", "dma_skeleton"];
 /// Highest number that may follow the name of a software device to name another instance of it, as
 /// in `compress_isal1`.
@@ -119,8 +119,8 @@ impl Environment {
         self.runtime.shim.version()
     }
 
-    /// Returns `true` if the environment variable [`ARGUMENTS`] is set, so that it decides which
-    /// devices DPDK looks for.
+    /// Returns `true` if the environment variable [`ARGUMENTS`] is set, which determines the devices that
+    /// DPDK probes.
     pub fn has_arguments() -> bool {
         !arguments().software
     }

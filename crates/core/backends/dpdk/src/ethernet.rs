@@ -39,7 +39,7 @@ pub struct PortInfo {
     pub mtu: u16,
 }
 
-/// A port that runs. It is closed when the last queue of it has gone.
+/// Running port. It is closed when the last of its queues is dropped.
 pub struct EthernetPort {
     environment: Arc<Environment>,
     table: &'static EthernetTable,

@@ -40,10 +40,10 @@ pub(crate) const TRAILER_BYTES: usize = 65_535;
 /// of a chain when all of it is consumed, and one that it stopped in not at all.
 pub(crate) const TRAILER: [usize; 4] = [1, TRAILER_BYTES, TRAILER_BYTES, TRAILER_BYTES];
 
-/// Tries all that a device of this class can do.
+/// Tries everything that a device of this class may support.
 ///
 /// # Errors
-/// Why it can do nothing.
+/// The reason why it supports nothing.
 pub(crate) fn behaviors(runtime: &Arc<Runtime>, engine: &Engine) -> Result<Behaviors, String> {
     let candidates = match engine.found.kind {
         Kind::Compress => vec![

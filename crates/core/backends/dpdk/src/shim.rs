@@ -173,7 +173,7 @@ pub(crate) struct Found {
     pub(crate) driver: String,
 }
 
-/// The most devices that are looked at.
+/// Maximum number of devices that are probed.
 const MAX_DEVICES: usize = 256;
 
 /// The table, and the calls that need no more than it.

@@ -1,4 +1,4 @@
-//! The agents that there are: a file, written by hand or by `overside agents`.
+//! Inventory of agents: a file, written by hand or by `overside agents`.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};

@@ -234,7 +234,7 @@ impl RemoteProbe {
         }
     }
 
-    /// Ends the test there, and waits until all that it took is given back.
+    /// Ends the test on the agent, and waits until all of its resources are freed.
     ///
     /// # Errors
     /// [`ProbeError::Lost`].

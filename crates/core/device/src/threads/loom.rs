@@ -104,7 +104,7 @@ impl Shared {
     }
 }
 
-/// Submits each batch when the one before has come back, waiting for events only. Ends only if no
+/// Submits each batch when the previous one has completed, and waits for events only. It only ends if no
 /// wake-up is lost on either side.
 fn waits_for_events(depth: usize, threads: usize, batches: &[u32]) {
     let shared = Shared::new(depth);

@@ -431,8 +431,8 @@ impl Threads {
         }
     }
 
-    /// Appends finished jobs and returns the tags of others: each job is looked at once, because
-    /// threads may still be finishing.
+    /// Appends finished jobs and returns the tags of others. Each job is checked only once, because threads
+    /// may still finish some.
     fn part(&mut self, completions: &mut Vec<Completion>) -> Vec<u64> {
         let mut unfinished = Vec::new();
         for number in 0..self.limits.depth {

@@ -82,8 +82,8 @@ impl RunningJob {
 /// A thread's end of a context: jobs come out, results go in.
 pub struct WorkerQueue {
     shared: Arc<Shared>,
-    /// The time as of the last finished job, which is when the next one begins if it waits
-    /// already. Saves every other look at the clock.
+    /// Time of the last finished job, which is when the next one begins if it is already waiting. This saves
+    /// every other reading of the clock.
     now: Option<Instant>,
     precise: bool,
 }

@@ -135,7 +135,7 @@ pub enum Reply {
     Applied(Applied),
     /// The context is closed.
     Closed(Lifecycle),
-    /// The device is gone. Nothing follows.
+    /// The device is lost. No further message follows.
     Lost(String),
     /// The agent is going to end: its jobs will be done, no new ones taken.
     Drain,

@@ -45,7 +45,7 @@ pub struct Host {
     pub memory: Arc<MemoryBudget>,
 }
 
-/// Flag that tells a test that its requester has gone.
+/// Flag that cancels a test whose requester has disconnected.
 #[derive(Clone, Debug, Default)]
 pub struct CancellationToken(Arc<AtomicBool>);
 

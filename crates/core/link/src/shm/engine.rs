@@ -59,7 +59,7 @@ pub(super) struct Lane {
 
 /// Pieces of work of one lane before it is another's turn.
 const TURN: usize = 16;
-/// Longest time that the engine looks for work before it sleeps.
+/// Longest time that the engine polls for work before it sleeps.
 const PATIENCE: Duration = Duration::from_micros(50);
 
 /// State that the engine and its users share.

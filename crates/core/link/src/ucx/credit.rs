@@ -21,9 +21,9 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Room for messages that the peer has not received, in bytes as [`cost`] counts them. Credit
-    /// is returned by the quarter, so that there is always enough for the longest message once all
-    /// have been received.
+    /// Returns the room for messages that the peer has not received, in bytes as [`cost`] counts them. Credit
+    /// is returned in quarters, so there is always enough for the longest message once all have been
+    /// received.
     pub(crate) fn room(&self) -> u64 {
         let longest = cost(self.max_message_bytes);
         let wanted = longest.saturating_mul(self.depth as u64);

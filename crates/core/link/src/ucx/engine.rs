@@ -93,7 +93,7 @@ pub(crate) struct UcxEngine {
     context: Arc<Context>,
     /// `None` once it is closed.
     worker: Option<RawWorker>,
-    /// UCX has reported that the peer is gone. It must not progress any more: it would end the
+    /// `true` if UCX has reported that the peer is lost. UCX must not progress any more: it would end the
     /// process if it had to answer the peer now.
     failed: bool,
     keys: Keys,
@@ -355,7 +355,7 @@ impl UcxEngine {
         here || self.has_room || self.worker.as_mut().and_then(RawWorker::probe).is_some()
     }
 
-    /// The owner knows that there is room.
+    /// Records that the owner knows that there is room.
     pub(super) fn noticed(&mut self) {
         self.has_room = false;
     }

@@ -28,7 +28,7 @@ use crate::verbs::LinkErrorKind;
 /// Longest time that an owner may take to handle arrived messages, before the service thread steps
 /// in.
 const OWNER_TIMEOUT: Duration = Duration::from_millis(1);
-/// Interval at which the thread looks at queue pairs that have had no event.
+/// Interval at which the thread checks queue pairs without an event.
 const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 
 const CONTROL: u64 = u64::MAX;
@@ -106,9 +106,9 @@ impl Drop for Service {
 
 /// State of a queue pair, as the service thread knows it.
 struct ServicedQueuePair {
-    /// The owner's visits when it last looked.
+    /// Number of the owner's calls at the last check.
     seen: u64,
-    /// Time to look at it again; `None`: only when its descriptor becomes readable.
+    /// Time of the next check; `None` to check only when its descriptor becomes readable.
     look: Option<Instant>,
     over: bool,
 }
@@ -201,7 +201,7 @@ impl Watcher {
         }
     }
 
-    /// Looks at a queue pair whose time has come.
+    /// Checks a queue pair whose time has come.
     fn look(&self, index: usize, watched: &mut ServicedQueuePair, now: Instant) {
         if watched.over {
             watched.look = None;

@@ -397,7 +397,7 @@ impl RawWorker {
         unsafe { (self.table().flush)(self.worker.as_ptr(), slot) };
     }
 
-    /// The length of the first message that has come and that no memory waited for.
+    /// Returns the length of the first message that has arrived without waiting memory.
     pub(crate) fn probe(&mut self) -> Option<u64> {
         let mut len = 0;
         // SAFETY: one number is written.

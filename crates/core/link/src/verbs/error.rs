@@ -193,8 +193,8 @@ pub enum Refusal {
     Unregistered,
 }
 
-/// A `post` or `send` that took nothing because the first piece cannot be done, or because the
-/// link is gone.
+/// Error of a `post` or `send` that took nothing because the first piece of work is impossible, or because
+/// the link is lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PostError {
     /// The first piece of work is not allowed on this queue pair.
@@ -205,7 +205,7 @@ pub enum PostError {
         /// Reason why the work is refused.
         refusal: Refusal,
     },
-    /// The link is gone.
+    /// The link is lost.
     #[error(transparent)]
     Lost(#[from] LinkError),
 }
@@ -214,7 +214,7 @@ pub enum PostError {
 /// are unspecified.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkError {
-    /// The message that came is longer than the memory that waited for it. The message is gone.
+    /// A message was longer than the memory that waited for it. The message is lost.
     #[error("a message of {len} bytes does not fit into {capacity}")]
     Truncated {
         /// The message's length in bytes.
@@ -236,7 +236,7 @@ pub enum LinkErrorKind {
     /// The peer closed the queue pair; everything that it had sent before has been received.
     #[error("the peer closed it")]
     Closed,
-    /// The peer's process, its machine or the connection is gone.
+    /// The peer's process, its machine or the connection is lost.
     #[error("the peer is gone: {0}")]
     Gone(String),
     /// The peer broke the rules: it named memory, an index or a length that cannot be.
@@ -250,7 +250,7 @@ pub enum LinkErrorKind {
     NoEvents,
 }
 
-/// Error of a link that is gone. Work in flight will not complete; its destinations are quarantined.
+/// Error of a lost link. Work in flight will not complete; its destinations are quarantined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {link} link is lost: {cause}")]
 pub struct LinkError {

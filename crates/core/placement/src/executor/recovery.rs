@@ -302,7 +302,7 @@ impl Executor {
         self.record_failure(target, EventKind::Refused, message);
     }
 
-    /// Handles a target that is gone, or that keeps jobs beyond their time in silence.
+    /// Handles a lost target, or one that keeps jobs beyond their deadlines without an answer.
     pub(super) fn lost(&mut self, target: Target, lost: &Lost) {
         if target == Target::Cpu {
             let (device, reason) = (lost.device.clone(), lost.reason.clone());
@@ -339,8 +339,8 @@ impl Executor {
         self.empty_queue(device, &JobError::Failed(error.to_string()));
     }
 
-    /// Begins to use a device that was not used for a while. One that holds on to memory, or that
-    /// is gone, is reopened.
+    /// Starts using a device that was not used for a while. A device that keeps memory, or is lost, is
+    /// reopened.
     pub(super) fn try_again(&mut self, device: Target) {
         let lane = self.lanes.get(device);
         if lane.is_some_and(|lane| lane.quarantined() > 0) {

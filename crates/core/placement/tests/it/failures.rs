@@ -33,7 +33,7 @@ fn setup(policy: Policy, device: &Arc<Rigged>) -> Setup {
     }
 }
 
-/// Runs equal chunks and checks all that comes out.
+/// Runs equal chunks and checks all results.
 fn survives(policy: Policy, device: &Arc<Rigged>, count: usize) -> Report {
     let chunks = stream(&vec![700; count]);
     let (pieces, report) = run(setup(policy, device), &chunks);

@@ -184,8 +184,8 @@ pub fn a_write_is_there_once_a_message_says_so(make: Factory<'_>) {
     });
 }
 
-/// Reads and writes are done though the peer's owner does nothing at all, not even open its queue
-/// pair; and they are still done if it has been by and has gone.
+/// Reads and writes complete although the peer's owner does nothing, not even open its queue pair; they still
+/// complete after it has used and dropped it.
 pub fn one_sided_verbs_need_no_owner(make: Factory<'_>) {
     let link = Link::new(make);
     let mut host = Pair::open(&*link.host, 0);

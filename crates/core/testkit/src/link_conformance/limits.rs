@@ -237,8 +237,7 @@ pub fn import_limit(make: Factory<'_>) {
     import(&*link.host, second.token());
 }
 
-/// Empty regions, regions that are too long and too many of them are refused; room that is given
-/// back can be had again.
+/// Empty regions, regions that are too long and too many of them are refused; freed room can be used again.
 pub fn exports_are_bounded(make: Factory<'_>) {
     let link = Link::new(make);
     let capabilities = link.host.capabilities();

@@ -262,7 +262,7 @@ impl<W: Write> Parser<W> {
         }
     }
 
-    /// Returns how many of the bytes taken last the parser may look at again.
+    /// Returns the number of the last taken bytes that the parser may read again.
     pub(super) fn looks_back(&self) -> usize {
         match self.state {
             State::Streaming => Step::MAX_UNREAD,

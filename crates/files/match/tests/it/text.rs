@@ -18,7 +18,7 @@ const PATTERNS: [&[&str]; 6] = [
     &[".*"],
 ];
 
-/// Text that comes in pieces, between which it waits.
+/// Text that arrives in pieces, with waits between them.
 struct Drops<'a> {
     text: &'a [u8],
     most: usize,

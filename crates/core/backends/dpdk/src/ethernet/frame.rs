@@ -1,4 +1,4 @@
-//! Frames that have come.
+//! Received frames.
 
 // Memory of frames.
 #![allow(unsafe_code)]

@@ -4,7 +4,7 @@
 
 use std::ffi::{c_char, c_void};
 
-/// The device has looked at the checksums of IPv4 and UDP, and they are right.
+/// Flag of received frames: the device has checked the checksums of IPv4 and UDP, and they are right.
 pub const CHECKSUM_GOOD: u32 = 1;
 /// A checksum is wrong.
 pub const CHECKSUM_BAD: u32 = 2;

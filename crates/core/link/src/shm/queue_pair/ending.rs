@@ -27,8 +27,8 @@ impl ShmQueuePair {
         engine.chain(receives).copied().collect()
     }
 
-    /// Returns the reason why no more messages will come, once all that did come have been taken;
-    /// `None` before that.
+    /// Returns the reason why no more messages will arrive, once all arrived ones have been taken; `None`
+    /// before that.
     pub(super) fn end(&mut self) -> Option<LinkError> {
         if self.engine_is_dead() {
             let cause = LinkErrorKind::Local("its copy engine died".into());

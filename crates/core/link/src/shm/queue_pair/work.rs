@@ -72,7 +72,7 @@ impl ShmQueuePair {
         Begun::Yes
     }
 
-    /// Completes receives for which messages have come.
+    /// Completes receives for which messages have arrived.
     pub(super) fn match_receives(&mut self, max: usize) -> Result<usize, CorruptCursor> {
         let mut matched = 0;
         while matched < max && !self.receives.is_empty() {

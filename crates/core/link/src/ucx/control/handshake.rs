@@ -121,7 +121,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Returns `true` if input has come, or the connection has ended.
+    /// Returns `true` if there is input, or the connection has ended.
     pub(crate) fn has_input(&self) -> bool {
         let now = rustix::event::Timespec::default();
         let mut set = [PollFd::new(&self.stream, PollFlags::IN)];
@@ -279,7 +279,7 @@ pub(crate) fn greet(
     }
 }
 
-/// The handshake of the end that listens, once it has heard `first`.
+/// Performs the handshake of the listening end, after it has received `first`.
 pub(crate) fn welcome(
     channel: &mut Channel,
     first: &ControlMessage,

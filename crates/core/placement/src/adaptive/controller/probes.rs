@@ -11,7 +11,7 @@ const SPACING: u32 = 8;
 /// Kind of a probe: the placement that it tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
-    /// The device gets one chunk while the CPU does the rest: is it (still) too slow?
+    /// The device gets one chunk while the CPU does the rest, to check if it is (still) too slow.
     DeviceShare,
     /// The CPU gets one chunk while the device does the rest.
     CpuShare,
