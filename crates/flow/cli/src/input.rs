@@ -83,7 +83,7 @@ impl Columns {
 }
 
 impl Input {
-    /// Opens a file, or stdin for `-`; tabs separate the values of what ends with `.tsv`.
+    /// Opens a file, or stdin for `-`. If the name ends with `.tsv`, tabs separate the values.
     pub(super) fn open(
         path: &OsString,
         csv: &CsvArguments,

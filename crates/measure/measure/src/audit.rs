@@ -28,7 +28,7 @@ use crate::{Sample, Status};
 pub enum Mistake {
     /// The clock stops before the completion was reaped.
     ClockStoppedEarly,
-    /// The loop that should be measured is gone.
+    /// The measured loop is removed, as by a compiler.
     LoopRemoved,
     /// The payload goes the other way than the name of the operation.
     DirectionSwapped,

@@ -312,7 +312,7 @@ pub(crate) fn not_submitted(error: &SubmitError) -> Failure {
     Failure::new(kind, error.to_string())
 }
 
-/// A context whose device is gone.
+/// Returns the failure for a context whose device is lost.
 pub(crate) fn is_lost(lost: &Lost) -> Failure {
     Failure::new(FailureKind::Lost, lost.to_string())
 }

@@ -340,7 +340,7 @@ impl PlacementBench<'_> {
         all
     }
 
-    /// Runs every distinct source once on each target alone and looks at every byte. Not timed.
+    /// Runs every distinct source once on each target alone and verifies every byte. Not timed.
     fn verified<'b>(
         &'b self,
         sources: &[Slice],

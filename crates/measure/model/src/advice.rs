@@ -62,7 +62,7 @@ pub struct TargetAdvice {
     /// Reason why the device cannot do the operation at all; `None` if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsupported: Option<String>,
-    /// `true` if `unsupported` is for want of published figures: the card may do the operation.
+    /// `true` if `unsupported` means that figures are unpublished: the card may support the operation.
     pub is_unpublished: bool,
     /// Advice by size, ascending; empty if the device cannot do this.
     pub ranges: Vec<RangeAdvice>,

@@ -255,7 +255,7 @@ pub(crate) fn place(file: &str, text: &str, id: &str, error: Error) -> Error {
     at_line(error.within(file), text, &format!("id: {id}"))
 }
 
-/// The error at the line of its key, which is looked for from the line on that begins with `name`.
+/// Returns the error at the line of its key, which is searched from the line that begins with `name` on.
 pub(crate) fn at_line(error: Error, text: &str, name: &str) -> Error {
     let own = error.key.rsplit('.').next().unwrap_or_default().to_owned();
     let mut found = None;

@@ -260,7 +260,7 @@ fn sustained_ns(cost: &Cost, engines: Interval) -> Interval {
     }
 }
 
-/// Sizes between the shortest and the longest that are looked at.
+/// Number of sizes between the shortest and the longest that are compared.
 const STEPS: u32 = 512;
 
 /// The size in bytes of the uncompressed side from which on one job at a time, as it was measured

@@ -103,8 +103,8 @@ impl Questions {
     /// Reads questions about `facts`; `file` is for messages.
     ///
     /// # Errors
-    /// [`Error`], with the line: not YAML, a name that no fact has, a scenario, key, value or figure
-    /// that there is not.
+    /// [`Error`], with the line: not YAML, a name that no fact has, or an unknown scenario, key, value or
+    /// figure.
     pub fn parse(file: &str, text: &str, facts: &Facts) -> Result<Self, Error> {
         let read: Self = parse_yaml(file, text, BYTES_MAX)?;
         let place =

@@ -98,11 +98,11 @@ pub struct LoopParams {
     pub batch: usize,
     /// Completions are slept for; else polled for.
     pub event: bool,
-    /// Completions are not looked at before no slot is free; then all of them are collected.
+    /// `true` to collect completions only when no slot is free, and then all of them.
     pub deferred: bool,
-    /// Operations after which the clock is looked at; at least 1. With 1 each collection is timed.
+    /// Number of operations after which the clock is read; at least 1. With 1 each collection is timed.
     pub operations_a_look: u64,
-    /// Each operation is timed. The clock is looked at whenever something was collected.
+    /// `true` to time each operation. The clock is then read whenever something was collected.
     pub latencies: bool,
     /// Limits on the run's duration.
     pub timeouts: Timeouts,
@@ -147,7 +147,7 @@ impl Timeouts {
     /// Checks that time is left and that the requester still waits.
     ///
     /// # Errors
-    /// [`FailureKind::Timeout`], or [`FailureKind::Lost`] if the requester has gone.
+    /// [`FailureKind::Timeout`], or [`FailureKind::Lost`] if the requester has disconnected.
     pub fn check(&self, now: Instant) -> Result<(), Failure> {
         if now >= self.deadline {
             let message = "the sample was not done before the test's time was over";

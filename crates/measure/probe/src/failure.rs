@@ -19,13 +19,13 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FailureKind {
-    /// The device, the link or the machine cannot do this; nothing has gone wrong.
+    /// The device, the link or the machine does not support this; nothing has failed.
     Unsupported,
     /// A result is wrong.
     Verification,
     /// An operation has no result, or was not taken.
     Job,
-    /// The device, the link or the other side is gone.
+    /// The device, the link or the other side is lost.
     Lost,
     /// The sample took too long.
     Timeout,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const HIGHEST_NS: u64 = 3_600_000_000_000;
 /// Significant decimal digits of a histogram's buckets.
 const DIGITS: u8 = 3;
-/// The longest histogram as text that is looked at. A full one of three digits takes 0.1 MiB.
+/// Maximum length of a histogram's text. A full one of three digits takes 0.1 MiB.
 const TEXT_BYTES_MAX: usize = 4 << 20;
 /// More buckets than a histogram of three digits within an hour has.
 const BUCKETS_MAX: usize = 40_000;

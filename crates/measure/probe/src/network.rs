@@ -1,7 +1,7 @@
 //! TCP and UDP between two ends: round trips with a real queue depth, streams, and streams at a given
 //! rate with one-way delays, every message checked.
 //!
-//! [`Receiver`] answers: it echoes round trips, or swallows and checks streams. [`Client`] sends
+//! [`Receiver`] answers: it echoes round trips, or discards and checks streams. [`Client`] sends
 //! and measures. The runner of the test makes a secret, gives the receiver the [`Load`] and the
 //! client the [`Plan`]:
 //!
@@ -10,15 +10,15 @@
 //!   reports   greeting: secret                   ->     one connection for reports
 //!   data      greeting: secret, which connection ->     handed to one of its threads
 //!             messages                           <->    echoed whole, or checked and counted
-//!   reports   how much has come?                 ->
+//!   reports   received so far?                   ->
 //!             bytes a connection, wrong messages, CPU time, clock <-
 //! ```
 //!
-//! The client decides when to start and stop. Nothing is encrypted. A receiver takes the connections of one test from
-//! clients that know the secret. [`remote`] is an end that an agent plays for a host.
+//! The client decides when to start and stop. Nothing is encrypted. A receiver accepts the connections of
+//! one test from clients that know the secret. [`remote`] is an end that an agent plays for a host.
 //!
-//! With a rate, a stream is *paced*: `arrivals` has its receiver's records, `clock_offset` how the
-//! two clocks relate. Its messages may go by UDP; each connection then has a TCP connection beside,
+//! A stream with a rate is *paced*: `arrivals` has its receiver's records, `clock_offset` the relation of
+//! the two clocks. Its messages may be sent by UDP; each connection then has an additional TCP connection,
 //! which carries only the greeting.
 
 mod arrivals;
@@ -215,7 +215,7 @@ pub enum Error {
     /// The time was over.
     #[error("{0} when the time was over")]
     Timeout(String),
-    /// A namespace, a core, an address or a descriptor that cannot be had.
+    /// A namespace, a core, an address or a descriptor is not available.
     #[error("{what}: {source}")]
     System {
         /// Action or resource that failed.

@@ -329,7 +329,7 @@ impl Probe for PerftestProbe {
 /// Program that runs for a host.
 struct RemoteEnd {
     cancelled: CancellationToken,
-    /// Runs until the host has gone.
+    /// Program that runs until the host disconnects.
     server: Option<Program>,
 }
 

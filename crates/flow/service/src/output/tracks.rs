@@ -100,7 +100,7 @@ struct Roles {
 /// Opens the tree of an output.
 ///
 /// # Errors
-/// `NOT_FOUND`: it has none; `FAILED_PRECONDITION`: nothing has come yet.
+/// `NOT_FOUND`: the output has no tree; `FAILED_PRECONDITION`: no rows have arrived yet.
 fn open(service: &Service, output: &Output) -> Result<TreeReader, Status> {
     let definition = &output.definition;
     let (Some(_), Destination::Directory(directory)) = (&definition.tree, &definition.to) else {
@@ -194,11 +194,11 @@ async fn answer(
     Ok(())
 }
 
-/// Returns once the tree of an output has all that was acknowledged before: from a spill directory it is before the
-/// tree has it.
+/// Waits until the tree of an output has all rows that were acknowledged before: a spilled batch is
+/// acknowledged before the tree has it.
 ///
 /// # Errors
-/// `UNAVAILABLE`: it cannot be written to, or that takes too long.
+/// `UNAVAILABLE`: the tree cannot be written to, or that takes too long.
 async fn caught_up(service: &Service, output: &Output) -> Result<(), Status> {
     let Some(hosted) = &service.hosted else {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Workers whose devices work right for a while and then do one of the things that devices,
-//! drivers and harnesses have been seen to do wrong.
+//! Workers whose devices first work correctly and then make mistakes that devices, drivers and harnesses have
+//! been seen to make.
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use overside_device::Outcome;
 use overside_probe::{Failure, FailureKind};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes at an output's end that are looked at in every completion. No digest is longer.
+/// Number of bytes at an output's end that are compared in every completion. No digest is longer.
 const TAIL_BYTES: usize = 32;
 
 /// Verified result of an operation on one source.

@@ -251,7 +251,7 @@ fn fill(
     Ok(())
 }
 
-/// Sizes that are looked at: those that were measured, and those from which published rates hold.
+/// Returns the sizes to compare: those that were measured, and those from which published rates hold.
 fn sizes(measured: &MeasuredOperation, longest: u64) -> Vec<u64> {
     let mut sizes: Vec<u64> = measured.cpu.iter().map(|rate| rate.bytes).collect();
     let least = sizes.first().copied().unwrap_or(1);

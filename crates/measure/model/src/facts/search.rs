@@ -6,7 +6,7 @@ use super::{Fact, Facts, Figure, FigureValue, Flag, Kind, Ordering, Use};
 use crate::questions::{AskedFigure, Questions};
 use crate::{Basis, Dimension};
 
-/// Conditions of a search. A fact has to meet all that are given.
+/// Conditions of a search. A fact must meet all that are set.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     /// Words that occur in the fact, in any case.

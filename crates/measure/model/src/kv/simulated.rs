@@ -48,7 +48,7 @@ pub struct SimulationResult {
     pub events: u64,
 }
 
-/// Keys whose core is looked up one by one where the load of cores is computed.
+/// Number of keys whose core is looked up one by one to compute the load of cores.
 const RANKS: u64 = 1 << 14;
 
 /// Returns the place of a key's partition in [0, 1), from the key's rank.

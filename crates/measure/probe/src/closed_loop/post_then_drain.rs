@@ -1,10 +1,10 @@
-//! The measuring loop of operations whose completions are polled later: the cost of submission,
-//! apart from the cost of noticing the end.
+//! The measuring loop of operations whose completions are polled later: it measures the cost of
+//! submission without the cost of polling.
 //!
 //! 1. Post: fill and submit batches until no slot is free or the queue takes no more. The CPU time
 //!    of this counts as posting: time of other threads on the core does not.
-//! 2. Drain: collect the completions of all that is in flight; verify each.
-//! 3. Again, until the time has passed.
+//! 2. Drain: collect the completions of all operations in flight; verify each.
+//! 3. Repeat until the time has passed.
 //!
 //! The clock runs through both.
 

@@ -19,7 +19,7 @@ use crate::counters::Events;
 use crate::failure::{Failure, FailureKind};
 use crate::latency::Latencies;
 
-/// Operations after which the clock is looked at where not each of them is timed.
+/// Number of operations after which the clock is read if not each of them is timed.
 const OPERATIONS_A_LOOK: u64 = 32;
 
 /// Path on which the initiator starts operations.

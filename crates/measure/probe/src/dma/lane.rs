@@ -16,11 +16,11 @@ use crate::failure::{Failure, FailureKind};
 ///
 /// A lane has the initiator's memory, and the peer's as well if it has no other side.
 pub trait Lane: Send {
-    /// Runs operations, by [`crate::closed_loop::run`]: each sort of lane is a loop of its own, without a
+    /// Runs operations with [`crate::closed_loop::run`]. Each kind of lane has a loop of its own, without a
     /// call through a table for each operation.
     ///
     /// # Errors
-    /// [`Failure`], as of all that follow.
+    /// [`Failure`], like those of the other methods.
     fn run(&mut self, params: &LoopParams, until: Until) -> Result<Pass, Failure>;
 
     /// Makes new payloads for all places, another for each `epoch`, and poisons. Nothing is in

@@ -47,8 +47,8 @@ pub struct Plan {
     pub operation: Operation,
     /// `true` if both sides sleep until something happens; otherwise they poll.
     pub event: bool,
-    /// The initiator hands operations over until all places are in use, and only then looks at
-    /// their completions.
+    /// `true` if the initiator submits operations until all slots are in use, and only then polls their
+    /// completions.
     #[serde(default)]
     pub deferred: bool,
     /// Each operation is timed; else only all of them together.
@@ -129,8 +129,8 @@ impl Plan {
         self.stride() * self.places()
     }
 
-    /// No more than that many bytes are held for all threads over a link, on both sides together:
-    /// sources, destinations, and copies while they are looked at.
+    /// Returns the maximum number of bytes of all threads over a link, on both sides together: sources,
+    /// destinations, and copies for verification.
     pub fn memory_bytes(&self) -> u64 {
         let buffers = match self.operation {
             Operation::Send => 4 * self.depth,

@@ -27,7 +27,7 @@ pub struct TestResult {
     pub ran: RunReport,
     /// CPU time of both sides meanwhile.
     pub cpu: CpuTime,
-    /// Operations whose bytes were looked at.
+    /// Number of operations whose bytes were verified.
     pub checked: u64,
 }
 
@@ -93,7 +93,7 @@ impl Sides<'_> {
         })
     }
 
-    /// Runs every place once, and looks at all of them.
+    /// Runs an operation at every location once, and verifies all of them.
     fn looked_at(&mut self, plan: &Plan, all: &[u64]) -> Result<u64, Failure> {
         self.peer(Command::Capture(true))?;
         self.run(Until::Count(plan.places() as u64))?;

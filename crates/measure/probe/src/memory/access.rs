@@ -14,7 +14,7 @@ use crate::memory::order::Mixed;
 use crate::memory::pages::Block;
 use crate::memory::passes::{Work, in_parts};
 
-/// Accesses of one pass before it is repeated; a smaller object is gone through whole.
+/// Number of accesses of one pass before it is repeated; a smaller object is accessed as a whole.
 const PART: usize = 1 << 20;
 /// Largest number of words that are checked after each pass of writes; the last one is among them.
 const LOOKED_AT: usize = 4096;
@@ -199,7 +199,7 @@ impl Work for Object {
         }
     }
 
-    /// Reads or writes each word once, and looks at all of them.
+    /// Reads or writes each word once, and verifies all of them.
     fn verify(&mut self, deadline: Instant) -> Result<(u64, u64), Failure> {
         let words = self.block.words().len();
         for _ in 0..self.parts() {

@@ -14,7 +14,7 @@ use crate::memory::{LINE_BYTES, Pages};
 const LINE_WORDS: usize = LINE_BYTES / 8;
 /// Reads of one pass before it is repeated.
 const STEPS: usize = 1 << 16;
-/// Reads between looking at the time while all lines are looked at.
+/// Number of reads between two checks of the time during verification.
 const VERIFY_STEPS: usize = 1 << 20;
 
 /// A block whose lines are on one cycle, in an order that no prefetcher can predict, so each is

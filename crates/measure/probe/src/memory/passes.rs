@@ -32,8 +32,8 @@ pub(crate) trait Work {
     /// Checks that the last `run` had the right result. Not under the clock.
     fn check(&mut self) -> Result<(), Failure>;
 
-    /// Does everything once and looks at all of it, before the first pass. Returns a sum that is
-    /// the same for everyone who does the same work right, and over how many items.
+    /// Runs everything once and verifies all of it, before the first pass. Returns a sum that is the same for
+    /// all correct implementations of the work, and the number of items.
     fn verify(&mut self, deadline: Instant) -> Result<(u64, u64), Failure>;
 
     /// The pages that its memory is on.

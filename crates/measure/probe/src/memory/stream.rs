@@ -10,7 +10,7 @@ use crate::memory::Pages;
 use crate::memory::pages::Block;
 use crate::memory::passes::{Work, in_parts};
 
-/// Elements that are spoiled before each pass and looked at after it.
+/// Number of elements that are overwritten before each pass and verified after it.
 const LOOKED_AT: usize = 64;
 /// Elements between looking at the time.
 const PART: usize = 1 << 22;
@@ -185,7 +185,7 @@ impl Work for Stream {
         Ok(())
     }
 
-    /// Spoils all that is to be written, runs once and looks at every element.
+    /// Overwrites the destination, runs once and verifies every element.
     fn verify(&mut self, deadline: Instant) -> Result<(u64, u64), Failure> {
         self.written().fill(f64::NAN);
         self.run(1);

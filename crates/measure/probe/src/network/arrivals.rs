@@ -15,7 +15,7 @@ use super::schedule::Intervals;
 use super::{CONNECTIONS_MAX, SLICES_SENT_MAX};
 use crate::latency::Latencies;
 
-/// The latest instant of a clock that is looked at, in nanoseconds: 146 years.
+/// Latest accepted instant of a clock, in nanoseconds: 146 years.
 pub(super) const CLOCK_MAX_NS: u64 = 1 << 62;
 
 /// The messages of a pass on one connection.

@@ -107,7 +107,7 @@ pub enum FailedKind {
     Timeout,
     /// The request is invalid, comes at the wrong time or exceeds a limit.
     Question,
-    /// A session, an address or a descriptor that cannot be had.
+    /// A session, an address or a descriptor is not available.
     Other,
 }
 

@@ -20,7 +20,7 @@ use crate::closed_loop::CompletionMode;
 
 /// Longest time that a thread sleeps before it checks whether the session has ended.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
-/// Number of rounds over its connections after which a polling thread looks for new connections.
+/// Number of rounds over its connections after which a polling thread checks for new connections.
 const ROUNDS_A_LOOK: u32 = 64;
 /// Longest time that the counting thread waits for more bytes before it counts again.
 const PARK_MAX: Duration = Duration::from_millis(50);

@@ -48,7 +48,7 @@ pub(super) fn run(group: &mut Group, task: &PassContext<'_>) -> Result<Done, Err
     Ok(done)
 }
 
-/// Writes a few times, whole messages while there are `more`. Returns whether all has gone.
+/// Writes a few times, whole messages while there are `more`. Returns `true` if everything has been sent.
 fn turn(
     link: &mut Link,
     task: &PassContext<'_>,

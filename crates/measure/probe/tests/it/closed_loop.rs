@@ -7,8 +7,8 @@ use overside_device::Clock;
 use overside_probe::closed_loop::{Done, LoopParams, OperationQueue, Timeouts, Until, run};
 use overside_probe::{Failure, FailureKind};
 
-/// Takes up to `takes` operations a doorbell, completes up to `completes` a poll, and sees to it
-/// that each slot is filled, submitted and completed in turn.
+/// Model of a queue: takes up to `takes` operations per doorbell, completes up to `completes` per poll, and
+/// checks that each slot is filled, submitted and completed in turn.
 struct Model {
     free: Vec<usize>,
     filled: VecDeque<usize>,

@@ -10,8 +10,8 @@ pub(super) enum Assignment {
         /// Chunks.
         device: u64,
     },
-    /// Both take from one queue. Neither takes a chunk at which it would be longer than the other
-    /// at all that is left.
+    /// Both targets take chunks from one queue. Neither takes a chunk that would take it longer than the
+    /// other needs for all remaining ones.
     Shared,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct TrafficModel {
     /// Length of each of the three phases: before the DMAs begin, while they stream, and
     /// afterwards.
     pub(super) phase_ns: u64,
-    /// Parts that each phase is looked at in.
+    /// Number of windows into which each phase is divided.
     pub(super) windows: u64,
     pub(super) seed: u64,
 }
