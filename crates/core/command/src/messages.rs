@@ -52,7 +52,7 @@ fn escaped(text: &str, stays: impl Fn(char) -> bool) -> String {
     clean
 }
 
-/// Control characters, line separators, and what turns the direction of writing.
+/// Returns `true` for control characters, line separators, and marks of the direction of writing.
 fn steers(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

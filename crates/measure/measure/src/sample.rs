@@ -168,7 +168,7 @@ pub struct Series {
     pub slice_s: f64,
     /// End of each slice, in seconds from the start of the clock.
     pub end_s: Vec<f64>,
-    /// MB/s in it.
+    /// Throughput in MB/s of each slice.
     pub throughput: Vec<f64>,
     /// Mean latency in microseconds of operations that ended in it, of paced streams the mean
     /// one-way delay; null where none did.

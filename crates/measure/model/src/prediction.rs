@@ -282,7 +282,7 @@ impl From<MissingParameter> for NoPrediction {
 }
 
 impl NoPrediction {
-    /// A formula gives nothing that can be a figure.
+    /// Returns the reason for a formula whose value cannot be a figure.
     fn of_value(value: f64) -> Self {
         Self {
             why: format!("the formula gives {value}"),

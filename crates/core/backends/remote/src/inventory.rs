@@ -93,7 +93,7 @@ impl Inventory {
     /// listen at by default.
     ///
     /// # Errors
-    /// What is wrong with the name, the address or its having no keys.
+    /// The name or the address is invalid, or keys are missing.
     pub fn add(&mut self, name: &str, mut entry: Entry) -> Result<(), String> {
         entry.address = with_port(&entry.address);
         check(name, &entry).map_err(|(problem, remedy)| format!("{problem}; {remedy}"))?;

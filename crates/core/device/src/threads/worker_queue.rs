@@ -1,4 +1,4 @@
-//! A thread's end of a context.
+//! A worker thread's side of a context: it takes jobs and returns results.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;

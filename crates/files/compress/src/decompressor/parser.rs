@@ -318,7 +318,7 @@ impl<W: Write> Parser<W> {
     }
 }
 
-/// Bytes were taken, or more are wanted.
+/// Returns `Consumed` for bytes that were taken, or `Needs` if there were none.
 fn consumed_or_needs(len: usize) -> ParseStep {
     match len {
         0 => ParseStep::Needs(1),
