@@ -77,14 +77,14 @@ pub struct Limits {
     /// Longest time from connecting until the host has completed the handshake, in which it
     /// identifies itself. After that, the agent closes the connection.
     pub handshake: Duration,
-    /// The most bytes of memory held for the jobs of one connection. One job's is always given.
+    /// Maximum number of bytes of memory held for the jobs of one connection. One job's is always given.
     pub bytes: usize,
-    /// The most bytes of memory for everything: connections, contexts, jobs and tests.
+    /// Maximum number of bytes of memory for everything: connections, contexts, jobs and tests.
     pub memory: u64,
     /// Longest time that a host may be silent in the middle of a job or a message, or while a test
     /// waits for it. After that, the agent ends the connection with an error.
     pub stall: Duration,
-    /// The most tests at a time of which an end is played.
+    /// Maximum number of tests at a time of which an end is played.
     pub probes: usize,
 }
 

@@ -17,7 +17,7 @@ use overside_link::codec::clean;
 
 use crate::pool::Pool;
 
-/// Most completions that one call of [`OpenContext::complete`] polls from the device.
+/// Maximum number of completions that one call of [`OpenContext::complete`] polls from the device.
 const AT_ONCE: usize = 64;
 /// Shortest time between two reports of CPU time to the host while jobs remain in flight.
 const USAGE_AGE: Duration = Duration::from_millis(1);

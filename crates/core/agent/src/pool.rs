@@ -16,7 +16,7 @@ pub(crate) struct Pool {
     /// Bytes given out.
     given: usize,
     limit: usize,
-    /// The most regions that are kept.
+    /// Maximum number of regions that are kept.
     keep: usize,
     /// Part of the agent's memory budget that the pool has reserved; at least `one_job` bytes.
     reserved: Reservation,

@@ -9,7 +9,7 @@ use crate::error::Position;
 use crate::node::{Key, Node, Value};
 use crate::{Error, Limits, quoted};
 
-/// Most problems that are reported of one text.
+/// Maximum number of problems that are reported of one text.
 const PROBLEMS_MAX: usize = 100;
 
 /// Reason why parsing ends early.

@@ -30,9 +30,9 @@ pub struct Capability {
     pub max_source_bytes: u64,
     /// The longest destination of one job in bytes.
     pub max_destination_bytes: u64,
-    /// The most segments of one source.
+    /// Maximum number of segments of one source.
     pub max_segments: usize,
-    /// The most jobs in flight in one context.
+    /// Maximum number of jobs in flight in one context.
     pub max_depth: usize,
     /// Completions can be waited for on a descriptor. All can be polled for.
     pub event: bool,

@@ -7,7 +7,7 @@ use overside_ops::Config as OperationConfig;
 pub struct ContextConfig {
     /// The operation, its variant, level and patterns.
     pub operation: OperationConfig,
-    /// The most jobs in flight; at least 1.
+    /// Maximum number of jobs in flight; at least 1.
     pub depth: usize,
     /// The longest source of a job in bytes.
     pub max_source_bytes: u64,

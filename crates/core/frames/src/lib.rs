@@ -401,7 +401,7 @@ impl<K: FrameKind> FrameReader<K> {
 
 /// Searched at a time for frames behind damage.
 const WINDOW_BYTES: usize = 1 << 20;
-/// Most bytes of payloads that are checked there: a value may look like many frames.
+/// Maximum number of bytes of payloads that are checked there: a value may look like many frames.
 const CHECKED_MAX_BYTES: u64 = 4 << 30;
 
 /// The fields of a header that may be one.

@@ -71,7 +71,7 @@ pub const MAX_BUFFER_BYTES: usize = 128 << 20;
 pub const MAX_CONTROL_BYTES: usize = 8 << 20;
 /// Maximum length in bytes of a probe's request, and of its answer.
 pub const MAX_PROBE_BYTES: usize = 1 << 20;
-/// The most jobs in flight on one connection.
+/// Maximum number of jobs in flight on one connection.
 pub const MAX_DEPTH: usize = 4096;
 /// The longest text of an error in bytes; longer ones are cut.
 pub const MAX_TEXT_BYTES: usize = 1024;

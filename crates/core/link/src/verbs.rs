@@ -85,7 +85,7 @@ pub struct LinkConfig {
     /// This end wants to wait for events. Ends that only poll spare their peers a fence a
     /// doorbell.
     pub event: bool,
-    /// The most bytes of the peer's memory that this end imports.
+    /// Maximum number of bytes of the peer's memory that this end imports.
     pub max_import_bytes: u64,
 }
 

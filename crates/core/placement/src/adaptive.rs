@@ -42,7 +42,7 @@ const EPOCH_PARTS: u64 = 4;
 const PART_BYTES: u64 = 1 << 20;
 /// Weight of one chunk in the mean chunk.
 const MEAN_WEIGHT: f64 = 1.0 / 32.0;
-/// Most epochs that a probe may last.
+/// Maximum number of epochs that a probe may last.
 const PROBE_TIMEOUT_EPOCHS: u32 = 25;
 
 /// State of a target at one moment.

@@ -10,9 +10,9 @@ use overside_device::{
 use crate::policy::DEVICES_MAX;
 use crate::{Policy, Target, Verify};
 
-/// The most chunks that may be between `push` and `pull`.
+/// Maximum number of chunks that may be between `push` and `pull`.
 pub const WINDOW_MAX: usize = 4096;
-/// The most threads that may submit.
+/// Maximum number of threads that may submit.
 pub const SUBMITTERS_MAX: usize = 64;
 
 /// Configuration of an executor.

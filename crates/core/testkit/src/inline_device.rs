@@ -16,7 +16,7 @@ use overside_ops::{Kernel, prepare, usable_variants};
 
 /// Longest destination that the device accepts, in bytes.
 const MAX_DESTINATION_BYTES: u64 = 1 << 20;
-/// Most jobs in flight in one context of the device.
+/// Maximum number of jobs in flight in one context of the device.
 const MAX_DEPTH: usize = 64;
 
 /// Bytes a second, by the time since the device was made.
@@ -28,7 +28,7 @@ pub struct InlineOptions {
     pub name: &'static str,
     /// The memory that it takes.
     pub memory: MemoryKind,
-    /// The most segments of a source.
+    /// Maximum number of segments of a source.
     pub max_segments: usize,
     /// The longest source in bytes.
     pub max_source_bytes: u64,

@@ -1,7 +1,7 @@
 //! DEFLATE blocks that store their bytes (RFC 1951, section 3.2.4), for chunks that do not get
 //! smaller.
 
-/// The most bytes of one block.
+/// Maximum number of bytes of one block.
 const BLOCK_MAX: usize = 65_535;
 /// Length of the header before each stored block, in bytes, if the block begins at a byte boundary.
 pub(crate) const BLOCK_HEADER_BYTES: usize = 5;

@@ -21,7 +21,7 @@ pub struct Summary {
     /// Members that were decompressed in pieces, one after the other, on the caller's thread: those
     /// without their length in the header, or too long to be held.
     pub streamed: u64,
-    /// The most bytes of input that were in flight at once when compressing, which the window bounds.
+    /// Maximum number of bytes of input that were in flight at once when compressing, which the window bounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight_bytes_max: Option<usize>,
     /// Cost of joining chunks to one zlib stream; `None` unless devices made a stream of each

@@ -5,7 +5,7 @@ use overside_placement::Buffer;
 use crate::stream::{Batch, SeparateRecord, Stream};
 use crate::{Answer, Error, Search, SearchSummary, Sink};
 
-/// The most rows of a batch, and the most bytes of those that are not in its chunk.
+/// Maximum number of rows of a batch, and the most bytes of those that are not in its chunk.
 const BATCH_ROWS: u64 = 1 << 16;
 const SEPARATE_BYTES: usize = 4 << 20;
 

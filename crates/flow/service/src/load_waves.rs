@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const AHEAD: usize = 2;
 /// Number of connections that are served at once: one sends, one fetches statistics.
 const THREADS: usize = 2;
-/// Most batches of all waves together.
+/// Maximum number of batches of all waves together.
 pub const BATCHES_MAX: u64 = 10_000_000;
 
 /// Rate, length and number of the waves to send.
@@ -84,7 +84,7 @@ pub struct Wave {
     pub queue_memory_max_bytes: u64,
     /// Batches that went to disk.
     pub spilled_batches: u64,
-    /// The most bytes on disk.
+    /// Maximum number of bytes on disk.
     pub spilled_max_bytes: u64,
     /// The most memory in bytes of the service's process.
     pub memory_max_bytes: Option<u64>,

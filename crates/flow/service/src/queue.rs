@@ -75,7 +75,7 @@ pub struct QueueCounts {
     pub spilled_batches: u64,
     /// The most memory in bytes that it held.
     pub memory_peak_bytes: u64,
-    /// The most batches that waited.
+    /// Maximum number of batches that waited.
     pub backlog_peak_batches: u64,
 }
 

@@ -51,7 +51,7 @@ pub use worker_process::{WORKER_VERB, WorkerCommand, serve_tests};
 pub const KIND: &str = "measure";
 /// The node that this machine is.
 pub const LOCAL: &str = "local";
-/// The most files of one test that can be sent: as many as one message lists.
+/// Maximum number of files of one test that can be sent: as many as one message lists.
 pub const SENT_FILES_MAX: usize = 8192;
 /// First byte of a message that carries a part of a file; no other message begins with it.
 const PART: u8 = 0;

@@ -11,17 +11,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The longest buffer in bytes.
 pub const BUFFER_SIZE_MAX: u64 = 1 << 30;
-/// The most jobs in flight, and the most jobs at one doorbell.
+/// Maximum number of jobs in flight, and the most jobs at one doorbell.
 pub const DEPTH_MAX: usize = 4096;
-/// The most threads, and the highest core number.
+/// Maximum number of threads, and the highest core number.
 pub const THREADS_MAX: usize = 1024;
-/// The most patterns of one test.
+/// Maximum number of patterns of one test.
 pub const PATTERNS_MAX: usize = 1000;
 /// The longest pattern in bytes.
 pub const PATTERN_BYTES_MAX: usize = 1000;
-/// The most files of one data set.
+/// Maximum number of files of one data set.
 pub const FILES_MAX: usize = 100_000;
-/// The most bytes that one test takes from its data set.
+/// Maximum number of bytes that one test takes from its data set.
 pub const SAMPLE_BYTES_MAX: u64 = 4 << 30;
 
 /// A point of a box's product, with everything that the worker needs to measure it.

@@ -55,7 +55,7 @@ use serde::Deserialize;
 
 use crate::{Answer, Library, Parameter, Prediction, Profile};
 
-/// The most events that one question may simulate: a few minutes' work.
+/// Maximum number of events that one question may simulate: a few minutes' work.
 pub const MAX_EVENTS: u64 = 2_000_000_000;
 
 /// A kind of question, as `scenarios.toml` declares it.

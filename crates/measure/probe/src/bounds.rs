@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// The most cores of a list, and one more than the highest of them.
+/// Maximum number of cores of a list, and one more than the highest of them.
 const CORES_MAX: usize = 1024;
 
 /// A value out of its bounds.

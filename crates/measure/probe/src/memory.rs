@@ -25,7 +25,7 @@ pub use stream::Kernel;
 
 /// The largest block, array or object that is made, in bytes.
 pub const MAX_BYTES: usize = 1 << 30;
-/// The most threads that are started.
+/// Maximum number of threads that are started.
 pub const MAX_THREADS: usize = 1024;
 /// A cache line in bytes; two of the reads at random never share one.
 pub const LINE_BYTES: usize = 64;

@@ -59,18 +59,18 @@ use schedule::Intervals;
 
 /// The longest message in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
-/// The most connections of one test.
+/// Maximum number of connections of one test.
 pub const CONNECTIONS_MAX: usize = 1024;
-/// The most threads of one end.
+/// Maximum number of threads of one end.
 pub const THREADS_MAX: usize = 64;
-/// The most messages outstanding on one connection, and the most in one write.
+/// Maximum number of messages outstanding on one connection, and the most in one write.
 pub const DEPTH_MAX: usize = 4096;
 /// Memory counted for one connection's incoming data, in bytes, in addition to the system's
 /// buffers; twice the message length if that is more.
 const INCOMING_BYTES: usize = 256 << 10;
 /// Memory counted for one thread, in bytes.
 const THREAD_BYTES: usize = 256 << 10;
-/// The most bytes of messages that the connections of one test collect, or write at once.
+/// Maximum number of bytes of messages that the connections of one test collect, or write at once.
 pub const SESSION_BYTES_MAX: usize = 1 << 30;
 /// Maximum number of messages per second.
 pub const RATE_MAX: f64 = 1e7;
@@ -80,11 +80,11 @@ pub const SOCKET_BUFFER_MAX: usize = 1 << 30;
 /// for its number twice.
 pub const DATAGRAM_BYTES_MAX: usize = 65_507;
 const DATAGRAM_BYTES_MIN: usize = 16;
-/// The most messages of one paced pass: the receiver keeps when each came.
+/// Maximum number of messages of one paced pass: the receiver keeps when each came.
 pub const PACED_MESSAGES_MAX: u64 = 1 << 24;
-/// The most slices of a pass.
+/// Maximum number of slices of a pass.
 pub const SLICES_MAX: usize = 100_000;
-/// The most slices of a pass that one machine sends another.
+/// Maximum number of slices of a pass that one machine sends another.
 const SLICES_SENT_MAX: usize = 4000;
 
 /// Traffic pattern on the connections.
@@ -141,7 +141,7 @@ pub struct Load {
     /// Transport protocol that carries the messages.
     #[serde(default, skip_serializing_if = "is_tcp")]
     pub protocol: Protocol,
-    /// Most messages of one pass of a paced stream, over all connections; at most
+    /// Maximum number of messages of one pass of a paced stream, over all connections; at most
     /// [`PACED_MESSAGES_MAX`]. The receiver keeps the arrival time of each. `None` for other
     /// traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,7 +164,7 @@ pub struct Plan {
     pub load: Load,
     /// Messages outstanding on a connection, for round trips; 1 to [`DEPTH_MAX`].
     pub depth: usize,
-    /// The most messages in one write; 1 to [`DEPTH_MAX`].
+    /// Maximum number of messages in one write; 1 to [`DEPTH_MAX`].
     pub batch: usize,
     /// Messages a second over all connections, at even distances. Without it each end goes as fast
     /// as it can. With it a stream is paced, and its load has the number of messages.

@@ -11,7 +11,7 @@ use super::{End, Session, out_of_turn};
 
 /// Minimum number of bytes of a job that are read directly to their destination, without a buffer.
 const DIRECT: usize = 32 << 10;
-/// Most bytes that one call of [`Session::receive`] reads directly into jobs before the session
+/// Maximum number of bytes that one call of [`Session::receive`] reads directly into jobs before the session
 /// does its other work.
 const TURN: usize = 1 << 20;
 /// Length up to which messages fit into every connection's own memory, in bytes.

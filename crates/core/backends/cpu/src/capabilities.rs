@@ -10,7 +10,7 @@ use overside_ops::{Operation, usable_variants};
 /// The longest source and destination in bytes: the smallest limit of any library, LZ4's
 /// `LZ4_MAX_INPUT_SIZE`.
 const MAX_BYTES: u64 = 0x7E00_0000;
-/// The most jobs in flight. Each takes a slot of a few hundred bytes for as long as the context
+/// Maximum number of jobs in flight. Each takes a slot of a few hundred bytes for as long as the context
 /// is open.
 const MAX_DEPTH: usize = 4096;
 

@@ -10,7 +10,7 @@ pub(crate) const MAX_BYTES: u64 = u16::MAX as u64;
 /// The longest copy of one job in bytes. Copies are not bound to mbufs; a long one takes several
 /// descriptors.
 const MAX_COPY_BYTES: u64 = 1 << 20;
-/// The most segments, where a device takes chains.
+/// Maximum number of segments, where a device takes chains.
 pub(crate) const MAX_SEGMENTS: usize = 16;
 
 pub(crate) fn of(engine: &Engine) -> Capabilities {

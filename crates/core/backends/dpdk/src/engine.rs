@@ -39,7 +39,7 @@ pub(crate) struct Engine {
 /// Behavior of a device for one operation, found by probing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Behavior {
-    /// The most segments of a source.
+    /// Maximum number of segments of a source.
     pub(crate) segments: usize,
     /// `true` if it may report a stream that ends early as done, so it gets more bytes behind the
     /// stream than it could use without noticing: a [`TRAILER`](crate::probe::TRAILER).

@@ -39,7 +39,7 @@ pub(crate) struct Queue {
     kind: Kind,
     id: i32,
     number: u16,
-    /// The most jobs that the driver takes.
+    /// Maximum number of jobs that the driver takes.
     capacity: usize,
     /// Contexts that use it.
     users: AtomicUsize,

@@ -3,7 +3,7 @@
 use overside_device::{Capabilities, Capability, MemoryKind};
 use overside_link::agent::Offer;
 
-/// The most segments of a source. They are sent one after the other, so this is no limit of the
+/// Maximum number of segments of a source. They are sent one after the other, so this is no limit of the
 /// agent's device.
 pub(crate) const MAX_SEGMENTS: usize = 1024;
 

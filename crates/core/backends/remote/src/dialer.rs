@@ -14,7 +14,7 @@ use crate::connection::{Broken, Connection};
 use crate::inventory::is_this_machine;
 use crate::{Entry, RemoteError, Timeouts};
 
-/// The most connections that are kept for the next context.
+/// Maximum number of connections that are kept for the next context.
 const SPARE_MAX: usize = 4;
 /// The first and the longest pause after a connection could not be made.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -33,13 +33,13 @@ pub struct Limits {
     pub device: DeviceId,
     /// The memory that jobs may use.
     pub memory: MemoryKind,
-    /// The most jobs in flight and quarantined; at least 1.
+    /// Maximum number of jobs in flight and quarantined; at least 1.
     pub depth: usize,
     /// The longest source of a job in bytes.
     pub max_source_bytes: u64,
     /// The longest destination of a job in bytes.
     pub max_destination_bytes: u64,
-    /// The most segments of a source.
+    /// Maximum number of segments of a source.
     pub max_segments: usize,
     /// Wake a waiting submitter for several completions at once: when half of the jobs in flight
     /// have completed, after a millisecond, or before a thread falls idle. Otherwise for each.

@@ -12,9 +12,9 @@ use crate::codec::{self, CodecError, Message, at_most, clean};
 
 /// The longest name of a device or a library in bytes.
 const MAX_NAME_BYTES: usize = 256;
-/// The most devices that an agent offers.
+/// Maximum number of devices that an agent offers.
 const MAX_DEVICES: usize = 256;
-/// Most patterns of an operation, and their greatest length.
+/// Maximum number of patterns of an operation, and their greatest length.
 const MAX_PATTERNS: usize = 1000;
 const MAX_PATTERN_BYTES: usize = 1000;
 
@@ -59,7 +59,7 @@ pub struct Setup {
     /// Patterns of a matching operation.
     #[serde(deserialize_with = "patterns")]
     pub patterns: Vec<String>,
-    /// The most jobs in flight.
+    /// Maximum number of jobs in flight.
     pub depth: u64,
     /// The longest source in bytes.
     pub max_source_bytes: u64,

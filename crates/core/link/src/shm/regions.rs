@@ -13,7 +13,7 @@ use super::socket::{Received, send};
 use crate::verbs::{Access, ExportError, ImportError, LinkConfig, LinkErrorKind, Token};
 use crate::volatile_slice::VolatileSlice;
 
-/// The most regions that one end exports at a time.
+/// Maximum number of regions that one end exports at a time.
 pub(super) const MAX_EXPORTS: usize = 256;
 /// The longest region in bytes.
 pub(super) const MAX_EXPORT_BYTES: u64 = 4 << 30;

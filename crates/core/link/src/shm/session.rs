@@ -20,7 +20,7 @@ use crate::verbs::{EndpointId, LinkError, LinkErrorKind};
 /// The transport's name.
 pub(super) const NAME: &str = "shm";
 
-/// The most messages that are taken in at a time.
+/// Maximum number of messages that are taken in at a time.
 const MESSAGES: usize = 1024;
 
 /// The link itself; all its queue pairs and regions learn of its loss.

@@ -14,9 +14,9 @@ use rustix::net::{
 
 use crate::verbs::LinkConfig;
 
-/// The most words of a message.
+/// Maximum number of words of a message.
 const MAX_WORDS: usize = 12;
-/// The most descriptors of a message: the queues' memory and a notifier for each queue pair.
+/// Maximum number of descriptors of a message: the queues' memory and a notifier for each queue pair.
 const MAX_DESCRIPTORS: usize = LinkConfig::MAX_QUEUE_PAIRS + 1;
 const SPACE: usize = rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS));
 

@@ -22,7 +22,7 @@ use super::shim::{RawWorker, Shim};
 use super::{NAME, UcxEndpoint, UcxOptions};
 use crate::verbs::{Capabilities, ConnectError, LinkConfig, LinkInfo, Mover, VerbLimits};
 
-/// The most bytes of one read or write.
+/// Maximum number of bytes of one read or write.
 const MAX_BYTES: u64 = 1 << 30;
 /// Payloads up to this length may be posted inline.
 const MAX_INLINE_BYTES: u64 = 2 << 10;

@@ -12,7 +12,7 @@ use super::control::frame::RegionInfo;
 use crate::verbs::{Access, ExportError, Exported, ImportError, RemoteMemory, Token};
 use crate::volatile_slice::VolatileSlice;
 
-/// The most regions at a time.
+/// Maximum number of regions at a time.
 pub(crate) const MAX_EXPORTS: usize = 1024;
 /// The most withdrawn regions that are kept, where they are.
 const MAX_KEPT: usize = 16 * MAX_EXPORTS;

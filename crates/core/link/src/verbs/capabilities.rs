@@ -18,7 +18,7 @@ pub enum Mover {
 /// The limits of one verb.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerbLimits {
-    /// The most bytes of one piece of work.
+    /// Maximum number of bytes of one piece of work.
     pub max_bytes: u64,
     /// Component that moves the bytes.
     pub mover: Mover,
@@ -39,7 +39,7 @@ pub struct Capabilities {
     pub queue_pairs: usize,
     /// The most work in flight on one queue pair.
     pub max_depth: usize,
-    /// The most regions that may be exported at a time, from either end.
+    /// Maximum number of regions that may be exported at a time, from either end.
     pub max_exports: usize,
     /// The longest region in bytes that can be exported.
     pub max_export_bytes: u64,

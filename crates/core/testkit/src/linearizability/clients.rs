@@ -13,7 +13,7 @@ use super::{Event, Record};
 const CLIENTS: u64 = 5;
 const TURNS: usize = 300;
 const KEYS: u64 = 4;
-/// Most commands of a pipeline.
+/// Maximum number of commands of a pipeline.
 const PIPELINE: u64 = 3;
 /// Timeout that no answer reaches, however busy the machine.
 const PATIENCE: Duration = Duration::from_secs(20);

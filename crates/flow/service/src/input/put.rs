@@ -21,7 +21,7 @@ use crate::service::{Counters, Service};
 /// Channel through which a producer receives acknowledgements and errors.
 pub(crate) type Results = mpsc::Sender<Result<PutResult, Status>>;
 
-/// Most bytes of a decompressed batch, as a multiple of the longest message that the service takes.
+/// Maximum number of bytes of a decompressed batch, as a multiple of the longest message that the service takes.
 const EXPANSION_MAX: u64 = 64;
 
 /// A stream of a producer.

@@ -27,7 +27,7 @@ pub use crate::nodes::metadata::{PieceMetadata, StageCommand, parse_command};
 use crate::output::encoder::{DataSender, FlightEncoder, send_one};
 use crate::service::{Counters, Service};
 
-/// Most pieces of a batch: one a partition, in some parts.
+/// Maximum number of pieces of a batch: one a partition, in some parts.
 const PIECES_MAX: usize = 1 << 16;
 /// Batches that wait for the stage; the client has a window of its own.
 const AHEAD: usize = 8;

@@ -72,7 +72,7 @@ impl SpillSpace {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// The most bytes.
+    /// Maximum number of bytes.
     pub fn limit_bytes(&self) -> u64 {
         self.limit_bytes
     }

@@ -19,7 +19,7 @@ use crate::verify::LibraryReference;
 use overside_probe::within;
 use overside_probe::{Failure, FailureKind};
 
-/// The most inputs, and the bytes that several of them take together at most: a first cache holds
+/// Maximum number of inputs, and the bytes that several of them take together at most: a first cache holds
 /// them.
 const INPUTS_MAX: u64 = 64;
 const INPUTS_BYTES: u64 = 8192;

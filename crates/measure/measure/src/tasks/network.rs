@@ -30,16 +30,16 @@ pub(super) use spec::{MODES, forwarding_cores, spec};
 
 /// Messages of each connection that verification sends, if they are short enough.
 const VERIFIED_MESSAGES: u64 = 64;
-/// The most bytes that it sends.
+/// Maximum number of bytes that it sends.
 const VERIFIED_BYTES: u64 = 64 << 20;
 /// Time in seconds that limits the verification of a stream with a rate: no more messages are sent
 /// for it than the stream sends in this time.
 const VERIFIED_S: f64 = 0.25;
-/// The most slices of a series.
+/// Maximum number of slices of a series.
 const SLICES_MAX: f64 = 2000.0;
 /// The longest name of a node in bytes.
 const NODE_MAX: usize = 64;
-/// The most processes of a hop.
+/// Maximum number of processes of a hop.
 const PROCESSES_MAX: usize = 64;
 
 /// Parameters of a network test.
@@ -74,7 +74,7 @@ pub struct NetworkTest {
     /// Messages outstanding on a connection, for round trips.
     #[serde(default = "one")]
     pub depth: usize,
-    /// The most messages in one write.
+    /// Maximum number of messages in one write.
     #[serde(default = "one")]
     pub batch: usize,
     /// Messages a second over all connections, at even distances.
@@ -145,7 +145,7 @@ impl NetworkTest {
         }
     }
 
-    /// The most messages of a pass; of streams with a rate.
+    /// Maximum number of messages of a pass; of streams with a rate.
     fn paced_messages(&self) -> Option<u64> {
         let rate = self.rate.filter(|_| self.pattern == Traffic::Stream)?;
         let timed = (rate * self.sample_s.max(self.warmup_s)).ceil() as u64;

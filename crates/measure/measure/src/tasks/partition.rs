@@ -30,7 +30,7 @@ const PASSES_MAX: u64 = 1000;
 const PARTITIONS: (u64, u64) = (2, 1024);
 /// Interval at which the program is checked for its end.
 const LOOK: Duration = Duration::from_millis(5);
-/// Most bytes that a program may write to stdout (`PRINTED_BYTES_MAX`) and to stderr
+/// Maximum number of bytes that a program may write to stdout (`PRINTED_BYTES_MAX`) and to stderr
 /// (`TOLD_BYTES_MAX`).
 const PRINTED_BYTES_MAX: u64 = 16 << 20;
 const TOLD_BYTES_MAX: u64 = 64 << 10;

@@ -8,7 +8,7 @@ use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use super::ReferenceResults;
 use crate::data::Buffers;
 
-/// Most bytes that the reference may use for its program and for its cache; the same as for the
+/// Maximum number of bytes that the reference may use for its program and for its cache; the same as for the
 /// engines.
 const REGEX_BYTES_MAX: usize = 64 << 20;
 

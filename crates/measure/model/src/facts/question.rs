@@ -11,7 +11,7 @@ use crate::Unit;
 
 /// The questions of the collection that is built in.
 pub(crate) const PUBLISHED: &str = include_str!("../../../../../facts/questions.yaml");
-/// The most cases that one question may speak of.
+/// Maximum number of cases that one question may speak of.
 const CASES_MAX: usize = 100;
 
 /// Question about one fact, or about one of its figures.

@@ -10,7 +10,7 @@ use serde::de::{IntoDeserializer, value::StrDeserializer};
 use super::{Key, Scenario, Value};
 use crate::Library;
 
-/// The most points that one question may ask for.
+/// Maximum number of points that one question may ask for.
 pub const MAX_POINTS: usize = 10_000;
 const LIMITS: Limits = Limits::bytes(1 << 20);
 

@@ -12,7 +12,7 @@ use crate::{
 };
 use stream::{Assignment, StreamModel, StreamResult};
 
-/// The most chunks of one stream.
+/// Maximum number of chunks of one stream.
 const MAX_CHUNKS: u64 = 65_536;
 /// Simulations of one point: each of seven parameters at both ends and once in the middle, for
 /// three figures.

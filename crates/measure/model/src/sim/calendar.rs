@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// The most events that may wait at the same time.
+/// Maximum number of events that may wait at the same time.
 pub const PENDING_MAX: usize = 1 << 24;
 
 /// Events to come. Those of the same time come in the order in which they were put in.

@@ -11,7 +11,7 @@ use crate::counters::Events;
 use crate::failure::{Failure, FailureKind};
 use crate::latency::Latencies;
 
-/// The most threads of a side.
+/// Maximum number of threads of a side.
 const THREADS_MAX: usize = LinkConfig::MAX_QUEUE_PAIRS;
 
 /// Command to a side of a test.

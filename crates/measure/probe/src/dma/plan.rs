@@ -7,7 +7,7 @@ use crate::failure::Failure;
 
 /// The longest operation in bytes.
 pub const SIZE_MAX: u64 = 1 << 30;
-/// The most operations in flight, and the most at one doorbell.
+/// Maximum number of operations in flight, and the most at one doorbell.
 pub const DEPTH_MAX: u64 = 1024;
 /// About the most bytes of the places of all threads.
 const PLACES_BYTES: usize = 256 << 20;

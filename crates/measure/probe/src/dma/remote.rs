@@ -37,9 +37,9 @@ use crate::failure::{Failure, FailureKind};
 pub const KIND: &str = "dma";
 /// The longest that a test may take, in milliseconds.
 pub const TIMEOUT_MS_MAX: u64 = 3_600_000;
-/// The most bytes that a test may hold.
+/// Maximum number of bytes that a test may hold.
 pub const BYTES_MAX: u64 = 2 << 30;
-/// The most cores to pin threads to.
+/// Maximum number of cores to pin threads to.
 const CORES_MAX: usize = 1024;
 /// Longest time to wait for the host to connect to the link.
 const COMING: Duration = Duration::from_secs(5);

@@ -19,7 +19,7 @@ use crate::failure::{Failure, FailureKind};
 const LOOK: Duration = Duration::from_millis(50);
 /// Number of polls before the thread checks whether it must stop.
 const POLLS_A_LOOK: u32 = 256;
-/// The most messages that are taken at a time.
+/// Maximum number of messages that are taken at a time.
 const TAKE: usize = 256;
 
 /// State shared by the thread and the side that checks the messages.

@@ -39,7 +39,7 @@ impl Intervals {
         ((number as f64 + index as f64 / self.connections as f64) * self.step_ns) as u64
     }
 
-    /// The most messages that one connection sends within `limit`.
+    /// Maximum number of messages that one connection sends within `limit`.
     pub(super) fn most(self, limit: Limit) -> u64 {
         match limit {
             Limit::Messages(most) => most,

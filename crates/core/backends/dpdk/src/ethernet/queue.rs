@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::table::{OFFLOADS, RawFrame};
 use super::{EthernetPort, ReceivedFrame};
 
-/// Most frames of one call.
+/// Maximum number of frames of one call.
 pub const BURST: usize = 32;
 /// Number of transmit attempts in a row that send nothing before the remaining frames are dropped.
 const SEND_TRIES: usize = 64;

@@ -46,7 +46,7 @@ const OLD: i32 = 6;
 const BLIND: i32 = 7;
 /// The regular-expression engine's number, in a class of its own.
 pub(crate) const REGEX: i32 = 0;
-/// The most matches that it reports.
+/// Maximum number of matches that it reports.
 pub(crate) const MAX_MATCHES: u32 = 2000;
 
 #[derive(Default)]

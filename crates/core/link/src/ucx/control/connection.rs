@@ -20,7 +20,7 @@ use crate::verbs::{ConnectError, ImportError, LinkError, LinkErrorKind};
 const ANSWER: Duration = Duration::from_secs(10);
 /// Maximum number of requests at a time.
 const MAX_QUESTIONS: usize = 64;
-/// The most bytes that wait for a peer who does not read.
+/// Maximum number of bytes that wait for a peer who does not read.
 const MAX_OUTGOING_BYTES: usize = 1 << 20;
 /// Number of heartbeats in the time after which the peer gives up a silent end.
 const HEARTBEATS: u32 = 5;

@@ -17,10 +17,10 @@ use parquet::file::properties::{WriterProperties, WriterVersion};
 
 use super::COLUMN;
 
-/// The most rows of a table, and the longest value.
+/// Maximum number of rows of a table, and the longest value.
 const ROWS_MAX: usize = 40;
 const VALUE_BYTES_MAX: usize = 12;
-/// The most bytes that are changed.
+/// Maximum number of bytes that are changed.
 const CHANGES_MAX: usize = 4;
 
 /// Takes numbers off the front of the bytes; 0 when there are none left.

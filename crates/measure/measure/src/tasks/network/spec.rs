@@ -31,7 +31,7 @@ pub(in crate::tasks) const MODES: [&str; 7] = [
     "dpdk-af_packet",
     "dpdk-virtio_user",
 ];
-/// The most cores of a hop: the number of queues of its devices.
+/// Maximum number of cores of a hop: the number of queues of its devices.
 const FORWARDING_CORES_MAX: u64 = 16;
 
 /// Returns the parameter for the number of cores that forward; used by the modes of DPDK.

@@ -14,7 +14,7 @@ use crate::{
     Verdict, Workload,
 };
 
-/// The most stages whose placement is chosen; the others stay on the CPU.
+/// Maximum number of stages whose placement is chosen; the others stay on the CPU.
 const CHOSEN_MAX: usize = 8;
 /// The least of a core that waiting for a card takes: jobs of 8 MB on events
 /// (`idio.dma.d3.ev8m`). The most is one that polls (`idio.dma.d3.poll`).
