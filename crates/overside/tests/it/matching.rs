@@ -286,6 +286,25 @@ fn a_line_is_shown_when_it_comes() {
 }
 
 #[test]
+fn a_file_that_becomes_shorter_is_an_error_and_no_crash() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    fs::write(&path, "a line\n".repeat(4 << 20)).unwrap();
+    let file = path.to_str().unwrap();
+    let mut child = spawn(&["line", file]);
+    // It has begun, and waits for its reader.
+    let mut printed = child.stdout.take().unwrap();
+    printed.read_exact(&mut [0; 7]).unwrap();
+    let shortened = fs::OpenOptions::new().write(true).open(&path);
+    shortened.unwrap().set_len(4096).unwrap();
+    printed.read_to_end(&mut Vec::new()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = "the file became shorter, or could not be read, while it was searched";
+    assert!(err(&output).ends_with(&format!("overside match: {file}: {said}\n")));
+}
+
+#[test]
 fn a_reader_that_leaves_ends_it_quietly() {
     let mut child = spawn(&["a"]);
     let mut input = child.stdin.take().unwrap();
