@@ -155,22 +155,8 @@ def profile(view: RunView) -> Json:
         "started": str(view.manifest.get("started"))[:10],
         "id": view.manifest.get("id"),
     }
-    form: Json = {
-        "schema": "profile/1",
-        "name": NAME,
-        "card": model[:200],
-        "host_link": "none: this machine's own cores",
-        "mode": "what a run measured of this machine",
-        "initiator": "host",
-        "provenance": "measured",
-        "notes": [],
-        "sources": {writing.SOURCE: _SOURCE.format(**about)},
-        "facts": {},
-        "device": {"facts": []},
-        "operations": [],
-        "values": {},
-        "tables": {},
-    }
+    mode = "what a run measured of this machine"
+    form = writing.empty(_SOURCE.format(**about), name=NAME, card=model[:200], mode=mode)
     writer = writing.Writer(form)
     usable = [test for test in view.tests if _is_usable(test)]
     for rule in RULES:

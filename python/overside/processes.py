@@ -298,54 +298,43 @@ class _Watch:
 
     def until_end(self) -> Outcome:
         """Reads and waits; ends the program where a limit is broken."""
-        fault = None
+        fault, message = None, ""
         while self.selector.get_map():
-            fault = self._broken_limit()
-            if fault:
+            if self.overflow and not self.limits.cut_output:
+                fault = "output"
+                message = f"wrote more than {self.limits.stdout_bytes >> 20} MiB of output"
                 break
-            for key, _ in self.selector.select(self._patience_s()):
+            end_ns, *broken = self._next_limit()
+            left_s = (end_ns - time.monotonic_ns()) / 1e9
+            if left_s < 0:
+                fault, message = broken
+                break
+            for key, _ in self.selector.select(left_s + 0.001):
                 key.data(key.fd)
         ended_ns = self.ended_ns or time.monotonic_ns()
         if fault:
             self.process.end(GRACE_S)
-        status = self.process.wait()
         return Outcome(
-            status=status,
+            status=self.process.wait(),
             stdout=bytes(self.stdout),
             stderr_tail=self.tail.decode("utf-8", "replace"),
             elapsed_ns=ended_ns - self.process.started_ns,
-            fault=fault[0] if fault else None,
-            message=fault[1] if fault else "",
+            fault=fault,
+            message=message,
         )
 
-    def _broken_limit(self) -> tuple[str, str] | None:
-        now_ns = time.monotonic_ns()
-        if self.overflow and not self.limits.cut_output:
-            return "output", f"wrote more than {self.limits.stdout_bytes >> 20} MiB of output"
+    def _next_limit(self) -> tuple[float, str, str]:
+        """Time of the next limit, and the fault when that passes."""
         if self.ended_ns is not None:
-            if now_ns - self.ended_ns > DRAIN_S * 1e9:
-                return "held", "ended, but a child that it left behind still holds its output open"
-            return None
-        if now_ns - self.process.started_ns > self.limits.timeout_s * 1e9:
-            return "timeout", f"did not end within {self.limits.timeout_s:g} s"
-        linger_s = self.limits.linger_s
-        if (
-            linger_s is not None
-            and self.output_closed_ns is not None
-            and now_ns - self.output_closed_ns > linger_s * 1e9
-        ):
-            return "lingering", f"closed its output, but did not end within {linger_s:g} s"
-        return None
-
-    def _patience_s(self) -> float:
-        """Time until the next limit can be broken."""
-        now_ns = time.monotonic_ns()
-        deadlines = [self.process.started_ns + self.limits.timeout_s * 1e9]
-        if self.ended_ns is not None:
-            deadlines = [self.ended_ns + DRAIN_S * 1e9]
-        elif self.output_closed_ns is not None and self.limits.linger_s is not None:
-            deadlines.append(self.output_closed_ns + self.limits.linger_s * 1e9)
-        return max(0.001, (min(deadlines) - now_ns) / 1e9 + 0.001)
+            said = "ended, but a child that it left behind still holds its output open"
+            return self.ended_ns + DRAIN_S * 1e9, "held", said
+        timeout_s, linger_s = self.limits.timeout_s, self.limits.linger_s
+        end_ns = self.process.started_ns + timeout_s * 1e9
+        timeout = (end_ns, "timeout", f"did not end within {timeout_s:g} s")
+        if linger_s is None or self.output_closed_ns is None:
+            return timeout
+        said = f"closed its output, but did not end within {linger_s:g} s"
+        return min(timeout, (self.output_closed_ns + linger_s * 1e9, "lingering", said))
 
     def close(self) -> None:
         """Lets go of what it waited on."""

@@ -158,22 +158,15 @@ def _head(view: RunView, device: str, name: str, usable: Sequence[TestSummary]) 
         notes.insert(
             0, "Measured on an emulated device: it says nothing about a card. Do not share it."
         )
-    return {
-        "schema": "profile/1",
-        "name": name,
-        "card": card,
-        "host_link": "none: this machine's own cores" if device == "cpu" else "not stated",
-        "mode": f"jobs from the host; device {device}; {', '.join(libraries)}",
-        "initiator": "host",
-        "provenance": "emulated" if emulated else "measured",
-        "notes": notes,
-        "sources": {writing.SOURCE: source},
-        "facts": {},
-        "device": {"facts": []},
-        "operations": [],
-        "values": {},
-        "tables": {},
-    }
+    form = writing.empty(
+        source,
+        name=name,
+        card=card,
+        mode=f"jobs from the host; device {device}; {', '.join(libraries)}",
+        provenance="emulated" if emulated else "measured",
+        notes=notes,
+    )
+    return form if device == "cpu" else form | {"host_link": "not stated"}
 
 
 def word(text: str) -> str:

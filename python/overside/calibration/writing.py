@@ -12,6 +12,24 @@ from overside.tasks.common import Json
 SOURCE = "run"
 
 
+def empty(source: str, **about: object) -> Json:
+    """A profile in which nothing is measured yet. `about` says at least its name, card and mode."""
+    return {
+        "schema": "profile/1",
+        "host_link": "none: this machine's own cores",
+        "initiator": "host",
+        "provenance": "measured",
+        "notes": [],
+        "sources": {SOURCE: source},
+        "facts": {},
+        "device": {"facts": []},
+        "operations": [],
+        "values": {},
+        "tables": {},
+        **about,
+    }
+
+
 @dataclass
 class Writer:
     """Collects a profile's values and their facts."""

@@ -79,11 +79,8 @@ def _show(args: Arguments, ids: Sequence[str]) -> int:
         if name not in by_id:
             raise _unknown(name, sorted(by_id))
     chosen = [by_id[name] for name in ids]
-    if args.json:
-        output.document("facts/1", facts=chosen)
-    else:
-        cards = (_card(one, whole=True) if "figures" in one else _ordering(one) for one in chosen)
-        print("\n\n".join(cards))
+    cards = (_card(one, whole=True) if "figures" in one else _ordering(one) for one in chosen)
+    output.answer(args.json, "facts/1", {"facts": chosen}, lambda: "\n\n".join(cards))
     return Exit.OK
 
 
@@ -97,10 +94,8 @@ def _ask_model(args: Arguments, ids: Sequence[str]) -> int:
         if name not in known:
             raise _unknown(name, known)
         answers.append(json.loads(_core.facts_ask(name, args.facts)))
-    if args.json:
-        output.document("facts-ask/1", answers=answers)
-    else:
-        print("\n".join(line for answer in answers for line in _asked(answer)))
+    lines = (line for answer in answers for line in _asked(answer))
+    output.answer(args.json, "facts-ask/1", {"answers": answers}, lambda: "\n".join(lines))
     return Exit.OK
 
 

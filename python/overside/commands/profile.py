@@ -49,49 +49,33 @@ def read_profiles() -> list[Json]:
 
 def _list(args: Arguments) -> int:
     profiles = read_profiles()
-    if args.json:
-        rows = [
-            {
-                "name": one["name"],
-                "card": one["card"],
-                "host_link": one["host_link"],
-                "mode": one["mode"],
-                "provenance": one.get("provenance", "published"),
-                "emulated": bool(one.get("operations")),
-            }
-            for one in profiles
-        ]
-        output.document("profiles/1", profiles=rows)
-    else:
-        print(text.listed(profiles))
+    rows = [
+        {name: one[name] for name in ("name", "card", "host_link", "mode")}
+        | {"provenance": one.get("provenance", "published")}
+        | {"emulated": bool(one.get("operations"))}
+        for one in profiles
+    ]
+    output.answer(args.json, "profiles/1", {"profiles": rows}, lambda: text.listed(profiles))
     return 0
 
 
 def _show(args: Arguments) -> int:
     found = shown(args.name)
-    if args.json:
-        output.document("profile-values/1", **found)
-    else:
-        print(text.shown(found))
+    output.answer(args.json, "profile-values/1", found, lambda: text.shown(found))
     return 0
 
 
 def _diff(args: Arguments) -> int:
     rows = text.differences(shown(args.a), shown(args.b))
-    if args.json:
-        output.document("profile-differences/1", values=rows)
-    else:
-        print(text.compared(rows, args.a, args.b))
+    form, values = "profile-differences/1", {"values": rows}
+    output.answer(args.json, form, values, lambda: text.compared(rows, args.a, args.b))
     return 0
 
 
 def _check(args: Arguments) -> int:
     answers: list[Json] = [json.loads(_core.profile_check(name)) for name in args.files]
-    if args.json:
-        output.document("profile-check/1", profiles=answers)
-    else:
-        for answer in answers:
-            print(text.checked(answer))
+    lines = "\n".join(map(text.checked, answers))
+    output.answer(args.json, "profile-check/1", {"profiles": answers}, lambda: lines)
     return Exit.OK if all(answer["valid"] for answer in answers) else Exit.USAGE
 
 
@@ -120,8 +104,6 @@ def _from_run(args: Arguments) -> int:
 
 def _parameters(args: Arguments) -> int:
     known: list[Json] = json.loads(_core.parameters())
-    if args.json:
-        output.document("profile-parameters/1", parameters=known)
-    else:
-        print(text.parameters(known))
+    form, values = "profile-parameters/1", {"parameters": known}
+    output.answer(args.json, form, values, lambda: text.parameters(known))
     return 0
