@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 
 from overside.bench import audit, noise
 from overside.bench.audit import outcome
 from overside.bench.noise import Noise
-from overside.commands import Arguments, table
+from overside.commands import Arguments, output, table
 from overside.errors import Exit, as_user_error
 from overside.tasks.common import Json
 
@@ -26,13 +25,8 @@ def main(args: Arguments) -> int:
             print("running a few tests twice ...", file=sys.stderr)
         apart = noise.measure()
     if args.json:
-        whole = {
-            "schema": "audit/1",
-            "trusted": trusted,
-            "mistakes": found,
-            "noise": apart.json() if apart else None,
-        }
-        print(json.dumps(whole, ensure_ascii=False))
+        known = apart.json() if apart else None
+        output.document("audit/1", trusted=trusted, mistakes=found, noise=known)
     else:
         _print(found, apart)
     return Exit.OK if trusted else Exit.VERIFICATION_FAILED

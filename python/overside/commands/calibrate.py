@@ -175,15 +175,15 @@ def _write(args: Arguments, run: Path, state: Json, here: Machine, code: Exit) -
 def _print_result(args: Arguments, run: Path, out: Path, form: Json, code: Exit) -> None:
     emulated = form["provenance"] == "emulated"
     if args.json:
-        answer = {
-            "profile": form["name"],
-            "file": str(out),
-            "run": str(run),
-            "provenance": form["provenance"],
-            "may_be_shared": not emulated,
-            "complete": code == Exit.OK,
-        }
-        output.document("calibrated/1", **answer)
+        output.document(
+            "calibrated/1",
+            profile=form["name"],
+            file=str(out),
+            run=str(run),
+            provenance=form["provenance"],
+            may_be_shared=not emulated,
+            complete=code == Exit.OK,
+        )
         return
     _say(args, f"profile {form['name']} ({form['provenance']}): {out}")
     if emulated:

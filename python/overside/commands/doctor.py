@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from overside import screen
 from overside.bench import box, diagnostics, environment, modes
-from overside.commands import Arguments
+from overside.commands import Arguments, output
 from overside.report import formatting
 
 _MARKS = {"ok": "ok", "note": "note", "noise": "NOISE", "lack": "MISSING"}
@@ -23,13 +22,8 @@ def main(args: Arguments) -> int:
         *diagnostics.of_disk(Path("results")),
     ]
     if args.json:
-        machine["load"] = load
-        report = {
-            "schema": "doctor/1",
-            "findings": [finding.json() for finding in found],
-            "environment": machine,
-        }
-        print(json.dumps(report, ensure_ascii=False))
+        findings = [finding.json() for finding in found]
+        output.document("doctor/1", findings=findings, environment=machine | {"load": load})
         return 0
     cpu = machine["cpu"]
     processors = formatting.plural(len(cpu["usable"] or ()), "processor")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from overside import _core, screen
 from overside.bench import box, plan, statistics
 from overside.bench.box import Box
-from overside.commands import Arguments, table
+from overside.commands import Arguments, output, table
 from overside.errors import Exit
 from overside.report import formatting
 from overside.tasks.common import Test
@@ -24,18 +23,13 @@ def main(args: Arguments) -> int:
         raise box.nothing_selected(args.filter)
     seconds = plan.estimated_s(tests, chosen.measure)
     if args.json:
-        print(
-            json.dumps(
-                {
-                    "schema": "plan/1",
-                    "box": chosen.form,
-                    "tests": [_json(test) for test in tests],
-                    "rounds": chosen.measure.rounds,
-                    "estimated_s": round(seconds, 1),
-                    "warnings": [warning.json() for warning in chosen.warnings],
-                },
-                ensure_ascii=False,
-            )
+        output.document(
+            "plan/1",
+            box=chosen.form,
+            tests=[_json(test) for test in tests],
+            rounds=chosen.measure.rounds,
+            estimated_s=round(seconds, 1),
+            warnings=[warning.json() for warning in chosen.warnings],
         )
     else:
         _print(chosen, tests, seconds)
