@@ -71,17 +71,17 @@ impl Drop for Holder<'_> {
 }
 
 /// A stream of several threads of one process.
-type Shared<S> = ProcessBound<SharedStream<State<S>>>;
+type Shared<S> = ProcessBound<SharedStream<StreamState<S>>>;
 
 /// A stream, and what became of it.
-enum State<S> {
+enum StreamState<S> {
     Open(Box<S>),
     Finished(Box<Summary>),
     /// The stream failed and cannot be continued.
     Failed,
 }
 
-impl<S: Stream> State<S> {
+impl<S: Stream> StreamState<S> {
     /// Does something with the open stream, and gives the output that there is then. If that fails, or
     /// panics, the stream has failed.
     fn with(&mut self, step: impl FnOnce(&mut S) -> Result<(), Error>) -> PyResult<Vec<u8>> {
@@ -114,7 +114,7 @@ impl<S: Stream> State<S> {
     }
 }
 
-impl<S: Stream> SharedStream<State<S>> {
+impl<S: Stream> SharedStream<StreamState<S>> {
     /// Passes all of `data` to the stream, and takes the current output.
     fn feed<'py>(
         &self,
@@ -146,7 +146,7 @@ impl<S: Stream> SharedStream<State<S>> {
 
     /// Finishes the stream, and gives the output that was left.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.take(py, State::finish)?;
+        let bytes = self.take(py, StreamState::finish)?;
         Ok(PyBytes::new(py, &bytes))
     }
 
@@ -158,8 +158,8 @@ impl<S: Stream> SharedStream<State<S>> {
         tell: impl FnOnce(Python<'py>, &Summary) -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let summary = self.take(py, |state| match state {
-            State::Finished(summary) => Ok(Some((**summary).clone())),
-            State::Open(_) | State::Failed => Ok(None),
+            StreamState::Finished(summary) => Ok(Some((**summary).clone())),
+            StreamState::Open(_) | StreamState::Failed => Ok(None),
         })?;
         summary.map(|summary| tell(py, &summary)).transpose()
     }
@@ -248,9 +248,9 @@ stream_methods!(PyCompressor, {
             let options = compression(format, level, targets, chunk.as_ref())?;
             let stream = py.detach(|| Compressor::new(OutputBuffer::new(None), &options));
             let stream = stream.map_err(errors::stream)?;
-            Ok(Self(ProcessBound::new(SharedStream::new(State::Open(
-                Box::new(stream),
-            )))))
+            Ok(Self(ProcessBound::new(SharedStream::new(
+                StreamState::Open(Box::new(stream)),
+            ))))
         })
     }
 
@@ -313,9 +313,9 @@ stream_methods!(PyDecompressor, {
             )?;
             let stream = Decompressor::new(OutputBuffer::new(max_size), &options);
             let stream = stream.map_err(errors::stream)?;
-            Ok(Self(ProcessBound::new(SharedStream::new(State::Open(
-                Box::new(stream),
-            )))))
+            Ok(Self(ProcessBound::new(SharedStream::new(
+                StreamState::Open(Box::new(stream)),
+            ))))
         })
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use overside_base::EventFd;
 use rustix::event::{PollFd, PollFlags};
 
-use crate::server::{ConnectionPermit, Shared};
+use crate::server::{AgentState, ConnectionPermit};
 use crate::{AgentError, session};
 
 /// The pause after the system could not give another connection.
@@ -24,7 +24,7 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    pub(crate) fn open(shared: &Arc<Shared>) -> Result<Self, AgentError> {
+    pub(crate) fn open(shared: &Arc<AgentState>) -> Result<Self, AgentError> {
         let address = shared.settings.listen;
         let failed = |error| AgentError::Listen { address, error };
         let listener = TcpListener::bind(address).map_err(failed)?;
@@ -59,7 +59,7 @@ impl Acceptor {
 }
 
 /// Accepts connections until the agent closes.
-fn attend(listener: &TcpListener, closed: &EventFd, shared: &Arc<Shared>) {
+fn attend(listener: &TcpListener, closed: &EventFd, shared: &Arc<AgentState>) {
     let mut was_failing = false;
     loop {
         let mut set = [
@@ -88,7 +88,7 @@ fn attend(listener: &TcpListener, closed: &EventFd, shared: &Arc<Shared>) {
     }
 }
 
-fn admit(socket: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
+fn admit(socket: TcpStream, peer: SocketAddr, shared: &Arc<AgentState>) {
     // A refused connection is closed without a message: the peer is not authenticated yet.
     let permit = match ConnectionPermit::take(shared, &socket, peer) {
         Ok(permit) => permit,

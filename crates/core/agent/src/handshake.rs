@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use overside_base::MemoryBudget;
 use overside_link::agent::{Preamble, Reply, Stream, Violation, control, readable_or_writable};
 
-use crate::server::{ConnectionPermit, Shared};
+use crate::server::{AgentState, ConnectionPermit};
 
 /// Longest time that [`drain_and_close`] waits for the host to read the last replies and close the
 /// connection.
@@ -17,7 +17,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Authenticates the host and reserves its memory. Returns no stream if there is no room; the host has then
 /// received the reason.
 pub(crate) fn handshake(
-    shared: &Shared,
+    shared: &AgentState,
     permit: &mut ConnectionPermit,
     socket: TcpStream,
 ) -> io::Result<Result<(Stream, Arc<MemoryBudget>), String>> {

@@ -34,7 +34,7 @@ use rustls::ServerConfig;
 use acceptor::Acceptor;
 pub use error::AgentError;
 pub use memory::default_memory_bytes;
-use server::Shared;
+use server::AgentState;
 
 /// Settings of an agent: address, keys, limits and probes.
 #[derive(Clone)]
@@ -105,7 +105,7 @@ impl Default for Limits {
 
 /// A running agent. Dropping it ends it at once; [`Agent::drain`] lets it finish.
 pub struct Agent {
-    shared: Arc<Shared>,
+    shared: Arc<AgentState>,
     acceptor: Acceptor,
 }
 
@@ -130,7 +130,7 @@ impl Agent {
         if devices.is_empty() {
             return Err(AgentError::Nothing);
         }
-        let shared = Arc::new(Shared::new(settings, devices).map_err(AgentError::System)?);
+        let shared = Arc::new(AgentState::new(settings, devices).map_err(AgentError::System)?);
         let acceptor = Acceptor::open(&shared)?;
         tracing::info!(address = %acceptor.address(), devices = names.join(","), "listening");
         Ok(Self { shared, acceptor })

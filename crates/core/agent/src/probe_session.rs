@@ -19,7 +19,7 @@ use crate::server::ProbePermit;
 /// One end of a test, on a thread of its own. Dropping it cancels the end, and waits for it.
 pub(crate) struct ProbeSession {
     /// Sender of requests, one at a time; `None` once there will be no more.
-    questions: Option<SyncSender<Vec<u8>>>,
+    requests: Option<SyncSender<Vec<u8>>>,
     answers: Receiver<Answer>,
     /// `true` while a request has not been answered.
     asked: bool,
@@ -44,7 +44,7 @@ impl ProbeSession {
         let nothing_left = |error: &dyn std::fmt::Display| format!("nothing is left: {error}");
         let woken = EventFd::new();
         let woken = Arc::new(woken.map_err(|error| nothing_left(&error))?);
-        let (questions, hear) = sync_channel(1);
+        let (requests, hear) = sync_channel(1);
         let (say, answers) = sync_channel(1);
         let wake = Arc::clone(&woken);
         let thread = std::thread::Builder::new()
@@ -52,7 +52,7 @@ impl ProbeSession {
             .spawn(move || play(peer, &hear, &say, &wake))
             .map_err(|error| nothing_left(&error))?;
         Ok(Self {
-            questions: Some(questions),
+            requests: Some(requests),
             answers,
             asked: false,
             waiting: None,
@@ -79,16 +79,16 @@ impl ProbeSession {
     }
 
     /// Forwards a request.
-    pub(crate) fn ask(&mut self, question: Vec<u8>) -> Result<(), Violation> {
+    pub(crate) fn ask(&mut self, request: Vec<u8>) -> Result<(), Violation> {
         if self.asked {
-            let text = "a question comes before the last one was answered";
+            let text = "a request comes before the last one was answered";
             return Err(Violation::OutOfTurn(text.into()));
         }
         self.asked = true;
         self.waiting = None;
-        if let Some(questions) = &self.questions {
+        if let Some(requests) = &self.requests {
             // A thread that has ended is noticed when its answer is looked for.
-            let _ = questions.try_send(question);
+            let _ = requests.try_send(request);
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl ProbeSession {
 impl Drop for ProbeSession {
     fn drop(&mut self) {
         self.cancelled.cancel();
-        self.questions = None;
+        self.requests = None;
         if let Some(thread) = self.thread.take() {
             // A panic was caught; and if not, it is gone as well.
             let _ = thread.join();
@@ -128,12 +128,12 @@ impl Drop for ProbeSession {
 /// The loop of a probe's thread.
 fn play(
     mut peer: Box<dyn ProbePeer>,
-    questions: &Receiver<Vec<u8>>,
+    requests: &Receiver<Vec<u8>>,
     answers: &SyncSender<Answer>,
     woken: &EventFd,
 ) {
-    while let Ok(question) = questions.recv() {
-        let answer = match catch_unwind(AssertUnwindSafe(|| peer.answer(&question))) {
+    while let Ok(request) = requests.recv() {
+        let answer = match catch_unwind(AssertUnwindSafe(|| peer.answer(&request))) {
             Ok(answer) if (1..=MAX_PROBE_BYTES).contains(&answer.len()) => {
                 Ok((answer, peer.waits_for_more()))
             }

@@ -21,7 +21,7 @@ use crate::unauthenticated::{Origin, UnauthenticatedConnection, UnauthenticatedC
 const CONNECTION_BYTES: u64 = 512 << 10;
 
 /// State that all connections of an agent share.
-pub(crate) struct Shared {
+pub(crate) struct AgentState {
     pub(crate) settings: Settings,
     pub(crate) devices: Vec<Arc<dyn Device>>,
     /// Encoded welcome message, which the agent sends to each host at the end of its handshake.
@@ -62,7 +62,7 @@ impl Open {
     }
 }
 
-impl Shared {
+impl AgentState {
     pub(crate) fn new(settings: Settings, devices: Vec<Arc<dyn Device>>) -> io::Result<Self> {
         let offers = devices.iter().map(|device| Offer {
             info: device.info().clone(),
@@ -141,7 +141,7 @@ fn share(of: usize) -> usize {
 
 /// A place among the connections, given back when it is dropped.
 pub(crate) struct ConnectionPermit {
-    shared: Arc<Shared>,
+    shared: Arc<AgentState>,
     origin: Origin,
     /// Set until the host has authenticated.
     unauthenticated: Option<Arc<UnauthenticatedConnection>>,
@@ -151,7 +151,7 @@ pub(crate) struct ConnectionPermit {
 impl ConnectionPermit {
     /// Reserves a permit for a connection that has not authenticated. The error is the reason of a refusal.
     pub(crate) fn take(
-        shared: &Arc<Shared>,
+        shared: &Arc<AgentState>,
         socket: &TcpStream,
         peer: SocketAddr,
     ) -> Result<Self, &'static str> {
@@ -252,14 +252,14 @@ impl Drop for ConnectionPermit {
 }
 
 /// A place among the tests of which an end is played, given back when it is dropped.
-pub(crate) struct ProbePermit(Arc<Shared>);
+pub(crate) struct ProbePermit(Arc<AgentState>);
 
 impl ProbePermit {
     /// Reserves a permit.
     ///
     /// # Errors
     /// None is left; the message is for the host.
-    pub(crate) fn take(shared: &Arc<Shared>) -> Result<Self, String> {
+    pub(crate) fn take(shared: &Arc<AgentState>) -> Result<Self, String> {
         let most = shared.settings.limits.probes;
         let more = |count: usize| (count < most).then_some(count + 1);
         let order = (Ordering::AcqRel, Ordering::Acquire);

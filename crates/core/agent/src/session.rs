@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use crate::handshake::{drain_and_close, handshake};
 use crate::open_context::{IncomingJob, OpenContext};
 use crate::probe_session::ProbeSession;
-use crate::server::{ConnectionPermit, ProbePermit, Shared};
+use crate::server::{AgentState, ConnectionPermit, ProbePermit};
 
 /// Time between two attempts to reserve memory for a waiting job, while other jobs hold the memory.
 const MEMORY_RETRY: Duration = Duration::from_millis(50);
@@ -62,7 +62,7 @@ impl From<Violation> for End {
 
 /// Admits a host and serves it.
 pub(crate) fn serve(
-    shared: &Arc<Shared>,
+    shared: &Arc<AgentState>,
     mut permit: ConnectionPermit,
     socket: TcpStream,
     peer: SocketAddr,
@@ -80,7 +80,7 @@ pub(crate) fn serve(
 }
 
 struct Session<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<AgentState>,
     stream: Stream,
     /// Memory budget of the host's origin, shared by all connections from there.
     memory: Arc<MemoryBudget>,
@@ -109,7 +109,7 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(shared: &'a Arc<Shared>, stream: Stream, memory: Arc<MemoryBudget>) -> Self {
+    fn new(shared: &'a Arc<AgentState>, stream: Stream, memory: Arc<MemoryBudget>) -> Self {
         Self {
             shared,
             stream,

@@ -44,7 +44,7 @@ use rings::{Finished, Submitted};
 use slot::Slot;
 
 /// State that the submitter and the threads of one context share.
-struct Shared {
+struct ContextState {
     slots: Box<[Slot]>,
     submitted: Submitted,
     finished: Finished,
@@ -63,7 +63,7 @@ struct Shared {
     epoch: Instant,
 }
 
-impl Shared {
+impl ContextState {
     fn new(depth: usize, threads: usize) -> std::io::Result<Self> {
         Ok(Self {
             slots: (0..depth).map(|_| Slot::new()).collect(),

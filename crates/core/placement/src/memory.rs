@@ -23,11 +23,11 @@ pub(crate) struct Pool {
     bytes: usize,
     align: usize,
     keep: usize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     free: Vec<Region>,
     /// Shared as sources; the pool keeps a handle to each and takes it back when it is the last.
     lent: VecDeque<Slice>,
@@ -92,11 +92,11 @@ impl Pool {
         }
     }
 
-    fn make(&self, state: &mut State) -> Result<Region, MemoryError> {
+    fn make(&self, state: &mut PoolState) -> Result<Region, MemoryError> {
         self.make_len(self.bytes, state)
     }
 
-    fn make_len(&self, bytes: usize, state: &mut State) -> Result<Region, MemoryError> {
+    fn make_len(&self, bytes: usize, state: &mut PoolState) -> Result<Region, MemoryError> {
         let begin = Instant::now();
         let region = match &self.device {
             Some(device) => device.alloc(bytes, self.align)?,
@@ -140,13 +140,13 @@ impl Pool {
         self.state().spent
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         // Nothing that can panic happens between two changes that belong together.
         lock(&self.state)
     }
 }
 
-impl State {
+impl PoolState {
     /// The oldest region that was lent and whose handles are dropped.
     fn reclaim(&mut self) -> Option<Region> {
         for _ in 0..self.lent.len() {

@@ -55,7 +55,7 @@ impl Default for InlineOptions {
     }
 }
 
-struct Shared {
+struct DeviceState {
     id: DeviceId,
     info: DeviceInfo,
     capabilities: Capabilities,
@@ -66,7 +66,7 @@ struct Shared {
 
 /// A device that works on the caller's thread when it is polled, in the order of the jobs. It does
 /// everything but `hash-sha256`, and has no events.
-pub struct InlineDevice(Arc<Shared>);
+pub struct InlineDevice(Arc<DeviceState>);
 
 impl InlineDevice {
     /// A device with these options.
@@ -97,7 +97,7 @@ impl InlineDevice {
                 missing: Vec::new(),
             })
         });
-        Self(Arc::new(Shared {
+        Self(Arc::new(DeviceState {
             id: DeviceId::unique(),
             info,
             capabilities: Capabilities::new(capabilities.collect()),
@@ -113,7 +113,7 @@ impl InlineDevice {
     }
 }
 
-impl Shared {
+impl DeviceState {
     /// Creates the limits and the kernel for a context with this configuration.
     fn open(&self, config: &ContextConfig) -> Result<(Limits, Work), OpenError> {
         let capability = self.capabilities.check(&self.info.name, config)?;
@@ -163,7 +163,7 @@ struct Work {
 }
 
 struct InlineContext {
-    shared: Arc<Shared>,
+    shared: Arc<DeviceState>,
     limits: Limits,
     work: Work,
     /// Jobs, each with the time at which it may be done.

@@ -75,12 +75,12 @@ pub struct Pending {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     done: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     answer: Option<Answer>,
     waker: Option<Waker>,
 }

@@ -16,7 +16,7 @@ use crate::memory_budget::destinations_fit;
 use crate::metrics::Metrics;
 use crate::plan::{self, Plan, operations_max};
 use crate::prediction::predict;
-use crate::sample::{Done, Sample, Warning, Work, nanoseconds};
+use crate::sample::{MeasuredWork, Sample, Warning, Work, nanoseconds};
 use crate::shuffle::shuffled;
 use crate::test::{CompletionMode, Setting, Test};
 use crate::verify::{OutputChecker, ReferenceCache, TestBuffers};
@@ -146,7 +146,7 @@ impl ContextBench<'_> {
         }
         let stages = mean_stages(&totals, &lifecycle);
         metrics.put_stages(stages.clone());
-        let done = Done {
+        let done = MeasuredWork {
             applied: totals.applied.as_deref().cloned(),
             work,
             elapsed_ns: nanoseconds(pass.elapsed()),

@@ -8,7 +8,7 @@ use overside_device::{
     Clock, Completion, Context, ContextConfig, Device, Job, JobError, Lost, OpenError, Operation,
     Outcome, Region, Slice, SubmitError,
 };
-use overside_probe::closed_loop::{Done, OperationQueue};
+use overside_probe::closed_loop::{CompletedOperation, OperationQueue};
 use overside_probe::{Failure, FailureKind};
 
 use crate::job_totals::JobTotals;
@@ -126,7 +126,10 @@ impl<'a> ContextQueue<'a> {
 
     /// Verifies a completion, adds it to the totals and frees its slot. Returns `None` if the job
     /// is run again because its result did not fit.
-    fn take_one(&mut self, mut completion: Completion) -> Result<Option<Done>, Failure> {
+    fn take_one(
+        &mut self,
+        mut completion: Completion,
+    ) -> Result<Option<CompletedOperation>, Failure> {
         let tag = completion.tag;
         let slot = (self.slots.get_mut(tag as usize)).filter(|slot| slot.in_flight);
         let Some(slot) = slot else {
@@ -154,7 +157,7 @@ impl<'a> ContextQueue<'a> {
         slot.destination = Some(destination);
         slot.last = Some(outcome);
         self.free.push(tag as usize);
-        Ok(Some(Done {
+        Ok(Some(CompletedOperation {
             slot: tag as usize,
             late: completion.stages.late,
         }))
@@ -273,7 +276,7 @@ impl OperationQueue for ContextQueue<'_> {
         polled.map_err(|lost| is_lost(&lost))
     }
 
-    fn take(&mut self, _: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
+    fn take(&mut self, _: bool, done: &mut Vec<CompletedOperation>) -> Result<(), Failure> {
         let mut completions = std::mem::take(&mut self.completions);
         for completion in completions.drain(..) {
             done.extend(self.take_one(completion)?);

@@ -71,7 +71,7 @@ pub struct FileContent {
 /// Request from a host to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum NodeQuestion {
+pub enum NodeRequest {
     /// Requests the description of the agent's machine. Answered by [`NodeReply::Environment`].
     Environment,
     /// Requests which of these files the agent lacks. It keeps the others until the next such
@@ -109,7 +109,7 @@ pub enum NodeReply {
     Failed(Failure),
 }
 
-impl Message for NodeQuestion {
+impl Message for NodeRequest {
     const MAX_BYTES: usize = MAX_PROBE_BYTES;
 
     fn check(&mut self) -> Result<(), CodecError> {

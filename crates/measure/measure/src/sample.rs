@@ -280,7 +280,7 @@ impl Warning {
 }
 
 /// Work done under the clock, with its time and verification.
-pub(crate) struct Done {
+pub(crate) struct MeasuredWork {
     /// Library, device and driver that did the work; `None` if nothing ran.
     pub applied: Option<Applied>,
     pub work: Work,
@@ -328,8 +328,8 @@ impl Sample {
     }
 
     /// Makes a sample with figures, from the work and the evidence of all participants.
-    pub(crate) fn ok(evidence: Evidence, done: Done) -> Self {
-        let Done {
+    pub(crate) fn ok(evidence: Evidence, done: MeasuredWork) -> Self {
+        let MeasuredWork {
             applied,
             work,
             elapsed_ns,

@@ -60,7 +60,7 @@ pub trait OperationQueue {
     ///
     /// # Errors
     /// [`Failure`].
-    fn take(&mut self, draining: bool, done: &mut Vec<Done>) -> Result<(), Failure>;
+    fn take(&mut self, draining: bool, done: &mut Vec<CompletedOperation>) -> Result<(), Failure>;
 
     /// Sleeps until there may be something to poll for.
     ///
@@ -74,7 +74,7 @@ pub trait OperationQueue {
 
 /// An operation that completed and is right.
 #[derive(Clone, Copy, Debug)]
-pub struct Done {
+pub struct CompletedOperation {
     /// Slot of the operation.
     pub slot: usize,
     /// `true` if it came later than the profile's time for the emulated engine.

@@ -247,7 +247,7 @@ fn devices_in(directory: &Path) -> Vec<RdmaDevice> {
 /// Request from a host to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum PerftestQuestion {
+pub enum PerftestRequest {
     /// Wait for a client. [`PerftestReply::Listening`].
     Serve {
         /// Test that the program runs.
@@ -290,7 +290,7 @@ pub enum PerftestReply {
     Failed(Failure),
 }
 
-impl Message for PerftestQuestion {
+impl Message for PerftestRequest {
     const MAX_BYTES: usize = 64 << 10;
 }
 
@@ -334,21 +334,21 @@ struct RemoteEnd {
 }
 
 impl ProbePeer for RemoteEnd {
-    fn answer(&mut self, question: &[u8]) -> Vec<u8> {
+    fn answer(&mut self, request: &[u8]) -> Vec<u8> {
         let unreadable =
-            |error: CodecError| Failure::new(FailureKind::Job, format!("the question: {error}"));
-        let question = PerftestQuestion::decode(question).map_err(unreadable);
-        let reply = question.and_then(|question| self.reply(question));
+            |error: CodecError| Failure::new(FailureKind::Job, format!("the request: {error}"));
+        let request = PerftestRequest::decode(request).map_err(unreadable);
+        let reply = request.and_then(|request| self.reply(request));
         reply.unwrap_or_else(PerftestReply::Failed).encode()
     }
 }
 
 impl RemoteEnd {
-    fn reply(&mut self, question: PerftestQuestion) -> Result<PerftestReply, Failure> {
+    fn reply(&mut self, request: PerftestRequest) -> Result<PerftestReply, Failure> {
         // A host has one program at a time.
         self.server = None;
-        match question {
-            PerftestQuestion::Serve { test, timeout_ms } => {
+        match request {
+            PerftestRequest::Serve { test, timeout_ms } => {
                 let (test, device) = with_device(test)?;
                 let port = free_port().map_err(|error| cannot(&error))?;
                 let program = Program::start(test.command(port), None, timeout_ms)?;
@@ -356,7 +356,7 @@ impl RemoteEnd {
                 self.server = Some(program);
                 Ok(PerftestReply::Listening { port, device })
             }
-            PerftestQuestion::Run {
+            PerftestRequest::Run {
                 test,
                 server,
                 port,

@@ -17,7 +17,7 @@ use overside_base::Random;
 use overside_link::agent::{Preamble, Reply, Welcome, control};
 use overside_link::codec::Message;
 use overside_measure::node::{
-    CoreOwner, DataCache, Digest, FileContent, KIND, MeasureProbe, NodeQuestion, NodeReply,
+    CoreOwner, DataCache, Digest, FileContent, KIND, MeasureProbe, NodeReply, NodeRequest,
     WORKER_VERB, WorkerCommand,
 };
 use overside_measure::{FailureKind, Sample, Status};
@@ -339,7 +339,7 @@ fn a_digest_that_lies_a_length_and_a_name_that_do_are_refused() {
     let mut host = host(&user, &agent);
     let digest: Digest = "a".repeat(64).try_into().unwrap();
     let announced = |bytes| {
-        NodeQuestion::File(FileContent {
+        NodeRequest::File(FileContent {
             digest: digest.clone(),
             bytes,
         })
@@ -358,7 +358,7 @@ fn a_digest_that_lies_a_length_and_a_name_that_do_are_refused() {
             unreachable!()
         };
         test.remove("node");
-        let message = refused(&mut host, &NodeQuestion::Measure(test).encode());
+        let message = refused(&mut host, &NodeRequest::Measure(test).encode());
         assert_contains(message, "the data were not sent");
     }
     for strange in [
@@ -372,7 +372,7 @@ fn a_digest_that_lies_a_length_and_a_name_that_do_are_refused() {
     let file = data(&user, "input", 1 << 20);
     let sample = Worker::start(&user).measure(&compress("dpu0", &file));
     assert_eq!(sample.status, Status::Ok, "{sample:?}");
-    let environment = asked(&mut host, &NodeQuestion::Environment.encode());
+    let environment = asked(&mut host, &NodeRequest::Environment.encode());
     let NodeReply::Environment(environment) = environment else {
         panic!("{environment:?}")
     };
@@ -472,7 +472,7 @@ fn a_host_that_does_not_go_on_with_its_data_loses_its_connection() {
         digest: "a".repeat(64).try_into().unwrap(),
         bytes: 4,
     };
-    let begun = asked(&mut silent, &NodeQuestion::File(file).encode());
+    let begun = asked(&mut silent, &NodeRequest::File(file).encode());
     assert!(matches!(begun, NodeReply::Taken));
     assert_eq!(fs::read_dir(&data).unwrap().count(), 1);
     // The worker sends heartbeats but no result, which is not sufficient.
@@ -482,7 +482,7 @@ fn a_host_that_does_not_go_on_with_its_data_loses_its_connection() {
         fs::read_dir(&data).unwrap().count() == 0
     });
     // Between tests a host may be silent.
-    let environment = asked(&mut idle, &NodeQuestion::Environment.encode());
+    let environment = asked(&mut idle, &NodeRequest::Environment.encode());
     assert!(matches!(environment, NodeReply::Environment(_)));
 }
 

@@ -157,9 +157,9 @@ impl Session<'_> {
                 self.outbox.pong(number);
                 Ok(())
             }
-            Item::Probe(question) => match &mut self.probing {
-                Some(probing) => Ok(probing.ask(question)?),
-                None => Err(out_of_turn("a question comes before a probe has begun")),
+            Item::Probe(request) => match &mut self.probing {
+                Some(probing) => Ok(probing.ask(request)?),
+                None => Err(out_of_turn("a request comes before a probe has begun")),
             },
             Item::Control(json) => match Request::decode(&json)? {
                 Request::Open { device, setup } => self.open(&device, setup),

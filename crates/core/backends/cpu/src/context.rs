@@ -12,17 +12,17 @@ use overside_device::{
 };
 use overside_ops::prepare;
 
-use crate::{NAME, Shared};
+use crate::{DeviceState, NAME};
 
 pub(crate) struct CpuContext {
-    device: Arc<Shared>,
+    device: Arc<DeviceState>,
     config: ContextConfig,
     threads: Threads,
     lifecycle: Lifecycle,
 }
 
 impl CpuContext {
-    pub(crate) fn open(device: Arc<Shared>, config: ContextConfig) -> Result<Self, OpenError> {
+    pub(crate) fn open(device: Arc<DeviceState>, config: ContextConfig) -> Result<Self, OpenError> {
         let begin = Instant::now();
         let threads = start(&device, &config)?;
         let lifecycle = Lifecycle {
@@ -104,7 +104,7 @@ fn elapsed_ns(since: Instant) -> u64 {
 }
 
 /// Prepares the operation once and starts a thread for each kernel.
-fn start(device: &Shared, config: &ContextConfig) -> Result<Threads, OpenError> {
+fn start(device: &DeviceState, config: &ContextConfig) -> Result<Threads, OpenError> {
     let limits = limits(device, config)?;
     let prepared = prepare(&config.operation)?;
     let applied = Applied::of(&device.info, prepared.variant());
@@ -128,7 +128,7 @@ fn start(device: &Shared, config: &ContextConfig) -> Result<Threads, OpenError> 
 
 /// Returns the limits on the jobs of a context, after checking `config` against the device's
 /// capabilities.
-pub(crate) fn limits(device: &Shared, config: &ContextConfig) -> Result<Limits, OpenError> {
+pub(crate) fn limits(device: &DeviceState, config: &ContextConfig) -> Result<Limits, OpenError> {
     let capability = device.capabilities.check(NAME, config)?;
     Ok(Limits {
         gather: true,

@@ -52,10 +52,10 @@ impl Default for CpuOptions {
 }
 
 /// This machine's cores.
-pub struct CpuDevice(Arc<Shared>);
+pub struct CpuDevice(Arc<DeviceState>);
 
 /// State shared by the device and its contexts.
-struct Shared {
+struct DeviceState {
     id: DeviceId,
     info: DeviceInfo,
     capabilities: Capabilities,
@@ -112,7 +112,7 @@ impl CpuDevice {
                 false => Timing::Real,
             },
         };
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(DeviceState {
             id: DeviceId::unique(),
             info,
             capabilities: capabilities::probed(operations),

@@ -11,12 +11,12 @@ use overside_device::{
 };
 use overside_ops::prepare;
 
-use crate::Shared;
+use crate::DeviceState;
 use crate::context::limits;
 
 /// Opens a context on the device's virtual clock.
 pub(crate) fn open(
-    device: Arc<Shared>,
+    device: Arc<DeviceState>,
     config: &ContextConfig,
 ) -> Result<Box<dyn Context>, OpenError> {
     let clock = device.clock.clone();

@@ -12,14 +12,14 @@ use overside_device::{
     SubmitError,
 };
 
-use crate::Shared;
+use crate::DeviceState;
 use crate::pipeline::Pipeline;
 
 /// The pause between two looks while closing.
 const PAUSE: Duration = Duration::from_micros(20);
 
 pub(crate) struct DpdkContext {
-    shared: Arc<Shared>,
+    shared: Arc<DeviceState>,
     /// Pipeline, in a cell because counting the quarantine also releases destinations from it.
     pipeline: RefCell<Pipeline>,
     lifecycle: Lifecycle,
@@ -28,7 +28,10 @@ pub(crate) struct DpdkContext {
 }
 
 impl DpdkContext {
-    pub(crate) fn open(shared: &Arc<Shared>, config: ContextConfig) -> Result<Self, OpenError> {
+    pub(crate) fn open(
+        shared: &Arc<DeviceState>,
+        config: ContextConfig,
+    ) -> Result<Self, OpenError> {
         let elsewhere = Arc::<AtomicUsize>::default();
         let (pipeline, lifecycle) = Pipeline::open(shared, config, &elsewhere)?;
         Ok(Self {

@@ -50,11 +50,11 @@ pub const PREFIX: &str = "dpdk:";
 
 /// A device that DPDK drives.
 pub struct DpdkDevice {
-    shared: Arc<Shared>,
+    shared: Arc<DeviceState>,
 }
 
 /// State shared by a device and its contexts.
-struct Shared {
+struct DeviceState {
     id: DeviceId,
     info: DeviceInfo,
     capabilities: Capabilities,
@@ -93,7 +93,7 @@ impl DpdkDevice {
             timing: Timing::Real,
         };
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(DeviceState {
                 id: DeviceId::unique(),
                 info,
                 capabilities: engine.capabilities.clone(),

@@ -7,7 +7,7 @@ use overside_device::{Job, Region};
 use slab::Slab;
 
 use crate::engine::Engine;
-use crate::queue::{Done, Queue};
+use crate::queue::{FinishedJob, Queue};
 use crate::resources::Resources;
 
 /// A job that the device has.
@@ -52,7 +52,7 @@ pub(crate) struct Orphan {
     work: Option<Work>,
     /// Destinations that a context still counts as quarantined.
     quarantined: Arc<AtomicUsize>,
-    done: Vec<Done>,
+    done: Vec<FinishedJob>,
 }
 
 impl Orphan {

@@ -5,7 +5,7 @@ use overside_device::{JobError, Operation, Outcome, Output};
 use overside_ops::{Error, MatchKind};
 
 use crate::engine::Behavior;
-use crate::queue::Done;
+use crate::queue::FinishedJob;
 use crate::shim;
 
 /// The library in errors of its own.
@@ -19,7 +19,7 @@ pub(crate) const ENDS_EARLY: &str = "the stream ends early";
 pub(crate) fn of(
     operation: Operation,
     behavior: Behavior,
-    done: &Done,
+    done: &FinishedJob,
     source_len: usize,
     capacity: usize,
 ) -> Result<Outcome, JobError> {
@@ -31,7 +31,7 @@ pub(crate) fn of(
     outcome(operation, source_len, capacity, output)
 }
 
-fn compressed(done: &Done, source_len: usize, capacity: usize) -> Result<Output, Error> {
+fn compressed(done: &FinishedJob, source_len: usize, capacity: usize) -> Result<Output, Error> {
     // What DEFLATE makes at worst of bytes that it cannot compress, by engines that store nothing.
     let worst = source_len + source_len / 8 + 64;
     match done.status {
@@ -50,7 +50,7 @@ fn compressed(done: &Done, source_len: usize, capacity: usize) -> Result<Output,
 
 fn decompressed(
     behavior: Behavior,
-    done: &Done,
+    done: &FinishedJob,
     source_len: usize,
     capacity: usize,
 ) -> Result<Output, Error> {
@@ -78,7 +78,7 @@ fn decompressed(
     }
 }
 
-fn copied(done: &Done, source_len: usize) -> Result<Output, Error> {
+fn copied(done: &FinishedJob, source_len: usize) -> Result<Output, Error> {
     match done.status {
         shim::DONE => Ok(written(source_len as u32)),
         _ => Err(other(done)),
@@ -89,7 +89,7 @@ fn copied(done: &Done, source_len: usize) -> Result<Output, Error> {
 /// reports the start and length of each match; a record matches if it contains a match.
 pub(crate) fn matched(
     kind: MatchKind,
-    done: &Done,
+    done: &FinishedJob,
     source: &[u8],
     destination: &mut [u8],
 ) -> Result<Outcome, JobError> {
@@ -197,14 +197,14 @@ fn failed(reason: String) -> Error {
     }
 }
 
-fn other(done: &Done) -> Error {
+fn other(done: &FinishedJob) -> Error {
     failed(match done.status {
         shim::INVALID => "it does not take this job".into(),
         _ => format!("it reports an error{}", detail(done)),
     })
 }
 
-fn detail(done: &Done) -> String {
+fn detail(done: &FinishedJob) -> String {
     match done.detail {
         0 => String::new(),
         code => format!(" (its code {code:#x})"),

@@ -17,16 +17,16 @@ use crate::batch::{Batch, SCRATCH_BYTES};
 use crate::engine::Behavior;
 use crate::orphan::{Orphan, Slot, Work};
 use crate::probe::{TRAILER, TRAILER_BYTES};
-use crate::queue::Done;
+use crate::queue::FinishedJob;
 use crate::shim::Kind;
-use crate::{Shared, outcome, rules, shim};
+use crate::{DeviceState, outcome, rules, shim};
 
 /// Number of source bytes after which a call of [`Pipeline::submit`] takes no more jobs for a
 /// software driver, which computes before it returns.
 const AT_ONCE_BYTES: usize = 128 << 10;
 
 pub(crate) struct Pipeline {
-    shared: Arc<Shared>,
+    shared: Arc<DeviceState>,
     limits: Limits,
     operation: Operation,
     behavior: Behavior,
@@ -42,7 +42,7 @@ pub(crate) struct Pipeline {
     /// whether their destination was too short or their stream.
     again: Vec<u32>,
     lost: Option<String>,
-    done: Vec<Done>,
+    done: Vec<FinishedJob>,
     batch: Batch,
     elsewhere: Arc<AtomicUsize>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Pipeline {
 impl Pipeline {
     /// Sets up queues and memory for the configuration.
     pub(crate) fn open(
-        shared: &Arc<Shared>,
+        shared: &Arc<DeviceState>,
         config: ContextConfig,
         elsewhere: &Arc<AtomicUsize>,
     ) -> Result<(Self, Lifecycle), OpenError> {
@@ -112,7 +112,7 @@ impl Pipeline {
     }
 
     fn work(
-        shared: &Arc<Shared>,
+        shared: &Arc<DeviceState>,
         config: &ContextConfig,
         behavior: Behavior,
         with_rules: bool,
@@ -349,7 +349,7 @@ impl Pipeline {
         self.batch.clear();
     }
 
-    fn finish(&mut self, done: &Done) {
+    fn finish(&mut self, done: &FinishedJob) {
         let number = done.slot as usize;
         let Some(work) = &mut self.work else { return };
         let Some(slot) = work.slots.get_mut(number) else {
@@ -380,7 +380,7 @@ impl Pipeline {
         self.complete(slot.job, result, slot.engine_ns);
     }
 
-    fn result(&self, done: &Done, job: &mut Job) -> Result<Outcome, JobError> {
+    fn result(&self, done: &FinishedJob, job: &mut Job) -> Result<Outcome, JobError> {
         let operation = self.operation;
         if let Operation::Match(kind) = operation {
             let source = job.source.segments().first().map_or(&[][..], |slice| slice);
@@ -454,7 +454,7 @@ impl Drop for Pipeline {
 }
 
 /// Checks that the device can prepare the operation with the requested variant, level and patterns.
-fn check_operation(shared: &Shared, config: &ContextConfig) -> Result<(), OpenError> {
+fn check_operation(shared: &DeviceState, config: &ContextConfig) -> Result<(), OpenError> {
     let asked = &config.operation;
     let own = shared.engine.driver();
     if asked.variant != "auto" && asked.variant != own {

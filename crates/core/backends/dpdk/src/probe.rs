@@ -16,7 +16,7 @@ use overside_ops::{Format, MatchKind, prepare};
 use crate::capabilities::MAX_SEGMENTS;
 use crate::engine::{Behavior, Behaviors, Engine};
 use crate::memory;
-use crate::queue::{Done, Queue, token};
+use crate::queue::{FinishedJob, Queue, token};
 use crate::resources::Resources;
 use crate::runtime::Runtime;
 use crate::shim::{self, CHAINED, Kind, RawJob, RawSegment};
@@ -185,7 +185,7 @@ impl<'a> Trial<'a> {
     }
 
     /// The first bytes of the stream as a source, and a trailer behind them.
-    fn before_trailer(&mut self, len: usize) -> Result<Done, String> {
+    fn before_trailer(&mut self, len: usize) -> Result<FinishedJob, String> {
         let trailer = TRAILER.map(|part| (self.source_len, part));
         let segments: Vec<_> = [(0, len)].into_iter().chain(trailer).collect();
         self.job(&segments, 2 * LEN)
@@ -202,7 +202,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn job(&mut self, segments: &[(usize, usize)], capacity: usize) -> Result<Done, String> {
+    fn job(&mut self, segments: &[(usize, usize)], capacity: usize) -> Result<FinishedJob, String> {
         let (Some(resources), Some(source), Some(destination)) =
             (&self.resources, &self.source, &mut self.destination)
         else {
@@ -251,7 +251,7 @@ impl<'a> Trial<'a> {
 
     /// Checks that the destination contains the correct bytes after a job that the driver reported
     /// as done.
-    fn check(&self, done: &Done) -> Result<(), String> {
+    fn check(&self, done: &FinishedJob) -> Result<(), String> {
         let Some(destination) = &self.destination else {
             return Err("the device did not answer".into());
         };

@@ -25,7 +25,7 @@ const BURST: usize = 32;
 
 /// Result that a device reports for a finished job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct FinishedJob {
     pub(crate) slot: u32,
     pub(crate) status: u32,
     pub(crate) produced: u32,
@@ -43,13 +43,13 @@ pub(crate) struct Queue {
     capacity: usize,
     /// Contexts that use it.
     users: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     in_flight: usize,
-    inboxes: HashMap<u32, Vec<Done>>,
+    inboxes: HashMap<u32, Vec<FinishedJob>>,
     /// Time since when the queue has taken nothing although it was empty.
     refuses_since: Option<Instant>,
     lost: Option<String>,
@@ -132,7 +132,7 @@ impl Queue {
     ///
     /// # Errors
     /// Why the queue is lost, once nothing is left to come.
-    pub(crate) fn take(&self, context: u32, out: &mut Vec<Done>) -> Result<(), String> {
+    pub(crate) fn take(&self, context: u32, out: &mut Vec<FinishedJob>) -> Result<(), String> {
         let Some(mut state) = self.try_lock() else {
             return Ok(());
         };
@@ -172,7 +172,7 @@ impl Queue {
     }
 
     /// A queue that has nothing to do and takes nothing is not busy but gone.
-    fn watch(&self, state: &mut State, taken: usize) -> Result<(), String> {
+    fn watch(&self, state: &mut QueueState, taken: usize) -> Result<(), String> {
         if taken > 0 || state.in_flight > 0 {
             state.refuses_since = None;
             return Ok(());
@@ -186,13 +186,13 @@ impl Queue {
         Err(reason)
     }
 
-    fn lose(&self, state: &mut State, result: i32) -> String {
+    fn lose(&self, state: &mut QueueState, result: i32) -> String {
         let reason = (self.shim.check(result).err()).unwrap_or_else(|| "it is gone".into());
         state.lost = Some(reason.clone());
         reason
     }
 
-    fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
+    fn try_lock(&self) -> Option<MutexGuard<'_, QueueState>> {
         match self.state.try_lock() {
             Ok(state) => Some(state),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -200,7 +200,7 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.state)
     }
 }
@@ -210,7 +210,7 @@ pub(crate) fn token(context: u32, slot: u32) -> u64 {
     u64::from(context) << 32 | u64::from(slot)
 }
 
-fn received(result: &RawResult) -> (u32, Done) {
+fn received(result: &RawResult) -> (u32, FinishedJob) {
     let count = result.match_count as usize;
     let matches = if count == 0 || result.matches.is_null() {
         Vec::new()
@@ -218,7 +218,7 @@ fn received(result: &RawResult) -> (u32, Done) {
         // SAFETY: the device reports that many matches, which stay until the slot is used again.
         unsafe { std::slice::from_raw_parts(result.matches, count) }.to_vec()
     };
-    let done = Done {
+    let done = FinishedJob {
         slot: result.token as u32,
         status: result.status,
         produced: result.produced,

@@ -12,11 +12,11 @@ use overside_device::{
     OperationConfig, SubmitError,
 };
 
-use crate::State;
+use crate::DeviceState;
 use crate::engine::{CardWork, Engine, tolerance};
 
 pub(crate) struct EmulatedContext {
-    state: Arc<State>,
+    state: Arc<DeviceState>,
     threads: Threads,
     /// Times that the modeled card takes to initialize and to end a context for this operation;
     /// absent where the profile has no value.
@@ -25,7 +25,7 @@ pub(crate) struct EmulatedContext {
 }
 
 impl EmulatedContext {
-    pub(crate) fn open(state: Arc<State>, config: ContextConfig) -> Result<Self, OpenError> {
+    pub(crate) fn open(state: Arc<DeviceState>, config: ContextConfig) -> Result<Self, OpenError> {
         let begin = Instant::now();
         let threads = start(&state, &config, Arc::default())?;
         let mut context = Self {
@@ -54,7 +54,7 @@ fn pass(begin: Instant, time: Duration) -> u64 {
 /// Prepares the operation. Returns the card's model with the library that computes results, and the
 /// record of that library for completions.
 pub(crate) fn work(
-    state: &Arc<State>,
+    state: &Arc<DeviceState>,
     config: &OperationConfig,
 ) -> Result<(CardWork, Applied), OpenError> {
     let prepared = overside_ops::prepare(config)?;
@@ -70,7 +70,7 @@ pub(crate) fn work(
 
 /// The thread of a context, ready for jobs.
 fn start(
-    state: &Arc<State>,
+    state: &Arc<DeviceState>,
     config: &ContextConfig,
     late_setup: Arc<AtomicU64>,
 ) -> Result<Threads, OpenError> {

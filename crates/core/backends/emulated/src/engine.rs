@@ -12,7 +12,7 @@ use overside_device::{JobError, OperationConfig, Outcome, Source, Stages};
 use overside_model::{Pace, StageTimes};
 
 use crate::replay::Key;
-use crate::{Mode, State};
+use crate::{DeviceState, Mode};
 
 /// A release later than this, and later than [`LATE_SHARE`] of the modelled time, is late.
 const LATE: Duration = Duration::from_micros(2);
@@ -28,7 +28,7 @@ pub(crate) fn tolerance(modelled: Duration) -> Duration {
 
 /// A card's work on one context's jobs: the result of each, and its completion time.
 pub(crate) struct CardWork {
-    state: Arc<State>,
+    state: Arc<DeviceState>,
     runner: Runner,
     /// Model of the card's speed for this operation; `None` if the profile has none, so that the
     /// modeled times are zero.
@@ -37,7 +37,7 @@ pub(crate) struct CardWork {
 }
 
 impl CardWork {
-    pub(crate) fn new(state: Arc<State>, config: &OperationConfig, runner: Runner) -> Self {
+    pub(crate) fn new(state: Arc<DeviceState>, config: &OperationConfig, runner: Runner) -> Self {
         Self {
             pace: state.profile.pace(config.operation, &config.patterns),
             config: Key::config(config),

@@ -62,7 +62,7 @@ impl Mode {
 }
 
 /// State shared by the contexts of one device.
-struct State {
+struct DeviceState {
     info: DeviceInfo,
     capabilities: Capabilities,
     profile: Profile,
@@ -76,7 +76,7 @@ struct State {
     replay: Replay,
 }
 
-impl State {
+impl DeviceState {
     fn timed(&self) -> bool {
         self.mode != Mode::Functional
     }
@@ -99,7 +99,7 @@ impl State {
 const PAGE: usize = 4096;
 
 /// A card that a profile describes, emulated in this process.
-pub struct EmulatedDevice(Arc<State>);
+pub struct EmulatedDevice(Arc<DeviceState>);
 
 impl EmulatedDevice {
     /// Makes the device of a profile. It supports the profile's operations that a library here can compute.
@@ -126,7 +126,7 @@ impl EmulatedDevice {
             },
         };
         let servers = Mutex::new(Fifo::new(profile.engines()));
-        Self(Arc::new(State {
+        Self(Arc::new(DeviceState {
             info,
             capabilities: capabilities::of(&profile, mode),
             profile,

@@ -9,13 +9,13 @@ use overside_device::{
     VirtualContext, VirtualEngine, VirtualParts,
 };
 
-use crate::State;
+use crate::DeviceState;
 use crate::context::work;
 use crate::engine::CardWork;
 
 /// Opens a context on the device's virtual clock.
 pub(crate) fn open(
-    state: Arc<State>,
+    state: Arc<DeviceState>,
     config: &ContextConfig,
 ) -> Result<Box<dyn Context>, OpenError> {
     let clock = state.clock.clone();

@@ -16,13 +16,13 @@ use overside_device::{
 use overside_link::agent::{Offer, Opened, Reply, Request, Setup, Usage, Welcome, typed_error};
 use slab::Slab;
 
-use crate::Shared;
+use crate::DeviceState;
 use crate::connection::Connection;
 use crate::incoming::Incoming;
 use jobs::Slot;
 
 pub(crate) struct RemoteContext {
-    shared: Arc<Shared>,
+    shared: Arc<DeviceState>,
     /// `None` once it is lost.
     connection: Option<Connection>,
     /// Reason why the connection was lost; empty before that.
@@ -48,7 +48,10 @@ pub(crate) struct RemoteContext {
 }
 
 impl RemoteContext {
-    pub(crate) fn open(shared: &Arc<Shared>, config: ContextConfig) -> Result<Self, OpenError> {
+    pub(crate) fn open(
+        shared: &Arc<DeviceState>,
+        config: ContextConfig,
+    ) -> Result<Self, OpenError> {
         let name = &shared.info.name;
         let capability = shared.capabilities.check(name, &config)?;
         let failed = |reason: String| OpenError::Failed {

@@ -63,11 +63,11 @@ impl Default for Timeouts {
 
 /// A device of an agent.
 pub struct RemoteDevice {
-    shared: Arc<Shared>,
+    shared: Arc<DeviceState>,
 }
 
 /// State shared by a device and its contexts.
-struct Shared {
+struct DeviceState {
     id: DeviceId,
     info: DeviceInfo,
     capabilities: Capabilities,
@@ -104,7 +104,7 @@ impl RemoteDevice {
         };
         dialer.keep(connection);
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(DeviceState {
                 id: DeviceId::unique(),
                 info: info(node, entry, &welcome, &offer),
                 capabilities: capabilities::of(&offer),

@@ -117,8 +117,8 @@ impl RemoteProbe {
     ///
     /// # Errors
     /// [`ProbeError::Lost`], [`ProbeError::Late`]; the connection is unusable afterwards.
-    pub fn ask(&mut self, question: &[u8], deadline: Instant) -> Result<Vec<u8>, ProbeError> {
-        self.tell(question)?;
+    pub fn ask(&mut self, request: &[u8], deadline: Instant) -> Result<Vec<u8>, ProbeError> {
+        self.tell(request)?;
         self.answer(deadline)
     }
 
@@ -130,14 +130,14 @@ impl RemoteProbe {
     ///
     /// # Panics
     /// If the request is empty or longer than [`overside_link::agent::MAX_PROBE_BYTES`].
-    pub fn tell(&mut self, question: &[u8]) -> Result<(), ProbeError> {
+    pub fn tell(&mut self, request: &[u8]) -> Result<(), ProbeError> {
         if std::mem::replace(&mut self.asked, true) {
             return Err(ProbeError::Lost {
                 node: self.node.clone(),
-                reason: "it has not answered the last question".into(),
+                reason: "it has not answered the last request".into(),
             });
         }
-        self.connection.outbox.frame(probe(question));
+        self.connection.outbox.frame(probe(request));
         let deadline = Instant::now() + self.timeouts.silence;
         let sent = self.send(deadline);
         sent.map_err(|broken| self.lost(&broken))
@@ -175,7 +175,7 @@ impl RemoteProbe {
     /// # Panics
     /// If no request was sent.
     pub fn answer_until(&mut self, until: Instant) -> Result<Option<Vec<u8>>, ProbeError> {
-        assert!(self.asked, "there is no question to be answered");
+        assert!(self.asked, "there is no request to be answered");
         let answer = self.watch(until)?;
         self.asked = answer.is_none();
         Ok(answer)

@@ -55,7 +55,7 @@ impl Event {
     }
 }
 
-struct Shared {
+struct ContextState {
     slots: Slots,
     submitted: Submitted,
     finished: Finished,
@@ -64,7 +64,7 @@ struct Shared {
     stop: AtomicBool,
 }
 
-impl Shared {
+impl ContextState {
     fn new(depth: usize) -> Arc<Self> {
         Arc::new(Self {
             slots: Slots::new(depth),
@@ -107,7 +107,7 @@ impl Shared {
 /// Submits each batch when the previous one has completed, and waits for events only. It only ends if no
 /// wake-up is lost on either side.
 fn waits_for_events(depth: usize, threads: usize, batches: &[u32]) {
-    let shared = Shared::new(depth);
+    let shared = ContextState::new(depth);
     let threads: Vec<_> = (0..threads)
         .map(|_| {
             let shared = Arc::clone(&shared);
@@ -169,7 +169,7 @@ fn loom_two_threads_wake_and_are_woken() {
 #[test]
 fn loom_numbers_pass_through_the_rings_once() {
     model(3, || {
-        let shared = Shared::new(2);
+        let shared = ContextState::new(2);
         let threads: Vec<_> = (0..2)
             .map(|_| {
                 let shared = Arc::clone(&shared);

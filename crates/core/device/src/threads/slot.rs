@@ -10,20 +10,20 @@ use crate::{Job, JobError, Outcome, Region, Source, Stages};
 /// A place for one job, from submission to reaping. Its lock is contended only when a deadline
 /// passes; it decides between a thread that finishes and a submitter that gives up.
 #[repr(align(128))]
-pub(super) struct Slot(Mutex<State>);
+pub(super) struct Slot(Mutex<SlotState>);
 
 impl Slot {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(State::Vacant))
+        Self(Mutex::new(SlotState::Vacant))
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, SlotState> {
         // States are exchanged whole, so a panic leaves none half made.
         lock(&self.0)
     }
 }
 
-pub(super) enum State {
+pub(super) enum SlotState {
     /// No job. The slot's number is on the free list or on its way there.
     Vacant,
     /// Submitted; its number is in the queue.
@@ -51,7 +51,7 @@ pub(super) struct FinishedJob {
     pub(super) stages: Stages,
 }
 
-impl State {
+impl SlotState {
     /// The tag of a job that has not been returned and is not ready to be.
     pub(super) fn unfinished(&self) -> Option<u64> {
         match self {

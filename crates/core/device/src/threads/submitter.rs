@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use overside_base::lock;
 
-use super::Shared;
+use super::ContextState;
 use super::event::Timer;
-use super::slot::{FinishedJob, State};
+use super::slot::{FinishedJob, SlotState};
 use super::worker_main::{self, WorkerMain};
 use crate::primitive::Ordering;
 use crate::{
@@ -127,7 +127,7 @@ impl CpuAccounting {
 /// The submitter's end, the base of a [`crate::Context`] made of threads. Dropping it does not
 /// wait; the threads end after their current jobs.
 pub struct Threads {
-    shared: Arc<Shared>,
+    shared: Arc<ContextState>,
     limits: Limits,
     applied: Arc<Applied>,
     accounting: CpuAccounting,
@@ -141,7 +141,7 @@ pub struct Threads {
     deadlines: Deadlines,
     timer: Timer,
     /// Threads that were replaced and have not ended.
-    retired: Vec<Arc<Shared>>,
+    retired: Vec<Arc<ContextState>>,
     /// CPU time of those that have.
     retired_ns: u64,
 }
@@ -163,7 +163,7 @@ impl Threads {
                 "no thread, or no job in flight, is asked for",
             ));
         }
-        let shared = Arc::new(Shared::new(limits.depth, mains.len())?);
+        let shared = Arc::new(ContextState::new(limits.depth, mains.len())?);
         let (report, started) = mpsc::channel();
         let count = mains.len();
         let result = (mains.into_iter().enumerate())
@@ -227,7 +227,7 @@ impl Threads {
             let Some(number) = self.free.pop() else { break };
             let Some(job) = jobs.pop_front() else { break };
             self.deadlines.add(job.deadline);
-            *self.shared.slots[number as usize].lock() = State::Queued { job, submitted };
+            *self.shared.slots[number as usize].lock() = SlotState::Queued { job, submitted };
             self.shared.submitted.stage(self.staged, number);
             self.staged = self.staged.wrapping_add(1);
             taken += 1;
@@ -262,10 +262,10 @@ impl Threads {
             self.reaped += 1;
             let state = std::mem::replace(
                 &mut *self.shared.slots[number as usize].lock(),
-                State::Vacant,
+                SlotState::Vacant,
             );
             self.free.push(number);
-            if let State::Finished(finished) = state {
+            if let SlotState::Finished(finished) = state {
                 out.push(self.completion(finished));
                 count += 1;
             }
@@ -320,7 +320,7 @@ impl Threads {
     /// Returns the number of quarantined destinations, like [`crate::Context::quarantined`]. Those
     /// of replaced threads are included.
     pub fn quarantined(&self) -> usize {
-        let one = |shared: &Arc<Shared>| shared.quarantined.load(Ordering::Acquire);
+        let one = |shared: &Arc<ContextState>| shared.quarantined.load(Ordering::Acquire);
         one(&self.shared) + self.retired.iter().map(one).sum::<usize>()
     }
 
@@ -437,8 +437,8 @@ impl Threads {
         let mut unfinished = Vec::new();
         for number in 0..self.limits.depth {
             let mut state = self.shared.slots[number].lock();
-            match std::mem::replace(&mut *state, State::Vacant) {
-                State::Finished(finished) => {
+            match std::mem::replace(&mut *state, SlotState::Vacant) {
+                SlotState::Finished(finished) => {
                     drop(state);
                     completions.push(self.completion(finished));
                 }

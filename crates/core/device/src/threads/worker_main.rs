@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 
 use overside_base::{lock, panic_text};
 
-use super::Shared;
+use super::ContextState;
 use super::worker_queue::WorkerQueue;
 use crate::primitive::Ordering;
 
@@ -39,7 +39,7 @@ impl WorkerMain {
 
 /// Starts a thread, which reports whether it has got its core and then runs its body.
 pub(super) fn start(
-    shared: &Arc<Shared>,
+    shared: &Arc<ContextState>,
     index: usize,
     body: WorkerMain,
     report: mpsc::Sender<io::Result<()>>,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use overside_base::prefetch_write;
 
-use super::Shared;
-use super::slot::{FinishedJob, Slot, State};
+use super::ContextState;
+use super::slot::{FinishedJob, Slot, SlotState};
 use crate::primitive::Ordering;
 use crate::{Job, JobError, Outcome, Source, Stages};
 
@@ -81,7 +81,7 @@ impl RunningJob {
 
 /// A thread's end of a context: jobs come out, results go in.
 pub struct WorkerQueue {
-    shared: Arc<Shared>,
+    shared: Arc<ContextState>,
     /// Time of the last finished job, which is when the next one begins if it is already waiting. This saves
     /// every other reading of the clock.
     now: Option<Instant>,
@@ -89,7 +89,7 @@ pub struct WorkerQueue {
 }
 
 impl WorkerQueue {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<ContextState>) -> Self {
         Self {
             shared,
             now: None,
@@ -163,11 +163,11 @@ impl WorkerQueue {
     fn begin(&self, number: u32, begun: Instant) -> Option<RunningJob> {
         let shared = &*self.shared;
         let mut state = shared.slots[number as usize].lock();
-        match std::mem::replace(&mut *state, State::Vacant) {
-            State::Queued { job, submitted } => {
+        match std::mem::replace(&mut *state, SlotState::Vacant) {
+            SlotState::Queued { job, submitted } => {
                 let expiry = job.deadline.map(|at| (at, job.source.clone()));
                 if expiry.as_ref().is_none_or(|(at, _)| begun < *at) {
-                    *state = State::Running {
+                    *state = SlotState::Running {
                         tag: job.tag,
                         expiry,
                     };
@@ -179,7 +179,7 @@ impl WorkerQueue {
                         begun,
                     });
                 }
-                *state = State::Finished(FinishedJob {
+                *state = SlotState::Finished(FinishedJob {
                     tag: job.tag,
                     result: Err(JobError::DeadlineExceeded),
                     source: job.source,
@@ -187,7 +187,7 @@ impl WorkerQueue {
                     stages: Stages::default(),
                 });
             }
-            State::Withdrawn => {}
+            SlotState::Withdrawn => {}
             _ => unreachable!("a number in the queue is of a job that waits or is withdrawn"),
         }
         drop(state);
@@ -221,11 +221,11 @@ impl WorkerQueue {
             result
         };
         let mut state = shared.slots[number as usize].lock();
-        let confirmed = matches!(*state, State::Quarantined);
+        let confirmed = matches!(*state, SlotState::Quarantined);
         // What `Running` holds goes after the lock does.
         let _before = if confirmed {
             drop(destination);
-            std::mem::replace(&mut *state, State::Vacant)
+            std::mem::replace(&mut *state, SlotState::Vacant)
         } else {
             let destination = Some(destination);
             let finished = FinishedJob {
@@ -235,7 +235,7 @@ impl WorkerQueue {
                 destination,
                 stages,
             };
-            std::mem::replace(&mut *state, State::Finished(finished))
+            std::mem::replace(&mut *state, SlotState::Finished(finished))
         };
         drop(state);
         shared.completed(number, now);

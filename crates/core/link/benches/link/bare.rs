@@ -17,7 +17,7 @@ struct Line<T>(T);
 #[repr(align(32))]
 struct Entry(UnsafeCell<[u8; MESSAGE]>);
 
-struct Shared {
+struct RingMemory {
     tail: Line<AtomicUsize>,
     head: Line<AtomicUsize>,
     entries: Box<[Entry]>,
@@ -25,14 +25,14 @@ struct Shared {
 
 // SAFETY: an entry is written by the producer before it publishes it and read by the consumer
 // before it releases it.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for RingMemory {}
 // SAFETY: as above.
-unsafe impl Send for Shared {}
+unsafe impl Send for RingMemory {}
 
 /// The writing end. In a line of its own, like the other: each thread writes only its own.
 #[repr(align(128))]
 pub(crate) struct Producer {
-    shared: Arc<Shared>,
+    shared: Arc<RingMemory>,
     tail: usize,
     head: usize,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Producer {
 /// The reading end.
 #[repr(align(128))]
 pub(crate) struct Consumer {
-    shared: Arc<Shared>,
+    shared: Arc<RingMemory>,
     head: usize,
     tail: usize,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Consumer {
 /// `capacity` messages, a power of two.
 pub(crate) fn ring(capacity: usize) -> (Producer, Consumer) {
     assert!(capacity.is_power_of_two());
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(RingMemory {
         tail: Line(AtomicUsize::new(0)),
         head: Line(AtomicUsize::new(0)),
         entries: (0..capacity)

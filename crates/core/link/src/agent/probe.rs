@@ -23,7 +23,7 @@ pub trait Probe: Send + Sync {
 pub trait ProbePeer: Send {
     /// Answers a request. It may take as long as the test does, if it checks [`Host::cancelled`]
     /// periodically. Answers longer than [`super::MAX_PROBE_BYTES`] end the connection.
-    fn answer(&mut self, question: &[u8]) -> Vec<u8>;
+    fn answer(&mut self, request: &[u8]) -> Vec<u8>;
 
     /// Returns `true` if the host has begun an exchange that it must continue. It may then be
     /// silent no longer than in the middle of a message.

@@ -36,10 +36,10 @@ pub(crate) struct Parts<'a> {
 }
 
 /// One end of a link over UCX.
-pub struct UcxEndpoint(Arc<Shared>);
+pub struct UcxEndpoint(Arc<EndpointState>);
 
 /// State that the endpoint and its queue pairs share.
-pub(super) struct Shared {
+pub(super) struct EndpointState {
     pub(super) id: EndpointId,
     pub(super) context: Arc<Context>,
     side: Side,
@@ -59,13 +59,13 @@ pub(super) struct Shared {
 /// Longest time that one end of a link waits for its peer to close the link as well.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-impl Shared {
+impl EndpointState {
     pub(super) fn max_message_bytes(&self) -> u64 {
         self.capabilities.send.max_bytes
     }
 }
 
-impl Drop for Shared {
+impl Drop for EndpointState {
     fn drop(&mut self) {
         self.service.stop();
         self.pairs.clear();
@@ -93,7 +93,7 @@ impl UcxEndpoint {
             Service::start(Arc::clone(&control), parts.pairs.clone()).map_err(|error| {
                 handshake::system(format!("setting up the link with {peer}"), error)
             })?;
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(EndpointState {
             id: EndpointId::unique(),
             context: parts.context,
             side: parts.config.side,

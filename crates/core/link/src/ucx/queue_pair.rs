@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use overside_device::{Applied, CpuTime};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-use super::endpoint::Shared;
+use super::endpoint::EndpointState;
 use super::engine::{UcxEngine, Wait};
 use super::pair::Pair;
 use crate::verbs::{
@@ -21,14 +21,18 @@ const PAUSE: Duration = Duration::from_micros(100);
 
 /// A queue pair's owner.
 pub(super) struct UcxQueuePair {
-    endpoint: Arc<Shared>,
+    endpoint: Arc<EndpointState>,
     index: usize,
     /// The worker's descriptor and the service thread's signal, for being waited on.
     event: Option<OwnedFd>,
 }
 
 impl UcxQueuePair {
-    pub(super) fn new(endpoint: Arc<Shared>, index: usize, event: bool) -> std::io::Result<Self> {
+    pub(super) fn new(
+        endpoint: Arc<EndpointState>,
+        index: usize,
+        event: bool,
+    ) -> std::io::Result<Self> {
         let mut queue_pair = Self {
             endpoint,
             index,

@@ -36,11 +36,11 @@ const WAKE: u64 = u64::MAX - 1;
 
 /// The thread; ends when this is dropped.
 pub(crate) struct Service {
-    shared: Arc<Shared>,
+    shared: Arc<ServiceState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-struct Shared {
+struct ServiceState {
     set: OwnedFd,
     wake: EventFd,
     stop: AtomicBool,
@@ -58,7 +58,7 @@ impl Service {
         epoll::add(&set, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
         let data = EventData::new_u64(CONTROL);
         epoll::add(&set, control.descriptor(), data, EventFlags::IN)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServiceState {
             set,
             wake,
             stop: AtomicBool::new(false),
@@ -115,7 +115,7 @@ struct ServicedQueuePair {
 
 /// State of the service thread, which is dropped together with its queue pairs.
 struct Watcher {
-    shared: Arc<Shared>,
+    shared: Arc<ServiceState>,
     pairs: Vec<Arc<Pair>>,
 }
 

@@ -32,7 +32,7 @@ pub(crate) const BYE: u32 = 2;
 /// Finished operation.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(crate) struct Done {
+pub(crate) struct FinishedOperation {
     pub(crate) len: u64,
     pub(crate) slot: u32,
     pub(crate) status: i32,
@@ -81,7 +81,7 @@ struct Table {
     descriptor: unsafe extern "C" fn(Opaque) -> i32,
     arm: unsafe extern "C" fn(Opaque) -> i32,
     progress: unsafe extern "C" fn(Opaque) -> u32,
-    done: unsafe extern "C" fn(Opaque, *mut Done, u32) -> u32,
+    done: unsafe extern "C" fn(Opaque, *mut FinishedOperation, u32) -> u32,
     news: unsafe extern "C" fn(Opaque, *mut News),
     key: unsafe extern "C" fn(Opaque, *const u8, *mut Opaque) -> i32,
     key_free: unsafe extern "C" fn(Opaque),
@@ -338,7 +338,7 @@ impl RawWorker {
     }
 
     /// Fetches finished operations. Returns their number.
-    pub(crate) fn done(&mut self, out: &mut [Done]) -> usize {
+    pub(crate) fn done(&mut self, out: &mut [FinishedOperation]) -> usize {
         // SAFETY: at most as many as there is room for are written.
         unsafe {
             (self.table().done)(self.worker.as_ptr(), out.as_mut_ptr(), out.len() as u32) as usize
@@ -370,7 +370,7 @@ impl RawWorker {
         unsafe { (self.table().key_free)(key.0.as_ptr()) };
     }
 
-    /// Begins an operation, which ends as one [`Done`].
+    /// Begins an operation, which ends as one [`FinishedOperation`].
     ///
     /// # Safety
     /// The slot is free and one of the worker's; the memory that the operation names, local,
@@ -388,7 +388,7 @@ impl RawWorker {
         unsafe { begin(self.worker.as_ptr(), operation) };
     }
 
-    /// Begins a flush, which ends as one [`Done`] when all that was put before has arrived.
+    /// Begins a flush, which ends as one [`FinishedOperation`] when all that was put before has arrived.
     ///
     /// # Safety
     /// The slot is free and one of the worker's.
@@ -454,7 +454,7 @@ impl Greeting {
         let news = worker.news();
         worker.shim.check(news.lost)?;
         self.heard |= news.hello > 0;
-        let mut done = [Done::default()];
+        let mut done = [FinishedOperation::default()];
         if worker.done(&mut done) > 0 {
             worker.shim.check(done[0].status)?;
             self.flushed = true;

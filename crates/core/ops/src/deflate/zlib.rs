@@ -60,12 +60,12 @@ pub(crate) fn crc32(crc: u32, bytes: &[u8]) -> u32 {
     crc as u32
 }
 
-struct Deflate(State);
+struct Deflate(RawStream);
 
 impl Deflate {
     fn new(format: Format, level: u32) -> Result<Self, Error> {
         let level = i32::try_from(level).unwrap_or(i32::MAX);
-        State::new(z::deflateEnd, |stream| {
+        RawStream::new(z::deflateEnd, |stream| {
             // SAFETY: the stream is valid; version and size are those of the bindings.
             unsafe {
                 z::deflateInit2_(
@@ -98,11 +98,11 @@ impl Stream for Deflate {
     }
 }
 
-struct Inflate(State);
+struct Inflate(RawStream);
 
 impl Inflate {
     fn new(format: Format) -> Result<Self, Error> {
-        State::new(z::inflateEnd, |stream| {
+        RawStream::new(z::inflateEnd, |stream| {
             // SAFETY: the stream is valid; version and size are those of the bindings.
             unsafe {
                 let size = size_of::<z::z_stream>() as i32;
@@ -187,7 +187,7 @@ fn flush_code(flush: Flush) -> i32 {
 }
 
 /// A `z_stream` and the function that ends it.
-struct State {
+struct RawStream {
     // zlib's state points back to it, so it must not move. A `Box` would be wrong: moving a `Box` asserts
     // that no other pointer to its content exists. It is allocated as a `Box` and freed as one in `drop`.
     stream: NonNull<z::z_stream>,
@@ -196,9 +196,9 @@ struct State {
 
 // SAFETY: zlib keeps no thread-local data; each call sets the pointers to buffers, which are not
 // followed between calls.
-unsafe impl Send for State {}
+unsafe impl Send for RawStream {}
 
-impl State {
+impl RawStream {
     fn new(
         end: unsafe extern "C" fn(*mut z::z_stream) -> i32,
         init: impl FnOnce(*mut z::z_stream) -> i32,
@@ -285,7 +285,7 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for RawStream {
     fn drop(&mut self) {
         // SAFETY: the stream was made by the init function that belongs to `end`, and is ended
         // only here.
@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn a_pointer_kept_from_the_making_is_good_after_moves() {
         let mut kept = ptr::null_mut::<z::z_stream>();
-        let stream = State::new(end, |stream| {
+        let stream = RawStream::new(end, |stream| {
             kept = stream;
             // SAFETY: the stream is valid.
             unsafe { (*stream).state = stream.cast() };
@@ -360,6 +360,6 @@ mod tests {
     #[test]
     fn what_cannot_be_made_is_not_ended() {
         // `end` would follow a null pointer.
-        assert!(State::new(end, |_| z::Z_MEM_ERROR).is_err());
+        assert!(RawStream::new(end, |_| z::Z_MEM_ERROR).is_err());
     }
 }

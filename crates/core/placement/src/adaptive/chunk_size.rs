@@ -65,7 +65,7 @@ pub(crate) struct ChunkSizer {
     most: usize,
     /// The best length so far.
     best: usize,
-    state: State,
+    state: SearchState,
     /// Twice as long is tried next, else half as long.
     longer: bool,
     /// Number of the two neighboring lengths (twice and half `best`) that are known not to be
@@ -77,7 +77,7 @@ pub(crate) struct ChunkSizer {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum SearchState {
     /// Chunks have the best length; others are tried after `spans` spans.
     Best { spans: u32 },
     /// Chunks have another length, whose throughput will be compared with `against`.
@@ -129,7 +129,7 @@ impl ChunkSizer {
             least,
             most,
             best: rounded(first).clamp(least, most),
-            state: State::Best { spans: 1 },
+            state: SearchState::Best { spans: 1 },
             longer: true,
             known: 0,
             rest_spans: REST_SPANS,
@@ -141,8 +141,8 @@ impl ChunkSizer {
     /// Returns the length of the next chunk, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self.state {
-            State::Best { .. } => self.best,
-            State::Trial { bytes, .. } => bytes,
+            SearchState::Best { .. } => self.best,
+            SearchState::Trial { bytes, .. } => bytes,
         }
     }
 
@@ -165,16 +165,16 @@ impl ChunkSizer {
         }
         let rate = bytes as f64 / took.as_secs_f64();
         match self.state {
-            State::Best { spans } if spans > 1 => {
-                self.state = State::Best { spans: spans - 1 };
+            SearchState::Best { spans } if spans > 1 => {
+                self.state = SearchState::Best { spans: spans - 1 };
                 None
             }
-            State::Best { .. } => self.try_another(rate),
-            State::Trial { bytes, against } if rate >= GAIN * against => {
+            SearchState::Best { .. } => self.try_another(rate),
+            SearchState::Trial { bytes, against } if rate >= GAIN * against => {
                 let before = std::mem::replace(&mut self.best, bytes);
                 // Where it came from is not faster.
                 (self.known, self.rest_spans) = (1, REST_SPANS);
-                self.state = State::Best { spans: 1 };
+                self.state = SearchState::Best { spans: 1 };
                 let kept = Resized {
                     bytes,
                     probe: false,
@@ -182,7 +182,7 @@ impl ChunkSizer {
                 };
                 Some(self.try_another(rate).unwrap_or(kept))
             }
-            State::Trial { bytes, against } => {
+            SearchState::Trial { bytes, against } => {
                 self.known += 1;
                 self.longer = !self.longer;
                 self.span.counts = false;
@@ -205,7 +205,7 @@ impl ChunkSizer {
                 self.best / 2
             };
             if (self.least..=self.most).contains(&bytes) {
-                self.state = State::Trial {
+                self.state = SearchState::Trial {
                     bytes,
                     against: rate,
                 };
@@ -231,7 +231,7 @@ impl ChunkSizer {
             self.rest_spans = REST_SPANS_MAX.min(2 * spans);
             self.known = 0;
         }
-        self.state = State::Best { spans };
+        self.state = SearchState::Best { spans };
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) enum ParseStep {
 }
 
 /// Position of the parser in the stream.
-enum State {
+enum ParserState {
     /// Before a member or a frame, or at the end of the input.
     Between,
     /// Inside a skippable frame, with this number of bytes left.
@@ -54,7 +54,7 @@ pub(super) struct Parser<W: Write> {
     output: Output<W>,
     parallel: ParallelDecoder,
     streaming: Option<StreamingDecoder>,
-    state: State,
+    state: ParserState,
     container: Option<Container>,
     /// Positions in the input in bytes: the beginning of the current member, and the end of the
     /// input taken so far.
@@ -76,7 +76,7 @@ impl<W: Write> Parser<W> {
             output,
             parallel: ParallelDecoder::default(),
             streaming: None,
-            state: State::Between,
+            state: ParserState::Between,
             begin: 0,
             offset: 0,
             members: 0,
@@ -99,24 +99,24 @@ impl<W: Write> Parser<W> {
             return Ok(ParseStep::End);
         }
         let next = match &mut self.state {
-            State::Between => self.between(bytes, at, last)?,
-            State::Skipping(left) => {
+            ParserState::Between => self.between(bytes, at, last)?,
+            ParserState::Skipping(left) => {
                 let len = usize::try_from(*left)
                     .unwrap_or(usize::MAX)
                     .min(bytes.len() - at);
                 *left -= len as u64;
                 if *left == 0 {
-                    self.state = State::Between;
+                    self.state = ParserState::Between;
                 }
                 consumed_or_needs(len)
             }
-            State::Streaming => self.stream(&bytes[at..])?,
-            State::Trailer => self.trailer(&bytes[at..])?,
-            State::Blocks(header) => {
+            ParserState::Streaming => self.stream(&bytes[at..])?,
+            ParserState::Trailer => self.trailer(&bytes[at..])?,
+            ParserState::Blocks(header) => {
                 let header = *header;
                 self.block(header, bytes, at)?
             }
-            State::Ignoring(ignored) => {
+            ParserState::Ignoring(ignored) => {
                 let rest = &bytes[at..];
                 ignored.bytes += rest.len() as u64;
                 ignored.padding &= rest.iter().all(|byte| *byte == 0);
@@ -139,9 +139,9 @@ impl<W: Write> Parser<W> {
     /// Checks that the stream is complete at the end of the input.
     fn end(&self) -> Result<(), Error> {
         match self.state {
-            State::Ignoring(_) => Ok(()),
-            State::Between if self.offset > 0 => Ok(()),
-            State::Between => Err(Error::Empty),
+            ParserState::Ignoring(_) => Ok(()),
+            ParserState::Between if self.offset > 0 => Ok(()),
+            ParserState::Between => Err(Error::Empty),
             _ => Err(Error::Truncated {
                 place: self.place(),
             }),
@@ -182,7 +182,7 @@ impl<W: Write> Parser<W> {
     fn skip(&mut self, rest: &[u8]) -> ParseStep {
         match lz4::skippable_bytes(rest) {
             Some(len) => {
-                self.state = State::Skipping(len);
+                self.state = ParserState::Skipping(len);
                 ParseStep::Consumed(0)
             }
             None => ParseStep::Needs(lz4::SKIPPABLE_HEADER_BYTES),
@@ -191,7 +191,7 @@ impl<W: Write> Parser<W> {
 
     /// Begins to ignore trailing data.
     fn ignore(&mut self) -> ParseStep {
-        self.state = State::Ignoring(TrailingData {
+        self.state = ParserState::Ignoring(TrailingData {
             bytes: 0,
             padding: true,
         });
@@ -206,7 +206,7 @@ impl<W: Write> Parser<W> {
             none => none.insert(StreamingDecoder::new(container)?),
         };
         decoder.begin()?;
-        self.state = State::Streaming;
+        self.state = ParserState::Streaming;
         Ok(())
     }
 
@@ -217,11 +217,11 @@ impl<W: Write> Parser<W> {
             Ok(Progress::Took(len)) => Ok(consumed_or_needs(len)),
             Ok(Progress::Ended(taken, unread)) => {
                 self.state = match place.container {
-                    Container::Gzip | Container::Zlib => State::Trailer,
+                    Container::Gzip | Container::Zlib => ParserState::Trailer,
                     Container::Lz4 | Container::Zstd => {
                         self.members += 1;
                         self.streamed += 1;
-                        State::Between
+                        ParserState::Between
                     }
                 };
                 Ok(match taken.checked_sub(unread) {
@@ -238,11 +238,11 @@ impl<W: Write> Parser<W> {
     /// caller gets an error that it is not whole.
     fn salvage(&mut self, rest: &[u8]) -> Result<(), Error> {
         let header_bytes = match (&self.state, self.container) {
-            (State::Between, Some(Container::Gzip)) => match gzip::Header::parse(rest) {
+            (ParserState::Between, Some(Container::Gzip)) => match gzip::Header::parse(rest) {
                 Ok(Some(header)) => header.len,
                 _ => return Ok(()),
             },
-            (State::Between, Some(Container::Zstd)) => 0,
+            (ParserState::Between, Some(Container::Zstd)) => 0,
             _ => return Ok(()),
         };
         let container = self.container.unwrap_or(Container::Gzip);
@@ -265,7 +265,7 @@ impl<W: Write> Parser<W> {
     /// Returns the number of the last taken bytes that the parser may read again.
     pub(super) fn looks_back(&self) -> usize {
         match self.state {
-            State::Streaming => Step::MAX_UNREAD,
+            ParserState::Streaming => Step::MAX_UNREAD,
             _ => 0,
         }
     }
@@ -308,7 +308,7 @@ impl<W: Write> Parser<W> {
             in_flight_bytes_max: None,
             joining: None,
             ignored: match self.state {
-                State::Ignoring(ignored) => Some(ignored),
+                ParserState::Ignoring(ignored) => Some(ignored),
                 _ => None,
             },
             original: self.original,

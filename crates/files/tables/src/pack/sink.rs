@@ -18,12 +18,12 @@ const WAITING_BYTES_MAX: usize = 128 << 20;
 
 /// A writer, and what waits for it.
 pub(super) struct Sink<W> {
-    state: State<W>,
+    state: SinkState<W>,
     waiting: Vec<Buffer>,
     bytes: WaitingBytes,
 }
 
-enum State<W> {
+enum SinkState<W> {
     Idle(W),
     Writing(Pending<W>),
     /// Writing failed.
@@ -60,7 +60,7 @@ impl Drop for WaitingBytes {
 impl<W: Write + Send + 'static> Sink<W> {
     pub(super) fn new(writer: W, pool: &CodecPool) -> Self {
         Self {
-            state: State::Idle(writer),
+            state: SinkState::Idle(writer),
             waiting: Vec::new(),
             bytes: WaitingBytes::new(pool),
         }
@@ -77,7 +77,7 @@ impl<W: Write + Send + 'static> Sink<W> {
         let is_too_much = self.bytes.add(pieces.iter().map(Buffer::len).sum());
         self.waiting.extend(pieces);
         match &self.state {
-            State::Writing(pending) if !is_too_much && !pending.is_done() => return Ok(0),
+            SinkState::Writing(pending) if !is_too_much && !pending.is_done() => return Ok(0),
             _ => {}
         }
         let (_, mut cpu_ns) = self.wait(pool)?;
@@ -101,7 +101,7 @@ impl<W: Write + Send + 'static> Sink<W> {
     /// The writer, when there is nothing under way.
     pub(super) fn into_writer(self) -> Result<W, Error> {
         match self.state {
-            State::Idle(writer) => Ok(writer),
+            SinkState::Idle(writer) => Ok(writer),
             _ => Err(Error::Spent),
         }
     }
@@ -109,16 +109,16 @@ impl<W: Write + Send + 'static> Sink<W> {
     /// Waits for the task that is under way.
     fn wait(&mut self, pool: &CodecPool) -> Result<(&mut W, u64), Error> {
         let mut cpu_ns = 0;
-        self.state = match std::mem::replace(&mut self.state, State::Lost) {
-            State::Writing(pending) => {
+        self.state = match std::mem::replace(&mut self.state, SinkState::Lost) {
+            SinkState::Writing(pending) => {
                 let (mut writers, spent) = pool.threads.wait(pending)?;
                 cpu_ns = spent;
-                writers.pop().map_or(State::Lost, State::Idle)
+                writers.pop().map_or(SinkState::Lost, SinkState::Idle)
             }
             state => state,
         };
         match &mut self.state {
-            State::Idle(writer) => Ok((writer, cpu_ns)),
+            SinkState::Idle(writer) => Ok((writer, cpu_ns)),
             _ => Err(Error::Spent),
         }
     }
@@ -127,14 +127,14 @@ impl<W: Write + Send + 'static> Sink<W> {
     fn start(&mut self, pool: &CodecPool) {
         let pieces = std::mem::take(&mut self.waiting);
         let bytes = std::mem::replace(&mut self.bytes, WaitingBytes::new(pool));
-        self.state = match std::mem::replace(&mut self.state, State::Lost) {
-            State::Idle(mut writer) => {
+        self.state = match std::mem::replace(&mut self.state, SinkState::Lost) {
+            SinkState::Idle(mut writer) => {
                 let task = move |_: &mut _| {
                     let written = write_all(&mut writer, &pieces);
                     drop((pieces, bytes));
                     written.map(|()| writer)
                 };
-                State::Writing(pool.start([task]))
+                SinkState::Writing(pool.start([task]))
             }
             state => state,
         };

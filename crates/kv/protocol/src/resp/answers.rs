@@ -1,7 +1,7 @@
 //! Makes the reply to a command from the answers to its requests, one answer at a time.
 
 use super::batch::{Pending, ReplyKind};
-use super::reply::{ErrorReply, NOT_A_FLOAT, NOT_AN_INTEGER, Reply};
+use super::reply::{ErrorReply, NOT_A_FLOAT, NOT_AN_INTEGER, RespWriter};
 use crate::ReadOnlyReason;
 use overside_kv_store::{Answer, Element, List, Metadata, Refusal, ValueKind};
 
@@ -40,7 +40,7 @@ impl ReplyWriter {
         answer: &Answer<'_>,
         out: &mut Vec<u8>,
     ) -> bool {
-        let mut reply = Reply {
+        let mut reply = RespWriter {
             out,
             is_resp3: command.form.is_resp3,
         };
@@ -66,7 +66,7 @@ impl ReplyWriter {
         &mut self,
         command: &Pending,
         answer: &Answer<'_>,
-        reply: &mut Reply<'_>,
+        reply: &mut RespWriter<'_>,
     ) -> bool {
         if self.answers == 0 {
             self.sum = 0;
@@ -154,7 +154,7 @@ pub(super) fn read_only(reason: ReadOnlyReason) -> ErrorReply {
 }
 
 /// Writes a reply that consists of one answer.
-fn write_whole(shape: ReplyKind, answer: &Answer<'_>, reply: &mut Reply<'_>, now_ms: u64) {
+fn write_whole(shape: ReplyKind, answer: &Answer<'_>, reply: &mut RespWriter<'_>, now_ms: u64) {
     match (shape, answer) {
         (ReplyKind::ValueOrEmpty, Answer::Value(value)) => reply.bulk(value.data),
         (ReplyKind::ValueOrEmpty, _) => reply.bulk(b""),
@@ -195,7 +195,7 @@ fn write_whole(shape: ReplyKind, answer: &Answer<'_>, reply: &mut Reply<'_>, now
     }
 }
 
-fn write_list(shape: ReplyKind, list: List<'_>, reply: &mut Reply<'_>) {
+fn write_list(shape: ReplyKind, list: List<'_>, reply: &mut RespWriter<'_>) {
     match shape {
         ReplyKind::Map => {
             reply.map(list.len() / 2);
@@ -228,7 +228,7 @@ fn write_list(shape: ReplyKind, list: List<'_>, reply: &mut Reply<'_>) {
     }
 }
 
-fn write_element(element: Element<'_>, reply: &mut Reply<'_>) {
+fn write_element(element: Element<'_>, reply: &mut RespWriter<'_>) {
     match element {
         Element::Nil => reply.null(),
         Element::Bytes(bytes) => reply.bulk(bytes),

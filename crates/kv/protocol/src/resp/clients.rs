@@ -2,12 +2,10 @@
 
 use std::fmt::Write;
 
-use super::command::Call;
+use super::command::{Call, CommandResult};
 use super::number::parse_i64;
 use super::reply::{ErrorReply, SYNTAX};
 use crate::ClientInfo;
-
-type Done = Result<(), ErrorReply>;
 
 /// Number of bytes of the longest name of a client.
 const NAME_MAX_BYTES: usize = 1024;
@@ -17,7 +15,7 @@ fn is_printable(text: &[u8]) -> bool {
     text.iter().all(u8::is_ascii_graphic)
 }
 
-pub(super) fn set_name(call: &mut Call<'_>, name: &[u8]) -> Done {
+pub(super) fn set_name(call: &mut Call<'_>, name: &[u8]) -> CommandResult {
     if !is_printable(name) {
         return Err(ErrorReply::new(
             "ERR Client names cannot contain spaces, newlines or special characters.",
@@ -31,12 +29,12 @@ pub(super) fn set_name(call: &mut Call<'_>, name: &[u8]) -> Done {
     Ok(())
 }
 
-pub(super) fn setname(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn setname(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     set_name(call, arguments[2])?;
     call.ok()
 }
 
-pub(super) fn getname(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
+pub(super) fn getname(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
     let name = call.session.name.clone();
     if name.is_empty() {
         call.reply().null();
@@ -48,7 +46,7 @@ pub(super) fn getname(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
 
 /// `CLIENT SETINFO`, by which clients since Redis 7.2 give the name of their library. The name is
 /// checked but not stored.
-pub(super) fn setinfo(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn setinfo(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let attribute = arguments[2];
     if !attribute.eq_ignore_ascii_case(b"LIB-NAME") && !attribute.eq_ignore_ascii_case(b"LIB-VER") {
         let mut text = b"ERR Unrecognized option '".to_vec();
@@ -66,14 +64,14 @@ pub(super) fn setinfo(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     call.ok()
 }
 
-pub(super) fn id(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
+pub(super) fn id(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
     let id = call.session.id();
     call.reply().count(id);
     Ok(())
 }
 
 /// `CLIENT NO-EVICT`, without an effect: the server evicts no clients.
-pub(super) fn no_evict(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn no_evict(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let is = |word: &[u8]| arguments[2].eq_ignore_ascii_case(word);
     if is(b"ON") || is(b"OFF") {
         call.ok()
@@ -82,7 +80,7 @@ pub(super) fn no_evict(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     }
 }
 
-pub(super) fn info(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
+pub(super) fn info(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
     let own = call.session.id();
     let text = lines(call, |client| client.id == own);
     call.reply().verbatim(&text);
@@ -90,7 +88,7 @@ pub(super) fn info(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
 }
 
 /// `CLIENT LIST [TYPE type] [ID id ...]`
-pub(super) fn list(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn list(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let text = match &arguments[2..] {
         [] => lines(call, |_| true),
         [word, kind] if word.eq_ignore_ascii_case(b"TYPE") => {
@@ -166,7 +164,7 @@ fn lines(call: &mut Call<'_>, is_wanted: impl Fn(&ClientInfo<'_>) -> bool) -> St
 }
 
 /// `CLIENT KILL address`, or with filters
-pub(super) fn kill(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn kill(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     if let [address] = &arguments[2..] {
         let killed = kill_where(call, |client, _| client.address.as_bytes() == *address);
         return if killed > 0 {

@@ -8,7 +8,9 @@ use super::reply::ErrorReply;
 pub(super) use call::{CROSS_SLOT, Call};
 
 /// Function that executes a command and writes its reply, unless the command is refused.
-pub(super) type DirectHandler = fn(&mut Call<'_>, &[&[u8]]) -> Result<(), ErrorReply>;
+pub(super) type DirectHandler = fn(&mut Call<'_>, &[&[u8]]) -> CommandResult;
+/// Result of such a command; its reply is written, unless it is this error.
+pub(super) type CommandResult = Result<(), ErrorReply>;
 
 /// Command or subcommand.
 #[derive(Debug)]

@@ -2,19 +2,17 @@
 
 use super::batch::integer;
 use super::clients::set_name;
-use super::command::Call;
+use super::command::{Call, CommandResult};
 use super::number::parse_i64;
 use super::reply::{ErrorReply, SYNTAX};
 use crate::REDIS_VERSION;
-
-type Done = Result<(), ErrorReply>;
 
 const WRONG_PASSWORD: ErrorReply =
     ErrorReply::new("WRONGPASS invalid username-password pair or user is disabled.");
 /// User of clients that name none.
 const DEFAULT_USER: &[u8] = b"default";
 
-pub(super) fn ping(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn ping(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     match &arguments[1..] {
         [] => call.reply().simple("PONG"),
         [message] => call.reply().bulk(message),
@@ -23,17 +21,17 @@ pub(super) fn ping(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     Ok(())
 }
 
-pub(super) fn echo(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn echo(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     call.reply().bulk(arguments[1]);
     Ok(())
 }
 
-pub(super) fn quit(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
+pub(super) fn quit(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
     call.session.close();
     call.ok()
 }
 
-pub(super) fn reset(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
+pub(super) fn reset(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
     call.session.reset();
     let id = call.session.id();
     call.server.set_client_name(id, b"");
@@ -41,7 +39,7 @@ pub(super) fn reset(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
     Ok(())
 }
 
-pub(super) fn select(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn select(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     match integer(arguments[1])? {
         0 => call.ok(),
         database if i32::try_from(database).is_ok() => {
@@ -53,7 +51,7 @@ pub(super) fn select(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     }
 }
 
-pub(super) fn auth(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn auth(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let (user, password) = match &arguments[1..] {
         [_] if !call.server.has_password() => {
             return Err(ErrorReply::new(
@@ -69,7 +67,7 @@ pub(super) fn auth(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     call.ok()
 }
 
-fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Done {
+fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> CommandResult {
     if !call.server.authenticate(user, password) {
         return Err(WRONG_PASSWORD);
     }
@@ -78,7 +76,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Done {
 }
 
 /// `HELLO [version [AUTH user password] [SETNAME name]]`
-pub(super) fn hello(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn hello(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let version = match arguments.get(1) {
         None => None,
         Some(text) => match parse_i64(text) {

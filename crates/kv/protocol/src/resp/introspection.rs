@@ -1,11 +1,9 @@
 //! The command `COMMAND`, which describes commands.
 
-use super::command::{Call, Command, CommandTable, flags};
-use super::reply::{ErrorReply, Reply};
+use super::command::{Call, Command, CommandResult, CommandTable, flags};
+use super::reply::RespWriter;
 
-type Done = Result<(), ErrorReply>;
-
-pub(super) fn all(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
+pub(super) fn all(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
     let commands = call.table.commands();
     let mut reply = call.reply();
     reply.array(commands.len());
@@ -15,13 +13,13 @@ pub(super) fn all(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
     Ok(())
 }
 
-pub(super) fn count(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
+pub(super) fn count(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
     let count = call.table.commands().len();
     call.reply().integer(count as i64);
     Ok(())
 }
 
-pub(super) fn list(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
+pub(super) fn list(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
     let commands = call.table.commands();
     let mut reply = call.reply();
     reply.array(commands.len());
@@ -32,7 +30,7 @@ pub(super) fn list(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
 }
 
 /// `COMMAND INFO [name ...]`
-pub(super) fn info(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn info(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let names = &arguments[2..];
     if names.is_empty() {
         return all(call, arguments);
@@ -65,7 +63,7 @@ fn find_with_subcommand(
 
 /// Writes name, arity, flags, first key, last key, step, categories, tips, key specifications and
 /// subcommands. There are no categories: they belong to access control lists.
-fn describe(command: &Command, parent: Option<&Command>, reply: &mut Reply<'_>) {
+fn describe(command: &Command, parent: Option<&Command>, reply: &mut RespWriter<'_>) {
     reply.array(10);
     match parent {
         Some(parent) => reply.bulk(format!("{}|{}", parent.name, command.name).as_bytes()),
@@ -88,7 +86,7 @@ fn describe(command: &Command, parent: Option<&Command>, reply: &mut Reply<'_>) 
 }
 
 /// `COMMAND DOCS [name ...]`: the group of each command, which redis-cli shows.
-pub(super) fn docs(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn docs(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let names = &arguments[2..];
     let commands: Vec<&Command> = match names {
         [] => call.table.commands().iter().collect(),

@@ -4,7 +4,7 @@ use super::answers::kind_name;
 use super::batch::integer;
 use super::command::Call;
 use super::glob;
-use super::reply::{ErrorReply, Reply, SYNTAX};
+use super::reply::{ErrorReply, RespWriter, SYNTAX};
 use crate::OUTPUT_MAX_BYTES;
 use overside_kv_store::ScanPosition;
 
@@ -109,7 +109,7 @@ impl KeyList {
                     self.len += 1;
                     let out = &mut self.bulks;
                     // RESP2 and RESP3 have the same bulk strings.
-                    Reply {
+                    RespWriter {
                         out,
                         is_resp3: false,
                     }
@@ -119,7 +119,7 @@ impl KeyList {
         next.map_err(|refusal| call.refusal(refusal))
     }
 
-    fn write(&self, reply: &mut Reply<'_>) {
+    fn write(&self, reply: &mut RespWriter<'_>) {
         reply.array(self.len);
         reply.out.extend_from_slice(&self.bulks);
     }

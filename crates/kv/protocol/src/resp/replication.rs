@@ -1,13 +1,11 @@
 //! Commands of replication.
 
-use super::command::Call;
+use super::command::{Call, CommandResult};
 use super::number::parse_i64;
 use super::reply::{ErrorReply, NOT_AN_INTEGER, SYNTAX};
 use crate::replication::{Role, STREAM_VERSION, SyncRequest};
 use crate::session::ReplicaWait;
 use overside_base::random_hex;
-
-type Done = Result<(), ErrorReply>;
 
 const IMPOSSIBLE: ErrorReply = ErrorReply::new(
     "ERR this server has no copies and is none: that takes --design cpu-only and --semantics store",
@@ -24,7 +22,7 @@ fn refused(text: &str) -> ErrorReply {
 }
 
 /// `REPLICAOF NO ONE`, `REPLICAOF host port`
-pub(super) fn replicaof(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn replicaof(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let replication = call.server.replication().ok_or(IMPOSSIBLE)?;
     let [_, host, port] = arguments else {
         return Err(SYNTAX);
@@ -47,7 +45,7 @@ pub(super) fn replicaof(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     call.ok()
 }
 
-pub(super) fn role(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
+pub(super) fn role(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
     let role = call.server.replication().map(|replication| {
         replication.refresh();
         replication.report().role().clone()
@@ -86,7 +84,7 @@ pub(super) fn role(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
 
 /// `OVERSIDE.SYNC version id offset port partition partitions replica`: the connection belongs to
 /// the stream from here on.
-pub(super) fn sync(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn sync(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     fn number<N: TryFrom<i64>>(arguments: &[&[u8]], at: usize) -> Result<N, ErrorReply> {
         let argument = arguments.get(at).and_then(|argument| parse_i64(argument));
         let number = argument.and_then(|number| N::try_from(number).ok());
@@ -119,7 +117,7 @@ pub(super) fn sync(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
 
 /// `WAIT numreplicas timeout`: the reply follows when `numreplicas` replicas have everything
 /// executed so far, or after the timeout in milliseconds; 0 waits without a timeout.
-pub(super) fn wait(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn wait(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let replicas = parse_i64(arguments[1]).ok_or(NOT_AN_INTEGER)?;
     let timeout = parse_i64(arguments[2]);
     let timeout = timeout.ok_or(ErrorReply::new(

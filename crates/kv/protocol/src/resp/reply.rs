@@ -40,12 +40,12 @@ pub(super) const NOT_A_FLOAT: ErrorReply = ErrorReply::new("ERR value is not a v
 
 /// Writer of replies.
 #[derive(Debug)]
-pub(super) struct Reply<'o> {
+pub(super) struct RespWriter<'o> {
     pub(super) out: &'o mut Vec<u8>,
     pub(super) is_resp3: bool,
 }
 
-impl Reply<'_> {
+impl RespWriter<'_> {
     pub(super) fn simple(&mut self, text: &str) {
         self.out.push(b'+');
         self.out.extend_from_slice(text.as_bytes());
@@ -166,7 +166,7 @@ const UNBLOCKED: ErrorReply = ErrorReply::new(
 
 /// Writes the reply that ends a wait. See [`Session::end_wait`](crate::Session::end_wait).
 pub(crate) fn reply_to_wait(have: Option<usize>, is_resp3: bool, out: &mut Vec<u8>) {
-    let mut reply = Reply { out, is_resp3 };
+    let mut reply = RespWriter { out, is_resp3 };
     match have {
         Some(have) => reply.count(have as u64),
         None => reply.error(&UNBLOCKED),

@@ -2,14 +2,12 @@
 
 use std::fmt::Write;
 
-use super::command::Call;
+use super::command::{Call, CommandResult};
 use super::glob;
 use super::reply::{ErrorReply, SYNTAX};
 
-type Done = Result<(), ErrorReply>;
-
 /// `INFO [section ...]`
-pub(super) fn info(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn info(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let sections: Vec<_> = arguments[1..]
         .iter()
         .map(|s| s.to_ascii_lowercase())
@@ -46,7 +44,7 @@ pub(super) fn info(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
 }
 
 /// `CONFIG GET pattern ...`
-pub(super) fn config_get(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn config_get(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let patterns = &arguments[2..];
     for pattern in patterns {
         glob::pattern(pattern)?;
@@ -70,7 +68,7 @@ pub(super) fn config_get(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
 }
 
 /// `CONFIG SET`, always refused: parameters are set on the command line.
-pub(super) fn config_set(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn config_set(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let name = arguments[2];
     let mut is_known = false;
     call.server
@@ -89,7 +87,7 @@ pub(super) fn config_set(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     Err(ErrorReply::from_bytes(text.into_bytes()))
 }
 
-pub(super) fn time(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
+pub(super) fn time(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
     let now_ms = call.now_ms;
     let mut reply = call.reply();
     reply.array(2);
@@ -98,13 +96,13 @@ pub(super) fn time(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
     Ok(())
 }
 
-fn saved(result: Result<(), String>) -> Done {
+fn saved(result: Result<(), String>) -> CommandResult {
     result.map_err(|text| ErrorReply::from_bytes(format!("ERR {text}").into_bytes()))
 }
 
 /// Replies that work has started in the background. Within a transaction, Redis says that it is
 /// only scheduled.
-fn started(call: &mut Call<'_>, work: &str) -> Done {
+fn started(call: &mut Call<'_>, work: &str) -> CommandResult {
     let state = if call.is_in_exec {
         "scheduled"
     } else {
@@ -114,12 +112,12 @@ fn started(call: &mut Call<'_>, work: &str) -> Done {
     Ok(())
 }
 
-pub(super) fn save(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
+pub(super) fn save(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
     saved(call.server.save())?;
     call.ok()
 }
 
-pub(super) fn bgsave(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn bgsave(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     match &arguments[1..] {
         [] => {}
         [word] if word.eq_ignore_ascii_case(b"SCHEDULE") => {}
@@ -129,19 +127,19 @@ pub(super) fn bgsave(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
     started(call, "Background saving")
 }
 
-pub(super) fn bgrewriteaof(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
+pub(super) fn bgrewriteaof(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
     saved(call.server.rewrite_log_in_background())?;
     started(call, "Background append only file rewriting")
 }
 
-pub(super) fn lastsave(call: &mut Call<'_>, _: &[&[u8]]) -> Done {
+pub(super) fn lastsave(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
     let time_s = call.server.last_save_s();
     call.reply().count(time_s);
     Ok(())
 }
 
 /// `SHUTDOWN`. It has no reply if it succeeds: the connection ends with the server.
-pub(super) fn shutdown(call: &mut Call<'_>, arguments: &[&[u8]]) -> Done {
+pub(super) fn shutdown(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let mut save = None;
     for option in &arguments[1..] {
         save = match option.to_ascii_uppercase().as_slice() {

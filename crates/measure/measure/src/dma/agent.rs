@@ -7,7 +7,7 @@ use overside_backends::agents::{ProbeError, RemoteProbe};
 use overside_link::agent::MAX_TEXT_BYTES;
 use overside_link::codec::{Message, clean};
 use overside_link::verbs::{Endpoint, Side};
-use overside_probe::dma::remote::{DmaQuestion, DmaReply, KIND, Opening, TIMEOUT_MS_MAX};
+use overside_probe::dma::remote::{DmaReply, DmaRequest, KIND, Opening, TIMEOUT_MS_MAX};
 use overside_probe::dma::{
     Answer, Command, CopyEngine, Initiator, Link, Peer, Plan, RunReport, TestSide, dial, run_test,
 };
@@ -126,7 +126,7 @@ impl AgentSide {
             transport: test.transport().filter(|_| link == Link::Ucx),
             timeout_ms: (left.as_millis() as u64).clamp(1, TIMEOUT_MS_MAX),
         };
-        let DmaReply::Listening(reach) = self.ask(&DmaQuestion::Open(opening))? else {
+        let DmaReply::Listening(reach) = self.ask(&DmaRequest::Open(opening))? else {
             return Err(self.strange("it does not say where it listens"));
         };
         let config = self.plan.link_config(Side::Host);
@@ -155,8 +155,8 @@ impl AgentSide {
         SideHere { side, node }
     }
 
-    fn ask(&mut self, question: &DmaQuestion) -> Result<DmaReply, Failure> {
-        let answer = self.probe.ask(&question.encode(), self.deadline);
+    fn ask(&mut self, request: &DmaRequest) -> Result<DmaReply, Failure> {
+        let answer = self.probe.ask(&request.encode(), self.deadline);
         let answer = answer.map_err(gone)?;
         match DmaReply::decode(&answer) {
             Ok(DmaReply::Failed(failure)) => Err(self.told(failure)),
@@ -234,7 +234,7 @@ impl<S: TestSide> TestSide for SideHere<S> {
 impl TestSide for AgentSide {
     fn execute(&mut self, command: Command) -> Result<Answer, Failure> {
         let begun = Instant::now();
-        match self.ask(&DmaQuestion::Execute(command))? {
+        match self.ask(&DmaRequest::Execute(command))? {
             DmaReply::Answered(Answer::Ran(ran)) => {
                 let ran = self.checked(*ran, begun.elapsed())?;
                 Ok(Answer::Ran(Box::new(ran)))

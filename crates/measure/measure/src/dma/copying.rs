@@ -12,7 +12,9 @@ use overside_device::{
     Applied, Clock, Completion, Context, ContextConfig, Device, Job, Operation, OperationConfig,
     Region, Slice,
 };
-use overside_probe::closed_loop::{self, Done, LoopParams, OperationQueue, Pass, Until};
+use overside_probe::closed_loop::{
+    self, CompletedOperation, LoopParams, OperationQueue, Pass, Until,
+};
 use overside_probe::dma::{FreeSlots, Lane, PayloadPattern};
 use overside_probe::{Failure, FailureKind};
 
@@ -116,7 +118,7 @@ impl OperationQueue for Copying {
         polled.map_err(|lost| is_lost(&lost))
     }
 
-    fn take(&mut self, _: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
+    fn take(&mut self, _: bool, done: &mut Vec<CompletedOperation>) -> Result<(), Failure> {
         for completion in self.completions.drain(..) {
             let slot = completion.tag as usize;
             completion.result.map_err(|error| {
@@ -131,7 +133,7 @@ impl OperationQueue for Copying {
             }
             self.free.give(slot);
             let late = completion.stages.late;
-            done.push(Done { slot, late });
+            done.push(CompletedOperation { slot, late });
         }
         Ok(())
     }

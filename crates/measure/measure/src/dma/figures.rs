@@ -8,7 +8,7 @@ use overside_probe::dma::TestResult;
 use super::parameters::{DmaOperation, DmaTest};
 use crate::evidence::Evidence;
 use crate::metrics::Metrics;
-use crate::sample::{Check, Done, Sample, Work};
+use crate::sample::{Check, MeasuredWork, Sample, Work};
 use crate::tasks::processor_events;
 use crate::warnings::{Late, SampleCounts, warnings};
 
@@ -27,7 +27,7 @@ pub(super) fn sample(test: &DmaTest, taken: TestResult, over: Evidence) -> Sampl
         ..Work::default()
     };
     let mut metrics = Metrics::of_work(&work, elapsed, cpu);
-    let done = Done {
+    let done = MeasuredWork {
         applied: Some(ran.applied),
         work,
         elapsed_ns: ran.elapsed_ns,

@@ -302,8 +302,8 @@ impl Probe for Liar {
 struct Lying(Box<dyn ProbePeer>, fn(DmaReply) -> Vec<u8>);
 
 impl ProbePeer for Lying {
-    fn answer(&mut self, question: &[u8]) -> Vec<u8> {
-        let honest = self.0.answer(question);
+    fn answer(&mut self, request: &[u8]) -> Vec<u8> {
+        let honest = self.0.answer(request);
         (self.1)(DmaReply::decode(&honest).expect("a reply"))
     }
 }

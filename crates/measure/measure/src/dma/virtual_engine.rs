@@ -16,9 +16,9 @@ use overside_probe::dma::SIZE_MAX;
 use super::shape::Emulated;
 
 /// A device that copies like the engine.
-pub(super) struct DmaEngine(Arc<Shared>);
+pub(super) struct DmaEngine(Arc<EngineState>);
 
-struct Shared {
+struct EngineState {
     id: DeviceId,
     info: DeviceInfo,
     capabilities: Capabilities,
@@ -50,7 +50,7 @@ impl DmaEngine {
             memory: MemoryKind::Any,
             missing: emulated.shape.missing.clone(),
         };
-        Self(Arc::new(Shared {
+        Self(Arc::new(EngineState {
             id: DeviceId::unique(),
             info,
             capabilities: Capabilities::new(vec![copy]),
@@ -95,7 +95,7 @@ impl Device for DmaEngine {
     }
 }
 
-struct Copies(Arc<Shared>);
+struct Copies(Arc<EngineState>);
 
 impl VirtualEngine for Copies {
     fn compute(&mut self, job: &mut Job) -> Result<Outcome, JobError> {

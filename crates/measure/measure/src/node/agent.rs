@@ -12,7 +12,7 @@ use super::data_cache::{DataCache, InUse, Incoming};
 use super::digest::Digest;
 use super::turns::{Turn, Turns};
 use super::worker_process::{BEGIN, BEGUN, READY, WAITS, WorkerCommand, WorkerProcess};
-use super::{FileContent, KIND, NodeQuestion, NodeReply, PART, data_of, environment};
+use super::{FileContent, KIND, NodeReply, NodeRequest, PART, data_of, environment};
 use crate::sample::Sample;
 use crate::tasks::PROGRAM;
 
@@ -100,8 +100,8 @@ struct Waiting {
 }
 
 impl ProbePeer for Node {
-    fn answer(&mut self, question: &[u8]) -> Vec<u8> {
-        let reply = self.reply(question).unwrap_or_else(NodeReply::Failed);
+    fn answer(&mut self, request: &[u8]) -> Vec<u8> {
+        let reply = self.reply(request).unwrap_or_else(NodeReply::Failed);
         let encoded = reply.encode();
         match encoded.len() <= MAX_PROBE_BYTES {
             true => encoded,
@@ -118,29 +118,29 @@ impl ProbePeer for Node {
 }
 
 impl Node {
-    fn reply(&mut self, question: &[u8]) -> Result<NodeReply, Failure> {
+    fn reply(&mut self, request: &[u8]) -> Result<NodeReply, Failure> {
         // Whatever goes wrong with a file, no more of it is taken.
         let incoming = self.incoming.take();
-        if let Some((&PART, part)) = question.split_first() {
+        if let Some((&PART, part)) = request.split_first() {
             let none = || Failure::new(FailureKind::Data, "a part of no file came");
             return self.take(incoming.ok_or_else(none)?, part);
         }
-        let question = NodeQuestion::decode(question)
+        let request = NodeRequest::decode(request)
             .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
-        match question {
-            NodeQuestion::Environment => Ok(NodeReply::Environment(environment())),
-            NodeQuestion::Lacks(files) => self.lacks(&files),
-            NodeQuestion::File(file) => {
+        match request {
+            NodeRequest::Environment => Ok(NodeReply::Environment(environment())),
+            NodeRequest::Lacks(files) => self.lacks(&files),
+            NodeRequest::File(file) => {
                 let incoming = self.cache.begin(file)?;
                 self.take(incoming, &[])
             }
-            NodeQuestion::Measure(test) => {
+            NodeRequest::Measure(test) => {
                 let line = Value::Object(self.localised(test.clone())?).to_string();
                 let (mut process, deadline, _turn) = self.worker(&test)?;
                 let answer = process.measure(&line, deadline, self.is_over())?;
                 self.sample(&answer, process)
             }
-            NodeQuestion::Prepare(test) => {
+            NodeRequest::Prepare(test) => {
                 let mut line = self.localised(test.clone())?;
                 line.insert(WAITS.into(), true.into());
                 let (mut process, deadline, turn) = self.worker(&test)?;
@@ -156,7 +156,7 @@ impl Node {
                 });
                 Ok(NodeReply::Ready)
             }
-            NodeQuestion::Begin => {
+            NodeRequest::Begin => {
                 let mut waiting = self.waiting.take().ok_or_else(nothing_waits)?;
                 let (deadline, is_over) = (waiting.deadline, self.is_over());
                 let answer = waiting.process.measure(BEGIN, deadline, is_over)?;
@@ -166,7 +166,7 @@ impl Node {
                 self.waiting = Some(waiting);
                 Ok(NodeReply::Begun)
             }
-            NodeQuestion::Finish => {
+            NodeRequest::Finish => {
                 let waiting = self.waiting.take().ok_or_else(nothing_waits)?;
                 let mut process = waiting.process;
                 let answer = process.measure("", waiting.deadline, self.is_over())?;

@@ -25,11 +25,11 @@ const INCOMING: &str = "incoming-";
 pub struct DataCache {
     directory: PathBuf,
     limit: u64,
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
 }
 
 #[derive(Default)]
-struct State {
+struct CacheState {
     /// Held as long as this cache lives, once it is in use.
     lock: Option<File>,
     kept: HashMap<Digest, Kept>,
@@ -44,7 +44,7 @@ struct State {
 /// A file that is there.
 struct Kept {
     bytes: u64,
-    /// Value of `State::uses` at the last use. Files left by an earlier agent have the lowest
+    /// Value of `CacheState::uses` at the last use. Files left by an earlier agent have the lowest
     /// values, in order of modification.
     used: u64,
     /// Number of tests that use it now.
@@ -73,7 +73,7 @@ impl DataCache {
             .then(|| self.used(&mut state, file)))
     }
 
-    fn is_there(&self, state: &State, file: &FileContent) -> bool {
+    fn is_there(&self, state: &CacheState, file: &FileContent) -> bool {
         let found = fs::metadata(self.path(&file.digest)).map(|about| about.len());
         let kept = state.kept.get(&file.digest).map(|kept| kept.bytes);
         kept == Some(file.bytes) && found.ok() == Some(file.bytes)
@@ -110,7 +110,7 @@ impl DataCache {
         self.directory.join(digest.as_str())
     }
 
-    fn used(self: &Arc<Self>, state: &mut State, file: &FileContent) -> InUse {
+    fn used(self: &Arc<Self>, state: &mut CacheState, file: &FileContent) -> InUse {
         state.uses += 1;
         let used = state.uses;
         if let Some(kept) = state.kept.get_mut(&file.digest) {
@@ -124,7 +124,7 @@ impl DataCache {
     }
 
     /// Makes the directory, and finds its files, when it is first used.
-    fn open(&self, state: &mut State) -> Result<(), Failure> {
+    fn open(&self, state: &mut CacheState) -> Result<(), Failure> {
         if state.lock.is_some() {
             return Ok(());
         }
@@ -167,7 +167,7 @@ impl DataCache {
         Ok(())
     }
 
-    fn make_room(&self, state: &mut State, bytes: u64) -> Result<(), Failure> {
+    fn make_room(&self, state: &mut CacheState, bytes: u64) -> Result<(), Failure> {
         if bytes > self.limit {
             return Err(refused(format!(
                 "a file of {bytes} bytes does not fit: there are {} bytes for data (--data-size)",

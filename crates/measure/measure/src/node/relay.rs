@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::digest::Digest;
 use super::{
-    FileContent, KIND, LOCAL, NodeQuestion, NodeReply, PART, PART_BYTES_MAX, SENT_FILES_MAX,
+    FileContent, KIND, LOCAL, NodeReply, NodeRequest, PART, PART_BYTES_MAX, SENT_FILES_MAX,
     data_of, environment,
 };
 use crate::remote_end::no_sample;
@@ -45,7 +45,7 @@ impl Relay {
 
     fn take(&mut self, node: &str, test: Map<String, Value>) -> Result<Sample, Failure> {
         let (mut node, test) = self.send(node, test)?;
-        let answer = node.ask(&NodeQuestion::Measure(test))?;
+        let answer = node.ask(&NodeRequest::Measure(test))?;
         let has_refused = matches!(answer, NodeReply::Failed(_));
         let sample = node.sample(answer);
         // One that has refused this test will take the next.
@@ -65,7 +65,7 @@ impl Relay {
         test: Map<String, Value>,
     ) -> Result<WaitingTest, Failure> {
         let (mut node, test) = self.send(node, test)?;
-        match node.ask(&NodeQuestion::Prepare(test))? {
+        match node.ask(&NodeRequest::Prepare(test))? {
             NodeReply::Ready => Ok(WaitingTest { node }),
             answer => {
                 let sample = node.sample(answer)?;
@@ -152,7 +152,7 @@ impl WaitingTest {
     /// [`Failure`].
     pub(crate) fn begin(&mut self) -> Result<Instant, Failure> {
         let asked = Instant::now();
-        match self.node.ask(&NodeQuestion::Begin)? {
+        match self.node.ask(&NodeRequest::Begin)? {
             NodeReply::Begun => Ok(asked + asked.elapsed() / 2),
             NodeReply::Failed(failure) => Err(self.node.refused(failure)),
             _ => Err(self.node.strange("something else")),
@@ -164,7 +164,7 @@ impl WaitingTest {
     /// # Errors
     /// [`Failure`].
     pub(crate) fn finish(&mut self) -> Result<Sample, Failure> {
-        let answer = self.node.ask(&NodeQuestion::Finish)?;
+        let answer = self.node.ask(&NodeRequest::Finish)?;
         let sample = self.node.sample(answer)?.settled();
         Ok(Sample {
             node: Some(self.node.agent.node().into()),
@@ -186,7 +186,7 @@ impl Node {
             return Ok(());
         }
         let contents = files.iter().map(|(content, _)| content.clone()).collect();
-        let lacking = match self.ask(&NodeQuestion::Lacks(contents))? {
+        let lacking = match self.ask(&NodeRequest::Lacks(contents))? {
             NodeReply::Lacks(places) => places,
             NodeReply::Failed(failure) => return Err(self.refused(failure)),
             _ => return Err(self.strange("something else")),
@@ -206,7 +206,7 @@ impl Node {
             Failure::new(FailureKind::Data, text)
         };
         let mut file = File::open(path).map_err(|error| failed(&error))?;
-        self.taken(&NodeQuestion::File(content.clone()).encode())?;
+        self.taken(&NodeRequest::File(content.clone()).encode())?;
         let mut left = content.bytes;
         let mut part = vec![PART];
         while left > 0 {
@@ -225,24 +225,24 @@ impl Node {
         Ok(())
     }
 
-    fn taken(&mut self, question: &[u8]) -> Result<(), Failure> {
-        match self.ask_bytes(question)? {
+    fn taken(&mut self, request: &[u8]) -> Result<(), Failure> {
+        match self.ask_bytes(request)? {
             NodeReply::Taken => Ok(()),
             NodeReply::Failed(failure) => Err(self.refused(failure)),
             _ => Err(self.strange("something else")),
         }
     }
 
-    fn ask(&mut self, question: &NodeQuestion) -> Result<NodeReply, Failure> {
-        self.ask_bytes(&question.encode())
+    fn ask(&mut self, request: &NodeRequest) -> Result<NodeReply, Failure> {
+        self.ask_bytes(&request.encode())
     }
 
-    fn ask_bytes(&mut self, question: &[u8]) -> Result<NodeReply, Failure> {
-        if question.len() > NodeQuestion::MAX_BYTES {
+    fn ask_bytes(&mut self, request: &[u8]) -> Result<NodeReply, Failure> {
+        if request.len() > NodeRequest::MAX_BYTES {
             let text = "the test is too long to be sent to a node";
             return Err(Failure::unsupported(text));
         }
-        let answer = self.agent.ask(question, self.deadline).map_err(no_sample)?;
+        let answer = self.agent.ask(request, self.deadline).map_err(no_sample)?;
         NodeReply::decode(&answer).map_err(|error| self.strange(&error.to_string()))
     }
 
@@ -283,7 +283,7 @@ pub fn node_environment(name: &str) -> Result<Map<String, Value>, Failure> {
         agent: probe_same_release(name, KIND).map_err(no_sample)?,
         deadline: Instant::now() + DESCRIBING,
     };
-    match node.ask(&NodeQuestion::Environment)? {
+    match node.ask(&NodeRequest::Environment)? {
         NodeReply::Environment(mut environment) => {
             environment.insert("name".into(), name.into());
             Ok(environment)

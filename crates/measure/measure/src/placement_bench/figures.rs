@@ -13,7 +13,7 @@ use crate::job_totals::{JobTotals, mean_stages};
 use crate::lifecycle_times::LifecycleTimes;
 use crate::metrics::Metrics;
 use crate::prediction::predict;
-use crate::sample::{Check, Done, Sample, Warning, Work, nanoseconds};
+use crate::sample::{Check, MeasuredWork, Sample, Warning, Work, nanoseconds};
 use crate::test::Input;
 use crate::warnings::{Late, SampleCounts, warnings};
 
@@ -235,7 +235,7 @@ impl PlacementBench<'_> {
             evidence = evidence.and(own.with_late(totals.late, totals.jobs));
         }
         let lead = figures.lead();
-        let done = Done {
+        let done = MeasuredWork {
             applied: figures.target(lead).applied.as_deref().cloned(),
             work: figures.work(),
             elapsed_ns: nanoseconds(figures.elapsed),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use overside_device::{Clock, Operation, Outcome, Slice};
 use overside_placement::{Chunk, ChunkResult, Error, Executor, Report};
-use overside_probe::closed_loop::{Done, OperationQueue};
+use overside_probe::closed_loop::{CompletedOperation, OperationQueue};
 use overside_probe::{Failure, FailureKind};
 
 use crate::context_queue::job_failed;
@@ -141,7 +141,11 @@ impl<'a> PlacementQueue<'a> {
 
     /// Checks a piece: it is the next one, a requested device ran it, and its output equals the
     /// verified one, or passes the full test.
-    fn look_at_piece(&mut self, draining: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
+    fn look_at_piece(
+        &mut self,
+        draining: bool,
+        done: &mut Vec<CompletedOperation>,
+    ) -> Result<(), Failure> {
         let Some(mut piece) = self.piece.take() else {
             return Ok(());
         };
@@ -167,7 +171,7 @@ impl<'a> PlacementQueue<'a> {
         let source_bytes = self.sources[number].len();
         checker.check(number, source_bytes, &outcome, applied, &piece.destination)?;
         self.totals[target].add(applied, &outcome, piece.stages, source_bytes as u64)?;
-        done.push(Done {
+        done.push(CompletedOperation {
             slot: 0,
             late: piece.stages.late,
         });
@@ -241,7 +245,7 @@ impl OperationQueue for PlacementQueue<'_> {
         Ok(usize::from(self.piece.is_some()))
     }
 
-    fn take(&mut self, draining: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
+    fn take(&mut self, draining: bool, done: &mut Vec<CompletedOperation>) -> Result<(), Failure> {
         let clock = self.clock.clone();
         clock.aside(|| self.look_at_piece(draining, done)).0
     }

@@ -13,7 +13,7 @@ use super::spec::{Labels, Parameter, TaskSpec, higher, lower};
 use super::{Measured, jobs};
 use crate::evidence::Evidence;
 use crate::memory_budget::memory_fits;
-use crate::sample::{Check, Done, Sample, Work};
+use crate::sample::{Check, MeasuredWork, Sample, Work};
 use crate::test::{BUFFER_SIZE_MAX, TestError, times_within};
 use crate::verify::LibraryReference;
 use overside_probe::within;
@@ -221,7 +221,7 @@ impl Measured for HashTest {
         };
         let spent = self.run(&calls, &inputs, &expected, deadline)?;
         let bytes = spent.calls * self.buffer_size;
-        let done = Done {
+        let done = MeasuredWork {
             applied: Some(Applied {
                 device: "cpu".into(),
                 driver: format!("calls {}", env!("CARGO_PKG_VERSION")),

@@ -12,7 +12,7 @@ use super::spec::{Choice, Labels, Parameter, Report, TaskSpec, higher, lower};
 use super::{Measured, processor_events};
 use crate::evidence::Evidence;
 use crate::memory_budget::memory_fits;
-use crate::sample::{Check, Done, Sample, Work};
+use crate::sample::{Check, MeasuredWork, Sample, Work};
 use crate::test::{THREADS_MAX, TestError, one, times_within};
 use overside_probe::Failure;
 
@@ -190,7 +190,7 @@ impl Measured for MemoryTest {
 /// Sample of a probe's result.
 fn sample(probe: &Probe, taken: ProbeResult) -> Sample {
     let version = env!("CARGO_PKG_VERSION");
-    let done = Done {
+    let done = MeasuredWork {
         applied: Some(Applied {
             device: "cpu".into(),
             driver: format!("probe {version}"),

@@ -17,7 +17,7 @@ use super::spec::{
     Charts, Choice, Labels, Parameter, Reference, Report, TaskSpec, axis, higher, lower,
 };
 use crate::evidence::Evidence;
-use crate::sample::{Check, Done, Sample, Work};
+use crate::sample::{Check, MeasuredWork, Sample, Work};
 use crate::test::{THREADS_MAX, TestError, times_within};
 
 /// The key of a test with the program that does it, on this machine.
@@ -317,7 +317,7 @@ impl PartitionTest {
             applied = device.applied.clone().unwrap_or(applied);
         }
         let elapsed_ns = sum(&|pass| pass.elapsed_ns);
-        let done = Done {
+        let done = MeasuredWork {
             applied: Some(applied),
             work: Work {
                 jobs: passes.len() as u64,

@@ -13,7 +13,7 @@ use overside_link::verbs::{
 use super::lane::{self, FreeSlots, Lane};
 use super::payload::PayloadPattern;
 use super::plan::{LINE, Operation, Plan};
-use crate::closed_loop::{self, Done, LoopParams, OperationQueue, Pass, Until};
+use crate::closed_loop::{self, CompletedOperation, LoopParams, OperationQueue, Pass, Until};
 use crate::failure::{Failure, FailureKind};
 
 /// Error message for a read whose payload did not arrive.
@@ -144,7 +144,7 @@ impl OperationQueue for OneSided {
         Ok(self.pair.poll(&mut self.completions, depth)?)
     }
 
-    fn take(&mut self, _: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
+    fn take(&mut self, _: bool, done: &mut Vec<CompletedOperation>) -> Result<(), Failure> {
         let size = self.pattern.plan.size;
         for completion in self.completions.drain(..) {
             let slot = completion.tag as usize;
@@ -161,7 +161,7 @@ impl OperationQueue for OneSided {
                 _ => return Err(Failure::wrong(slot, "it completed and was not in flight")),
             }
             self.free.give(slot);
-            done.push(Done {
+            done.push(CompletedOperation {
                 slot,
                 late: completion.late,
             });

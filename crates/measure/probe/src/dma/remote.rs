@@ -47,7 +47,7 @@ const COMING: Duration = Duration::from_secs(5);
 /// Request from a host to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum DmaQuestion {
+pub enum DmaRequest {
     /// The first one: listen. [`DmaReply::Listening`].
     Open(Opening),
     /// Do that, once the link stands. [`DmaReply::Answered`].
@@ -87,7 +87,7 @@ pub enum DmaReply {
     Failed(Failure),
 }
 
-impl Message for DmaQuestion {
+impl Message for DmaRequest {
     const MAX_BYTES: usize = MAX_PROBE_BYTES;
 }
 
@@ -155,14 +155,14 @@ enum Stage {
 }
 
 impl RemoteSide {
-    fn reply(&mut self, question: &[u8]) -> Result<DmaReply, Failure> {
-        let question = DmaQuestion::decode(question)
-            .map_err(|error| Failure::new(FailureKind::Job, format!("the question: {error}")))?;
-        match (question, std::mem::replace(&mut self.stage, Stage::Over)) {
-            (DmaQuestion::Open(opening), Stage::New) => {
+    fn reply(&mut self, request: &[u8]) -> Result<DmaReply, Failure> {
+        let request = DmaRequest::decode(request)
+            .map_err(|error| Failure::new(FailureKind::Job, format!("the request: {error}")))?;
+        match (request, std::mem::replace(&mut self.stage, Stage::Over)) {
+            (DmaRequest::Open(opening), Stage::New) => {
                 self.listen(opening).map(DmaReply::Listening)
             }
-            (DmaQuestion::Execute(command), Stage::Waiting(opening, deadline, coming)) => {
+            (DmaRequest::Execute(command), Stage::Waiting(opening, deadline, coming)) => {
                 let came = coming.join().unwrap_or_else(|_| {
                     let source = std::io::Error::other("a panic");
                     let doing = "waiting for the host".into();
@@ -171,14 +171,11 @@ impl RemoteSide {
                 self.stage = Stage::Working(self.side(opening, came?, deadline));
                 self.execute(command)
             }
-            (DmaQuestion::Execute(command), stage @ Stage::Working(_)) => {
+            (DmaRequest::Execute(command), stage @ Stage::Working(_)) => {
                 self.stage = stage;
                 self.execute(command)
             }
-            _ => Err(Failure::new(
-                FailureKind::Job,
-                "the question is out of turn",
-            )),
+            _ => Err(Failure::new(FailureKind::Job, "the request is out of turn")),
         }
     }
 
@@ -237,8 +234,8 @@ impl RemoteSide {
 }
 
 impl ProbePeer for RemoteSide {
-    fn answer(&mut self, question: &[u8]) -> Vec<u8> {
-        let reply = self.reply(question);
+    fn answer(&mut self, request: &[u8]) -> Vec<u8> {
+        let reply = self.reply(request);
         reply.unwrap_or_else(DmaReply::Failed).encode()
     }
 }

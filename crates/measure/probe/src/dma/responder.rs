@@ -24,7 +24,7 @@ const TAKE: usize = 256;
 
 /// State shared by the thread and the side that checks the messages.
 #[derive(Default)]
-struct Shared {
+struct ResponderState {
     /// Set when the thread must end.
     stop: AtomicBool,
     /// Messages are copied into `kept`.
@@ -33,7 +33,7 @@ struct Shared {
     clock: ThreadClock,
 }
 
-impl Shared {
+impl ResponderState {
     fn kept(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
         lock(&self.kept)
     }
@@ -45,7 +45,7 @@ impl Shared {
 
 /// A thread that answers on one queue pair.
 pub(super) struct Responder {
-    shared: Arc<Shared>,
+    shared: Arc<ResponderState>,
     thread: Option<JoinHandle<Result<(), Failure>>>,
 }
 
@@ -55,7 +55,7 @@ impl Responder {
         plan: Plan,
         timeouts: Timeouts,
     ) -> Result<Self, Failure> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ResponderState::default());
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("dma-peer".into())
@@ -132,7 +132,7 @@ impl Drop for Responder {
 /// Receives and answers until it is stopped or the link is lost.
 fn answer(
     mut pair: Box<dyn QueuePair>,
-    shared: &Shared,
+    shared: &ResponderState,
     plan: &Plan,
     timeouts: &Timeouts,
 ) -> Result<(), Failure> {

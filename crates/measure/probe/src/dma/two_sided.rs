@@ -10,7 +10,7 @@ use overside_link::verbs::{Completion, Endpoint, QueuePair, RecvBatch, Verb, Wor
 use super::lane::{self, FreeSlots, Lane};
 use super::payload::PayloadPattern;
 use super::plan::{ANSWER_BYTES, LINE};
-use crate::closed_loop::{self, Done, LoopParams, OperationQueue, Pass, Until};
+use crate::closed_loop::{self, CompletedOperation, LoopParams, OperationQueue, Pass, Until};
 use crate::failure::{Failure, FailureKind};
 
 /// One queue pair's messages.
@@ -89,7 +89,7 @@ impl OperationQueue for TwoSided {
         Ok(self.pair.receive(&mut self.batch, depth)?)
     }
 
-    fn take(&mut self, _: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
+    fn take(&mut self, _: bool, done: &mut Vec<CompletedOperation>) -> Result<(), Failure> {
         let handed_over = self.unanswered.len() - self.filled.len();
         let last = self.batch.iter().last().unwrap_or_default();
         let answer = <[u8; ANSWER_BYTES]>::try_from(last)
@@ -102,7 +102,7 @@ impl OperationQueue for TwoSided {
         self.answered = total;
         for slot in self.unanswered.drain(..fresh as usize) {
             self.free.give(slot);
-            done.push(Done { slot, late: false });
+            done.push(CompletedOperation { slot, late: false });
         }
         Ok(())
     }

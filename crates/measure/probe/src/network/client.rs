@@ -14,10 +14,10 @@ use super::arrivals::{ArrivalFigures, Expected, Timeline};
 use super::clock_offset::{ClockOffset, ClockRelation, Echo};
 use super::connection::{ReadBuffer, WriteBuffer, gone};
 use super::event_loop::EventLoop;
-use super::group::{Done, Group, Link, PassContext};
+use super::group::{Group, Link, PassContext, PassWork};
 use super::pass::{Limit, OneWay, Pass, Slice, slices_can_be};
 use super::pattern::BytePattern;
-use super::wire::{self, Counts, Question, REPORTS, Reply};
+use super::wire::{self, Counts, REPORTS, Reply, Request};
 use super::{
     Error, Plan, Protocol, SLICES_MAX, Traffic, nanoseconds, paced, round_trips, streams,
     thread_setup,
@@ -222,7 +222,7 @@ impl Client {
                 }
                 _ => Ok(Vec::new()),
             };
-            let done: Result<Vec<Done>, Error> = threads
+            let done: Result<Vec<PassWork>, Error> = threads
                 .into_iter()
                 .map(|thread| thread.join().expect("a sending thread does not panic"))
                 .collect();
@@ -279,8 +279,8 @@ impl Client {
         let most = self.plan.intervals().most(limit);
         let offset = self.clock_offset(origin)?;
         let expected = |&first: &u64| Expected { first, most };
-        let question = Question::Begin(already.iter().map(expected).collect());
-        match ask(&self.reports, &question)? {
+        let request = Request::Begin(already.iter().map(expected).collect());
+        match ask(&self.reports, &request)? {
             Reply::Begun => Ok(offset),
             other => Err(no_answer(other)),
         }
@@ -297,14 +297,14 @@ impl Client {
         let clocks = ClockRelation::between(before, after).ok_or_else(|| {
             Error::Wrong("the clocks of the two ends drift apart as no clocks do".into())
         })?;
-        let question = Question::Arrivals(Timeline {
+        let request = Request::Arrivals(Timeline {
             start_ns: clocks.there_ns(nanoseconds(pass.start - origin)),
             drift: clocks.drift,
             step_ns: self.plan.intervals().step_ns,
             slice_ns: self.plan.slice.map(nanoseconds),
             sent: sent.clone(),
         });
-        let figures = match ask(&self.reports, &question)? {
+        let figures = match ask(&self.reports, &request)? {
             Reply::Arrivals(figures) => *figures,
             other => return Err(no_answer(other)),
         };
@@ -340,7 +340,7 @@ impl Client {
     fn clock_offset(&self, origin: Instant) -> Result<ClockOffset, Error> {
         let echo = || {
             let sent_ns = nanoseconds(origin.elapsed());
-            match ask(&self.reports, &Question::Clock)? {
+            match ask(&self.reports, &Request::Clock)? {
                 Reply::Clock(there_ns) => Ok(Echo {
                     sent_ns,
                     there_ns,
@@ -447,8 +447,8 @@ fn connect(plan: &Plan, index: u32) -> Result<(TcpStream, Option<UdpSocket>), Er
     Ok((stream, Some(socket)))
 }
 
-fn ask(reports: &TcpStream, question: &Question) -> Result<Reply, Error> {
-    wire::send(reports, question).map_err(gone)?;
+fn ask(reports: &TcpStream, request: &Request) -> Result<Reply, Error> {
+    wire::send(reports, request).map_err(gone)?;
     wire::receive(reports).map_err(|error| match error.kind() {
         ErrorKind::InvalidData => Error::Wrong(error.to_string()),
         _ => gone(error),
@@ -463,7 +463,7 @@ fn ask_counts(
     connections: usize,
 ) -> Result<Counts, Error> {
     let patience_ms = patience.as_millis() as u32;
-    match ask(reports, &Question::Counts { bytes, patience_ms })? {
+    match ask(reports, &Request::Counts { bytes, patience_ms })? {
         Reply::Counts(counts) if counts.received.len() == connections => Ok(counts),
         Reply::Counts(counts) => Err(Error::Wrong(format!(
             "the other end counts {} connections, not {connections}",

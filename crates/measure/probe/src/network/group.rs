@@ -38,7 +38,7 @@ pub(super) struct Link {
 
 /// Work of one thread in a pass.
 #[derive(Default)]
-pub(super) struct Done {
+pub(super) struct PassWork {
     pub end: Option<Instant>,
     pub messages: u64,
     pub writes: u64,

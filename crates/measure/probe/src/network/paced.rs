@@ -11,7 +11,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use super::connection::gone;
-use super::group::{Done, Group, Link, PassContext};
+use super::group::{Group, Link, PassContext, PassWork};
 use super::schedule::{LATE_NS, Schedule};
 use super::{Error, nanoseconds};
 use crate::closed_loop::CompletionMode;
@@ -22,10 +22,10 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 const WRITES_A_TURN: u32 = 64;
 
 /// Runs the connections of one thread.
-pub(super) fn run(group: &mut Group, task: &PassContext<'_>) -> Result<Done, Error> {
+pub(super) fn run(group: &mut Group, task: &PassContext<'_>) -> Result<PassWork, Error> {
     let schedule = Schedule::new(task);
     let before: Vec<u64> = group.links.iter().map(|link| link.sent).collect();
-    let mut done = Done::default();
+    let mut done = PassWork::default();
     loop {
         let (mut goes_on, mut next) = (false, None::<u64>);
         for (number, &before) in before.iter().enumerate() {
@@ -67,7 +67,7 @@ fn turn(
     task: &PassContext<'_>,
     schedule: Schedule,
     before: u64,
-    done: &mut Done,
+    done: &mut PassWork,
 ) -> Result<bool, Error> {
     for _ in 0..WRITES_A_TURN {
         if link.write_buffer.is_empty() {

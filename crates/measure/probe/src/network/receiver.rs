@@ -21,7 +21,7 @@ use rustix::net::sockopt;
 
 use super::event_loop::waker;
 use super::session::Session;
-use super::wire::{self, GREETING_BYTES, Question, REPORTS, Reply};
+use super::wire::{self, GREETING_BYTES, REPORTS, Reply, Request};
 use super::{Error, Load, Protocol, thread_setup};
 
 /// Longest time for a new connection to send its greeting.
@@ -50,12 +50,12 @@ pub struct ReceiverConfig {
 
 /// Answers one client until it is dropped.
 pub struct Receiver {
-    shared: Arc<Shared>,
+    shared: Arc<ReceiverState>,
     address: SocketAddr,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct ReceiverState {
     config: ReceiverConfig,
     stop: AtomicBool,
     waker: EventFd,
@@ -80,7 +80,7 @@ impl Receiver {
     pub fn listen(address: SocketAddr, config: ReceiverConfig) -> Result<Self, Error> {
         config.load.check()?;
         thread_setup::check_cores(config.cores.as_deref().unwrap_or_default())?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ReceiverState {
             config,
             stop: AtomicBool::new(false),
             waker: waker()?,
@@ -147,7 +147,7 @@ fn begin(address: SocketAddr, config: &ReceiverConfig) -> Result<Begun, Error> {
     Ok((listener, address, session, threads))
 }
 
-impl Shared {
+impl ReceiverState {
     fn reports(&self) -> MutexGuard<'_, Option<TcpStream>> {
         lock(&self.reports)
     }
@@ -159,7 +159,7 @@ impl Shared {
         drop(listener);
         *self.reports() = reports.try_clone().ok();
         if !self.stop.load(Ordering::Acquire) {
-            let _ = answer_questions(session, &reports);
+            let _ = answer_requests(session, &reports);
         }
     }
 
@@ -259,7 +259,7 @@ impl PendingConnection {
 }
 
 /// Answers the client's requests until it disconnects.
-fn answer_questions(session: &Session, stream: &TcpStream) -> Option<()> {
+fn answer_requests(session: &Session, stream: &TcpStream) -> Option<()> {
     stream.set_nonblocking(false).ok()?;
     // A client that has crashed is noticed, though it may be silent for an hour.
     sockopt::set_socket_keepalive(stream, true).ok()?;
@@ -267,18 +267,18 @@ fn answer_questions(session: &Session, stream: &TcpStream) -> Option<()> {
     sockopt::set_tcp_keepintvl(stream, KEEPALIVE).ok()?;
     stream.set_nodelay(true).ok()?;
     loop {
-        let question: Question = wire::receive(stream).ok()?;
-        let reply = match question {
-            Question::Counts { bytes, patience_ms } => {
+        let request: Request = wire::receive(stream).ok()?;
+        let reply = match request {
+            Request::Counts { bytes, patience_ms } => {
                 let patience = Duration::from_millis(patience_ms.into()).min(PATIENCE_MAX);
                 Reply::Counts(session.counts(bytes, patience))
             }
-            Question::Clock => Reply::Clock(session.clock_ns()),
-            Question::Begin(expected) => match session.begin(&expected) {
+            Request::Clock => Reply::Clock(session.clock_ns()),
+            Request::Begin(expected) => match session.begin(&expected) {
                 Ok(()) => Reply::Begun,
                 Err(reason) => Reply::Refused(reason),
             },
-            Question::Arrivals(timeline) => Reply::Arrivals(Box::new(session.arrivals(&timeline))),
+            Request::Arrivals(timeline) => Reply::Arrivals(Box::new(session.arrivals(&timeline))),
         };
         wire::send(stream, &reply).ok()?;
     }

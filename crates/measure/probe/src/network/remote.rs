@@ -39,7 +39,7 @@ const TEXT_MAX: usize = 1000;
 /// Request from a host to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum NetworkQuestion {
+pub enum NetworkRequest {
     /// Answer one client. Once, and first.
     Receive {
         /// Traffic that the client is going to send.
@@ -111,7 +111,7 @@ pub enum FailedKind {
     Other,
 }
 
-impl Message for NetworkQuestion {
+impl Message for NetworkRequest {
     const MAX_BYTES: usize = MAX_PROBE_BYTES;
 }
 
@@ -167,14 +167,14 @@ struct RemoteEnd {
 }
 
 impl ProbePeer for RemoteEnd {
-    fn answer(&mut self, question: &[u8]) -> Vec<u8> {
-        let reply = match NetworkQuestion::decode(question) {
-            Ok(NetworkQuestion::Receive { load, cores }) => self.receive(load, cores),
-            Ok(NetworkQuestion::Connect(plan)) => self.connect(*plan),
-            Ok(NetworkQuestion::Clock) => {
+    fn answer(&mut self, request: &[u8]) -> Vec<u8> {
+        let reply = match NetworkRequest::decode(request) {
+            Ok(NetworkRequest::Receive { load, cores }) => self.receive(load, cores),
+            Ok(NetworkRequest::Connect(plan)) => self.connect(*plan),
+            Ok(NetworkRequest::Clock) => {
                 Ok(NetworkReply::Clock(nanoseconds(self.origin.elapsed())))
             }
-            Ok(NetworkQuestion::Pass { limit, within_ns }) => self.pass(limit, within_ns),
+            Ok(NetworkRequest::Pass { limit, within_ns }) => self.pass(limit, within_ns),
             Err(error) => Err(Refusal::Question(error.to_string())),
         };
         reply.unwrap_or_else(NetworkReply::from).encode()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 
-use super::group::{Done, Group, Link, PassContext};
+use super::group::{Group, Link, PassContext, PassWork};
 use super::pass::Slice;
 use super::schedule::{LATE_NS, Schedule};
 use super::{Error, SLICES_MAX, nanoseconds};
@@ -15,7 +15,7 @@ use crate::closed_loop::CompletionMode;
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 
 /// Runs the connections of one thread.
-pub(super) fn run(group: &mut Group, task: &PassContext<'_>) -> Result<Done, Error> {
+pub(super) fn run(group: &mut Group, task: &PassContext<'_>) -> Result<PassWork, Error> {
     let links = std::mem::take(&mut group.links);
     let mut all: Vec<RoundTripClient> = links
         .into_iter()
@@ -24,7 +24,7 @@ pub(super) fn run(group: &mut Group, task: &PassContext<'_>) -> Result<Done, Err
     let mut sender = Sender {
         task,
         schedule: Schedule::new(task),
-        done: Done::default(),
+        done: PassWork::default(),
     };
     let result = sender.run(group, &mut all);
     group.links = all.into_iter().map(|trips| trips.link).collect();
@@ -58,7 +58,7 @@ impl RoundTripClient {
 struct Sender<'a> {
     task: &'a PassContext<'a>,
     schedule: Schedule,
-    done: Done,
+    done: PassWork,
 }
 
 impl Sender<'_> {
@@ -211,7 +211,7 @@ impl Sender<'_> {
     }
 }
 
-impl Done {
+impl PassWork {
     /// Adds a round trip to the slice that it ended in.
     fn note(&mut self, task: &PassContext<'_>, now_ns: u64, latency_ns: u64, bytes: usize) {
         self.messages += 1;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::EventFlags;
 
 use super::Error;
-use super::group::{Done, Group, Link, PassContext};
+use super::group::{Group, Link, PassContext, PassWork};
 use super::pass::Limit;
 
 /// Longest time that a thread sleeps before it checks the clock.
@@ -14,8 +14,8 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 const WRITES_A_TURN: u32 = 16;
 
 /// Runs the connections of one thread.
-pub(super) fn run(group: &mut Group, task: &PassContext<'_>) -> Result<Done, Error> {
-    let mut done = Done::default();
+pub(super) fn run(group: &mut Group, task: &PassContext<'_>) -> Result<PassWork, Error> {
+    let mut done = PassWork::default();
     let before: Vec<u64> = group.links.iter().map(|link| link.sent).collect();
     let mut open = vec![true; group.links.len()];
     for number in 0..open.len() {
@@ -54,7 +54,7 @@ fn turn(
     task: &PassContext<'_>,
     before: u64,
     more: impl Fn(u64) -> u64,
-    done: &mut Done,
+    done: &mut PassWork,
 ) -> Result<bool, Error> {
     for _ in 0..WRITES_A_TURN {
         if link.write_buffer.is_empty() {

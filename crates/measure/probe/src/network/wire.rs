@@ -3,7 +3,7 @@
 //! Each connection begins with a greeting of a fixed length: magic, the secret, the number of the
 //! connection and, for UDP, the port that its datagrams come from; the receiver then answers with
 //! the port that they go to, in two bytes. On the connection for reports the client sends
-//! [`Question`]s and receives [`Reply`]s, each a [`Message`] behind its length in four bytes.
+//! [`Request`]s and receives [`Reply`]s, each a [`Message`] behind its length in four bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -51,7 +51,7 @@ pub(super) fn parse_greeting(bytes: &[u8; GREETING_BYTES], secret: &Secret) -> O
 /// Request from the client to the receiver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Question {
+pub(super) enum Request {
     /// Requests the number of received bytes, once `bytes` have arrived or `patience_ms` have
     /// passed. Answered by [`Reply::Counts`].
     Counts { bytes: u64, patience_ms: u32 },
@@ -76,7 +76,7 @@ pub(super) enum Reply {
     Refused(String),
 }
 
-impl Message for Question {
+impl Message for Request {
     const MAX_BYTES: usize = 128 << 10;
 
     fn check(&mut self) -> Result<(), CodecError> {
@@ -196,10 +196,10 @@ mod tests {
                 first: u64::MAX,
                 most: u64::MAX,
             };
-            Question::Begin(vec![one; connections])
+            Request::Begin(vec![one; connections])
         };
         let most = expected(CONNECTIONS_MAX);
-        assert_eq!(Question::decode(&most.encode()), Ok(most));
-        assert!(Question::decode(&expected(CONNECTIONS_MAX + 1).encode()).is_err());
+        assert_eq!(Request::decode(&most.encode()), Ok(most));
+        assert!(Request::decode(&expected(CONNECTIONS_MAX + 1).encode()).is_err());
     }
 }

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use overside_device::Clock;
-use overside_probe::closed_loop::{Done, LoopParams, OperationQueue, Timeouts, Until, run};
+use overside_probe::closed_loop::{
+    CompletedOperation, LoopParams, OperationQueue, Timeouts, Until, run,
+};
 use overside_probe::{Failure, FailureKind};
 
 /// Model of a queue: takes up to `takes` operations per doorbell, completes up to `completes` per poll, and
@@ -88,14 +90,14 @@ impl OperationQueue for Model {
         Ok(self.collected.len())
     }
 
-    fn take(&mut self, draining: bool, done: &mut Vec<Done>) -> Result<(), Failure> {
+    fn take(&mut self, draining: bool, done: &mut Vec<CompletedOperation>) -> Result<(), Failure> {
         for slot in self.collected.drain(..) {
             self.free.push(slot);
             self.completed += 1;
             self.drained += u64::from(draining);
-            done.push(Done { slot, late: false });
+            done.push(CompletedOperation { slot, late: false });
             if std::mem::take(&mut self.doubles) {
-                done.push(Done { slot, late: true });
+                done.push(CompletedOperation { slot, late: true });
             }
         }
         Ok(())

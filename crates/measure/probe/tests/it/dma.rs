@@ -11,7 +11,7 @@ use overside_link::codec::Message;
 use overside_link::ucx::{self, Transport};
 use overside_link::verbs::Side;
 use overside_probe::closed_loop::{Timeouts, Until};
-use overside_probe::dma::remote::{DmaProbe, DmaQuestion, DmaReply, Opening};
+use overside_probe::dma::remote::{DmaProbe, DmaReply, DmaRequest, Opening};
 use overside_probe::dma::{Answer, Command, Link, Operation, Peer, Plan, Reach, TestSide, dial};
 use overside_probe::{Failure, FailureKind};
 
@@ -55,8 +55,8 @@ fn opening() -> Opening {
     }
 }
 
-fn ask(part: &mut dyn ProbePeer, question: &DmaQuestion) -> DmaReply {
-    DmaReply::decode(&part.answer(&question.encode())).expect("a reply")
+fn ask(part: &mut dyn ProbePeer, request: &DmaRequest) -> DmaReply {
+    DmaReply::decode(&part.answer(&request.encode())).expect("a reply")
 }
 
 fn refused(reply: DmaReply) -> Failure {
@@ -96,18 +96,18 @@ fn questions_that_cannot_be_are_refused_with_the_bound() {
         ),
     ] {
         let (mut part, _) = part();
-        let failure = refused(ask(&mut *part, &DmaQuestion::Open(opening)));
+        let failure = refused(ask(&mut *part, &DmaRequest::Open(opening)));
         assert_eq!(failure.kind, FailureKind::Unsupported);
         assert!(failure.message.contains(words), "{failure}");
         // The test is over: a valid request comes too late.
-        let late = refused(ask(&mut *part, &DmaQuestion::Open(self::opening())));
+        let late = refused(ask(&mut *part, &DmaRequest::Open(self::opening())));
         assert!(late.message.contains("out of turn"), "{late}");
     }
 }
 
 #[test]
 fn questions_out_of_turn_and_none_at_all_are_refused() {
-    for question in [
+    for request in [
         &b"{"[..],
         b"null",
         b"{\"open\":{}}",
@@ -117,7 +117,7 @@ fn questions_out_of_turn_and_none_at_all_are_refused() {
         &[0xff; 1000],
     ] {
         let (mut part, _) = part();
-        let reply = DmaReply::decode(&part.answer(question)).expect("a reply");
+        let reply = DmaReply::decode(&part.answer(request)).expect("a reply");
         assert_eq!(refused(reply).kind, FailureKind::Job);
     }
 }
@@ -125,7 +125,7 @@ fn questions_out_of_turn_and_none_at_all_are_refused() {
 /// A link with the part, and a host's end that has prepared.
 fn met(part: &mut dyn ProbePeer, opening: Opening) -> (Peer, Vec<Vec<u8>>) {
     let plan = opening.plan;
-    let DmaReply::Listening(reach) = ask(part, &DmaQuestion::Open(opening)) else {
+    let DmaReply::Listening(reach) = ask(part, &DmaRequest::Open(opening)) else {
         panic!("it does not listen");
     };
     let there = (Ipv4Addr::LOCALHOST, 7433).into();
@@ -141,7 +141,7 @@ fn met(part: &mut dyn ProbePeer, opening: Opening) -> (Peer, Vec<Vec<u8>>) {
 }
 
 fn execute(part: &mut dyn ProbePeer, command: Command) -> DmaReply {
-    ask(part, &DmaQuestion::Execute(command))
+    ask(part, &DmaRequest::Execute(command))
 }
 
 #[test]
@@ -179,8 +179,7 @@ fn who_does_not_know_the_secret_does_not_get_the_link() {
         link: Link::Ucx,
         ..opening()
     };
-    let DmaReply::Listening(Reach::Port { port, .. }) =
-        ask(&mut *part, &DmaQuestion::Open(opening))
+    let DmaReply::Listening(Reach::Port { port, .. }) = ask(&mut *part, &DmaRequest::Open(opening))
     else {
         panic!("it does not listen");
     };

@@ -368,18 +368,18 @@ fn told_of(figures: &str, clock_rate: u64) -> Result<Pass, Error> {
             if reports.read_exact(&mut length).is_err() {
                 return;
             }
-            let mut question = vec![0; u32::from_le_bytes(length) as usize];
-            reports.read_exact(&mut question).unwrap();
-            let question: serde_json::Value = serde_json::from_slice(&question).unwrap();
+            let mut request = vec![0; u32::from_le_bytes(length) as usize];
+            reports.read_exact(&mut request).unwrap();
+            let request: serde_json::Value = serde_json::from_slice(&request).unwrap();
             let now_ns = begun.elapsed().as_nanos() as u64 * clock_rate;
-            let reply = if let Some(counts) = question.get("counts") {
+            let reply = if let Some(counts) = request.get("counts") {
                 let bytes = &counts["bytes"];
                 format!(
                     r#"{{"counts":{{"clock_ns":1,"messages":1,"wrong":0,"cpu_ns":1,"received":[{bytes}]}}}}"#
                 )
-            } else if question.get("begin").is_some() {
+            } else if request.get("begin").is_some() {
                 "\"begun\"".into()
-            } else if question.get("arrivals").is_some() {
+            } else if request.get("arrivals").is_some() {
                 format!(r#"{{"arrivals":{figures}}}"#)
             } else {
                 format!(r#"{{"clock":{now_ns}}}"#)

@@ -8,7 +8,7 @@ use overside_link::Secret;
 use overside_link::agent::{CancellationToken, Host, Probe, ProbePeer};
 use overside_link::codec::Message;
 use overside_probe::closed_loop::CompletionMode;
-use overside_probe::network::remote::{FailedKind, NetworkProbe, NetworkQuestion, NetworkReply};
+use overside_probe::network::remote::{FailedKind, NetworkProbe, NetworkReply, NetworkRequest};
 use overside_probe::network::{
     Client, Error, Limit, Load, Plan, Protocol, Receiver, ReceiverConfig, Role, Traffic, machine,
 };
@@ -31,8 +31,8 @@ fn end() -> (Box<dyn ProbePeer>, CancellationToken) {
     (far.begin(host).unwrap(), gone)
 }
 
-fn ask(end: &mut Box<dyn ProbePeer>, question: &NetworkQuestion) -> NetworkReply {
-    NetworkReply::decode(&end.answer(&question.encode())).unwrap()
+fn ask(end: &mut Box<dyn ProbePeer>, request: &NetworkRequest) -> NetworkReply {
+    NetworkReply::decode(&end.answer(&request.encode())).unwrap()
 }
 
 /// Returns the kind and the message of a failed reply; panics on any other.
@@ -89,8 +89,8 @@ fn receiver(traffic: Traffic) -> (Receiver, Plan) {
     (receiver, plan)
 }
 
-fn receive(cores: Option<Vec<usize>>) -> NetworkQuestion {
-    NetworkQuestion::Receive {
+fn receive(cores: Option<Vec<usize>>) -> NetworkRequest {
+    NetworkRequest::Receive {
         load: load(Traffic::RoundTrips),
         cores,
     }
@@ -98,8 +98,8 @@ fn receive(cores: Option<Vec<usize>>) -> NetworkQuestion {
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-fn messages(count: u64) -> NetworkQuestion {
-    NetworkQuestion::Pass {
+fn messages(count: u64) -> NetworkRequest {
+    NetworkRequest::Pass {
         limit: Limit::Messages(count),
         within_ns: 20 * SECOND_NS,
     }
@@ -138,7 +138,7 @@ fn a_client_tells_all_that_it_has_measured() {
         let (_receiver, plan) = receiver(traffic);
         let plan = Plan { slice, ..plan };
         let (mut far, _) = self::end();
-        let reply = ask(&mut far, &NetworkQuestion::Connect(Box::new(plan.clone())));
+        let reply = ask(&mut far, &NetworkRequest::Connect(Box::new(plan.clone())));
         let NetworkReply::Connected {
             role,
             machine: there,
@@ -147,12 +147,12 @@ fn a_client_tells_all_that_it_has_measured() {
             panic!("{reply:?}");
         };
         assert_eq!((role, there), (Role::Dpu, machine()));
-        let timed = NetworkQuestion::Pass {
+        let timed = NetworkRequest::Pass {
             limit: Limit::Time(Duration::from_millis(40)),
             within_ns: 20 * SECOND_NS,
         };
-        for question in [messages(10), timed] {
-            let NetworkReply::Passed(pass) = ask(&mut far, &question) else {
+        for request in [messages(10), timed] {
+            let NetworkReply::Passed(pass) = ask(&mut far, &request) else {
                 panic!("it has not passed");
             };
             pass.check(&plan).unwrap();
@@ -167,7 +167,7 @@ fn a_client_tells_all_that_it_has_measured() {
                 assert!(latencies.min_ns() > 0 && latencies.min_ns() <= latencies.max_ns());
                 assert!(Duration::from_nanos(latencies.max_ns()) <= pass.elapsed);
             }
-            if question != messages(10) {
+            if request != messages(10) {
                 assert!(pass.slices.len() >= 4, "{:?}", pass.slices);
             }
             let mut other = plan.clone();
@@ -188,21 +188,21 @@ fn what_comes_at_the_wrong_time_or_asks_for_too_much_is_refused() {
     let nowhere = || Box::new(plan(loopback(9), secret));
     let (mut server, _) = end();
     ask(&mut server, &receive(None));
-    for question in [
+    for request in [
         receive(None),
-        NetworkQuestion::Connect(nowhere()),
+        NetworkRequest::Connect(nowhere()),
         messages(1),
     ] {
-        let (kind, message) = failed(ask(&mut server, &question));
+        let (kind, message) = failed(ask(&mut server, &request));
         assert_eq!(kind, FailedKind::Question, "{message}");
     }
     let (mut end, _) = end();
     let connect = |change: fn(&mut Plan)| {
         let mut plan = nowhere();
         change(&mut plan);
-        NetworkQuestion::Connect(plan)
+        NetworkRequest::Connect(plan)
     };
-    for (question, expected) in [
+    for (request, expected) in [
         (
             connect(|plan| plan.load.connections = 1 << 40),
             "connections is",
@@ -222,7 +222,7 @@ fn what_comes_at_the_wrong_time_or_asks_for_too_much_is_refused() {
         ),
         (receive(Some(Vec::new())), "the number of cores is 0"),
         (
-            NetworkQuestion::Receive {
+            NetworkRequest::Receive {
                 load: Load {
                     threads: 3,
                     ..load(Traffic::Stream)
@@ -232,25 +232,25 @@ fn what_comes_at_the_wrong_time_or_asks_for_too_much_is_refused() {
             "threads is 3",
         ),
         (
-            NetworkQuestion::Pass {
+            NetworkRequest::Pass {
                 limit: Limit::Messages(1),
                 within_ns: u64::MAX,
             },
             "within_ns is",
         ),
         (
-            NetworkQuestion::Pass {
+            NetworkRequest::Pass {
                 limit: Limit::Time(Duration::from_secs(u64::MAX)),
                 within_ns: 1,
             },
             "time_ns is",
         ),
     ] {
-        let (kind, message) = failed(ask(&mut end, &question));
+        let (kind, message) = failed(ask(&mut end, &request));
         assert_eq!(kind, FailedKind::Question, "{message}");
         assert!(message.contains(expected), "{expected}: {message}");
     }
-    let (kind, message) = failed(ask(&mut end, &NetworkQuestion::Connect(nowhere())));
+    let (kind, message) = failed(ask(&mut end, &NetworkRequest::Connect(nowhere())));
     assert_eq!(kind, FailedKind::Other, "{message}");
     for text in [
         &b"\xff"[..],
@@ -263,7 +263,7 @@ fn what_comes_at_the_wrong_time_or_asks_for_too_much_is_refused() {
     }
     // Which namespace a socket is made in is for this machine to say.
     let mut smuggled: Value =
-        serde_json::from_slice(&NetworkQuestion::Connect(nowhere()).encode()).unwrap();
+        serde_json::from_slice(&NetworkRequest::Connect(nowhere()).encode()).unwrap();
     smuggled["connect"]["namespace"] = "/proc/1/ns/net".into();
     let answer = end.answer(smuggled.to_string().as_bytes());
     let (kind, message) = failed(NetworkReply::decode(&answer).unwrap());
@@ -276,13 +276,13 @@ fn a_client_whose_host_has_gone_gives_up() {
     for traffic in [Traffic::RoundTrips, Traffic::Stream] {
         let (mut end, gone) = end();
         let (_receiver, plan) = receiver(traffic);
-        ask(&mut end, &NetworkQuestion::Connect(Box::new(plan)));
+        ask(&mut end, &NetworkRequest::Connect(Box::new(plan)));
         let begin = Instant::now();
         let leaves = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(50));
             gone.cancel();
         });
-        let long = NetworkQuestion::Pass {
+        let long = NetworkRequest::Pass {
             limit: Limit::Time(Duration::from_secs(600)),
             within_ns: 700 * SECOND_NS,
         };

@@ -7,7 +7,7 @@ use overside_link::agent::{CancellationToken, Host, Probe};
 use overside_link::codec::Message;
 use overside_probe::dma::Operation;
 use overside_probe::perftest::{
-    Metric, Perftest, PerftestProbe, PerftestQuestion, PerftestReply, Transport, devices,
+    Metric, Perftest, PerftestProbe, PerftestReply, PerftestRequest, Transport, devices,
 };
 use overside_probe::{Failure, FailureKind};
 
@@ -26,7 +26,7 @@ fn test() -> Perftest {
     }
 }
 
-fn asked(question: &[u8]) -> PerftestReply {
+fn asked(request: &[u8]) -> PerftestReply {
     let host = Host {
         here: (Ipv4Addr::LOCALHOST, 7433).into(),
         there: (Ipv4Addr::LOCALHOST, 40_000).into(),
@@ -34,11 +34,11 @@ fn asked(question: &[u8]) -> PerftestReply {
         memory: MemoryBudget::new(1 << 20),
     };
     let mut part = PerftestProbe.begin(host).expect("a part");
-    PerftestReply::decode(&part.answer(question)).expect("a reply")
+    PerftestReply::decode(&part.answer(request)).expect("a reply")
 }
 
-fn refused(question: &PerftestQuestion) -> Failure {
-    match asked(&question.encode()) {
+fn refused(request: &PerftestRequest) -> Failure {
+    match asked(&request.encode()) {
         PerftestReply::Failed(failure) => failure,
         other => panic!("{other:?}"),
     }
@@ -84,18 +84,18 @@ fn tests_that_cannot_be_are_refused_with_the_bound() {
             "only polls",
         ),
     ] {
-        let serve = PerftestQuestion::Serve {
+        let serve = PerftestRequest::Serve {
             test: test.clone(),
             timeout_ms: 1000,
         };
-        let run = PerftestQuestion::Run {
+        let run = PerftestRequest::Run {
             test,
             server: Ipv4Addr::LOCALHOST.into(),
             port: 1024,
             timeout_ms: 1000,
         };
-        for question in [serve, run] {
-            let failure = refused(&question);
+        for request in [serve, run] {
+            let failure = refused(&request);
             assert_eq!(failure.kind, FailureKind::Unsupported, "{failure}");
             assert!(failure.message.contains(words), "{words}: {failure}");
         }
@@ -116,7 +116,7 @@ fn what_is_no_question_is_refused() {
 #[test]
 fn without_a_device_there_is_no_program() {
     if devices().is_empty() {
-        let failure = refused(&PerftestQuestion::Serve {
+        let failure = refused(&PerftestRequest::Serve {
             test: test(),
             timeout_ms: 1000,
         });

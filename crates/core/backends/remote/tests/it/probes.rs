@@ -42,8 +42,8 @@ impl Probe for Puppet {
 }
 
 impl ProbePeer for Strings {
-    fn answer(&mut self, question: &[u8]) -> Vec<u8> {
-        match question {
+    fn answer(&mut self, request: &[u8]) -> Vec<u8> {
+        match request {
             b"addresses" => format!("{} {}", self.host.here, self.host.there).into(),
             b"rest" => {
                 std::thread::sleep(SHORT.silence + SHORT.ask);
@@ -152,13 +152,13 @@ fn an_agent_that_goes_in_the_middle_is_lost() {
 #[test]
 fn a_part_that_cannot_go_on_says_why() {
     let (agent, playing) = theatre(true, Limits::default());
-    for (question, expected) in [
+    for (request, expected) in [
         (&b"fall"[..], "over its strings"),
         (b"nothing", "an answer has 0 bytes"),
         (b"too much", "an answer has 1048577 bytes"),
     ] {
         let mut probe = open(&agent, true, "puppet").unwrap();
-        let lost = probe.ask(question, Instant::now() + SOON).unwrap_err();
+        let lost = probe.ask(request, Instant::now() + SOON).unwrap_err();
         assert!(lost.to_string().contains(expected), "{lost}");
     }
     until("their end", || playing.load(Ordering::SeqCst) == 0);

@@ -19,7 +19,7 @@ use crate::verbs::{ConnectError, ImportError, LinkError, LinkErrorKind};
 /// Longest time that the peer may take to answer a request.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Maximum number of requests at a time.
-const MAX_QUESTIONS: usize = 64;
+const MAX_REQUESTS: usize = 64;
 /// Maximum number of bytes that wait for a peer who does not read.
 const MAX_OUTGOING_BYTES: usize = 1 << 20;
 /// Number of heartbeats in the time after which the peer gives up a silent end.
@@ -29,17 +29,17 @@ const HEARTBEATS: u32 = 5;
 pub(crate) struct ControlConnection {
     stream: TcpStream,
     exports: Arc<Exports>,
-    state: Mutex<State>,
+    state: Mutex<ControlState>,
     answered: Condvar,
     peer_timeout: Duration,
     heartbeat_interval: Duration,
 }
 
-struct State {
+struct ControlState {
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
     /// Requests and the answer to each, once it has arrived.
-    questions: HashMap<u32, Option<Option<RegionInfo>>>,
+    requests: HashMap<u32, Option<Option<RegionInfo>>>,
     next_question: u32,
     heard: Instant,
     heartbeat_sent: Instant,
@@ -63,10 +63,10 @@ impl ControlConnection {
         Ok(Self {
             stream,
             exports,
-            state: Mutex::new(State {
+            state: Mutex::new(ControlState {
                 incoming: Vec::new(),
                 outgoing: Vec::new(),
-                questions: HashMap::new(),
+                requests: HashMap::new(),
                 next_question: 0,
                 heard: now,
                 heartbeat_sent: now,
@@ -78,7 +78,7 @@ impl ControlConnection {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ControlState> {
         lock(&self.state)
     }
 
@@ -90,14 +90,14 @@ impl ControlConnection {
     /// Requests information about one of the peer's regions. Waits for the answer.
     pub(crate) fn ask(&self, key: u64) -> Result<RegionInfo, ImportError> {
         let mut state = self.state();
-        if state.questions.len() >= MAX_QUESTIONS {
+        if state.requests.len() >= MAX_REQUESTS {
             return Err(ImportError::Failed(format!(
-                "{MAX_QUESTIONS} imports are under way, which is the most"
+                "{MAX_REQUESTS} imports are under way, which is the most"
             )));
         }
         let id = state.next_question;
         state.next_question = id.wrapping_add(1);
-        state.questions.insert(id, None);
+        state.requests.insert(id, None);
         frame::encode(
             &ControlMessage::RegionQuery { id, key },
             &mut state.outgoing,
@@ -107,9 +107,9 @@ impl ControlConnection {
         }
         let deadline = Instant::now() + ANSWER;
         loop {
-            if let Some(Some(answer)) = state.questions.get_mut(&id) {
+            if let Some(Some(answer)) = state.requests.get_mut(&id) {
                 let answer = answer.take();
-                state.questions.remove(&id);
+                state.requests.remove(&id);
                 return answer.ok_or(ImportError::Unknown);
             }
             if let Some(cause) = state.lost.clone() {
@@ -118,7 +118,7 @@ impl ControlConnection {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 // A late answer finds no request.
-                state.questions.remove(&id);
+                state.requests.remove(&id);
                 return Err(ImportError::Failed(
                     "the peer did not answer in time".into(),
                 ));
@@ -143,7 +143,11 @@ impl ControlConnection {
         served
     }
 
-    fn serve_locked(&self, state: &mut State, now: Instant) -> Result<Instant, LinkErrorKind> {
+    fn serve_locked(
+        &self,
+        state: &mut ControlState,
+        now: Instant,
+    ) -> Result<Instant, LinkErrorKind> {
         self.hear(state, now)?;
         if now >= state.heartbeat_sent + self.heartbeat_interval {
             state.heartbeat_sent = now;
@@ -161,7 +165,7 @@ impl ControlConnection {
         Ok((state.heartbeat_sent + self.heartbeat_interval).min(state.heard + self.peer_timeout))
     }
 
-    fn hear(&self, state: &mut State, now: Instant) -> Result<(), LinkErrorKind> {
+    fn hear(&self, state: &mut ControlState, now: Instant) -> Result<(), LinkErrorKind> {
         let mut chunk = [0; 4096];
         // A peer that sends without end is read again the next time.
         for _ in 0..64 {
@@ -185,7 +189,11 @@ impl ControlConnection {
         Ok(())
     }
 
-    fn handle(&self, state: &mut State, message: ControlMessage) -> Result<(), LinkErrorKind> {
+    fn handle(
+        &self,
+        state: &mut ControlState,
+        message: ControlMessage,
+    ) -> Result<(), LinkErrorKind> {
         match message {
             ControlMessage::Heartbeat => Ok(()),
             ControlMessage::RegionQuery { id, key } => {
@@ -200,8 +208,8 @@ impl ControlConnection {
                 Ok(())
             }
             ControlMessage::RegionInfo { id, region } => {
-                if let Some(question) = state.questions.get_mut(&id) {
-                    *question = Some(region);
+                if let Some(request) = state.requests.get_mut(&id) {
+                    *request = Some(region);
                     self.answered.notify_all();
                 }
                 Ok(())
@@ -212,7 +220,7 @@ impl ControlConnection {
         }
     }
 
-    fn flush(&self, state: &mut State) -> Result<(), LinkErrorKind> {
+    fn flush(&self, state: &mut ControlState) -> Result<(), LinkErrorKind> {
         while !state.outgoing.is_empty() {
             match (&self.stream).write(&state.outgoing) {
                 Ok(count) => drop(state.outgoing.drain(..count)),

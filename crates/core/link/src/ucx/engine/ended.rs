@@ -6,13 +6,13 @@ use overside_device::{Region, Slice};
 
 use super::{BATCH, UcxEngine, Use, Written};
 use crate::ucx::credit::cost;
-use crate::ucx::shim::Done;
+use crate::ucx::shim::FinishedOperation;
 use crate::verbs::{Completion, LinkErrorKind, WorkError};
 
 impl UcxEngine {
     /// Fetches UCX's completions.
     pub(super) fn reap(&mut self) {
-        let mut batch = [Done::default(); BATCH];
+        let mut batch = [FinishedOperation::default(); BATCH];
         loop {
             let Some(worker) = &mut self.worker else {
                 return;
@@ -28,7 +28,7 @@ impl UcxEngine {
         self.writes_over();
     }
 
-    fn ended(&mut self, done: &Done) {
+    fn ended(&mut self, done: &FinishedOperation) {
         // Writes stay in their slots until a flush has covered them.
         if let Some(Some(Use::Write { .. })) = self.slots.get(done.slot as usize) {
             let slot = done.slot;

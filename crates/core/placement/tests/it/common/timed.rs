@@ -10,9 +10,9 @@ use overside_device::{
     Output, Provenance, SetUp, Stages, Timing, VirtualContext, VirtualEngine, VirtualParts,
 };
 
-pub(crate) struct Timed(Arc<Shared>);
+pub(crate) struct Timed(Arc<DeviceState>);
 
-struct Shared {
+struct DeviceState {
     id: DeviceId,
     info: DeviceInfo,
     capabilities: Capabilities,
@@ -42,7 +42,7 @@ impl Timed {
             memory: MemoryKind::Any,
             missing: Vec::new(),
         };
-        Arc::new(Self(Arc::new(Shared {
+        Arc::new(Self(Arc::new(DeviceState {
             id: DeviceId::unique(),
             info: DeviceInfo {
                 name: name.into(),
@@ -87,7 +87,7 @@ impl Device for Timed {
     }
 }
 
-struct Engine(Arc<Shared>);
+struct Engine(Arc<DeviceState>);
 
 impl VirtualEngine for Engine {
     fn compute(&mut self, job: &mut Job) -> Result<Outcome, JobError> {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use overside_device::Slice;
 
-use super::{ParseStep, Parser, State};
+use super::{ParseStep, Parser, ParserState};
 use crate::decompressor::parallel::{Expected, MAX_SOURCE_BYTES};
 use crate::gzip::{self, Header, Sizes};
 use crate::{Container, Error, MAX_CHUNK_BYTES, zlib};
@@ -139,7 +139,7 @@ impl<W: Write> Parser<W> {
         }
         self.members += 1;
         self.streamed += 1;
-        self.state = State::Between;
+        self.state = ParserState::Between;
         Ok(ParseStep::Consumed(len))
     }
 }

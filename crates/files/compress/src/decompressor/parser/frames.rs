@@ -6,7 +6,7 @@ use overside_device::Slice;
 use overside_ops::lz4_frame;
 use xxhash_rust::xxh32::xxh32;
 
-use super::{MAGIC_BYTES, ParseStep, Parser, State};
+use super::{MAGIC_BYTES, ParseStep, Parser, ParserState};
 use crate::decompressor::parallel::{Expected, MAX_SOURCE_BYTES, Pending};
 use crate::{Container, Error, MAX_CHUNK_BYTES, lz4, zstd};
 
@@ -38,7 +38,7 @@ impl<W: Write> Parser<W> {
             return Ok(ParseStep::Consumed(0));
         }
         (self.parallel).enqueue(Pending::Begin(header.content_checksum), &mut self.output)?;
-        self.state = State::Blocks(header);
+        self.state = ParserState::Blocks(header);
         Ok(ParseStep::Consumed(len))
     }
 
@@ -64,7 +64,7 @@ impl<W: Write> Parser<W> {
             let end = Pending::End(place, header.content_size, checksum);
             (self.parallel).enqueue(end, &mut self.output)?;
             self.members += 1;
-            self.state = State::Between;
+            self.state = ParserState::Between;
             return Ok(ParseStep::Consumed(if checksum.is_some() { 8 } else { 4 }));
         }
         let len = (length & !lz4::STORED) as usize;

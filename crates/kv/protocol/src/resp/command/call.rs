@@ -3,7 +3,7 @@
 use super::{Action, Command, CommandTable, flags};
 use crate::resp::answers::{LOADING, ReplyWriter, read_only};
 use crate::resp::batch::{Batch, BatchHandler};
-use crate::resp::reply::{ErrorReply, Reply};
+use crate::resp::reply::{ErrorReply, RespWriter};
 use crate::{OUTPUT_MAX_BYTES, ServerContext, Session};
 use overside_kv_store::{KeyHasher, Refusal, Transaction, partition_of};
 
@@ -39,8 +39,8 @@ fn abort(session: &mut Session, error: &ErrorReply) -> ErrorReply {
 }
 
 impl Call<'_> {
-    pub(in super::super) fn reply(&mut self) -> Reply<'_> {
-        Reply {
+    pub(in super::super) fn reply(&mut self) -> RespWriter<'_> {
+        RespWriter {
             out: self.out,
             is_resp3: self.session.is_resp3,
         }

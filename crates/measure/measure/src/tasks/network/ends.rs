@@ -9,7 +9,7 @@ use overside_backends::agents::{ProbeError, RemoteProbe};
 use overside_link::Secret;
 use overside_link::agent::CancellationToken;
 use overside_link::codec::Message;
-use overside_probe::network::remote::{self, FailedKind, NetworkQuestion, NetworkReply};
+use overside_probe::network::remote::{self, FailedKind, NetworkReply, NetworkRequest};
 use overside_probe::network::{
     Client, ClockOffset, Echo, Error, Limit, Pass, Plan, ReceiverConfig, Role, machine,
 };
@@ -120,8 +120,8 @@ impl Ends {
             return Err(Failure::unsupported(reason));
         }
         let plan = Box::new(plan);
-        let question = NetworkQuestion::Connect(plan.clone());
-        let connected = ask_beside(&mut probe, &question, deadline, &mut receiver)?;
+        let request = NetworkRequest::Connect(plan.clone());
+        let connected = ask_beside(&mut probe, &request, deadline, &mut receiver)?;
         let NetworkReply::Connected { role, machine } = connected else {
             return Err(something_else(&probe));
         };
@@ -152,12 +152,12 @@ impl Ends {
                 let within = left.saturating_sub(HEAD_START).max(left / 2);
                 let asked = Instant::now();
                 let offset = clock_offset(probe, asked, deadline)?;
-                let question = NetworkQuestion::Pass {
+                let request = NetworkRequest::Pass {
                     limit,
                     within_ns: u64::try_from(within.as_nanos()).unwrap_or(u64::MAX).max(1),
                 };
                 started();
-                let passed = ask_beside(probe, &question, deadline, &mut self.receiver)?;
+                let passed = ask_beside(probe, &request, deadline, &mut self.receiver)?;
                 let NetworkReply::Passed(pass) = passed else {
                     return Err(something_else(probe));
                 };
@@ -205,7 +205,7 @@ fn clock_offset(
     let mut echoes = Vec::new();
     for _ in 0..ECHOES {
         let sent_ns = now_ns();
-        let NetworkReply::Clock(there_ns) = ask(source, &NetworkQuestion::Clock, deadline)? else {
+        let NetworkReply::Clock(there_ns) = ask(source, &NetworkRequest::Clock, deadline)? else {
             return Err(something_else(source));
         };
         echoes.push(Echo {
@@ -233,7 +233,7 @@ fn receiver(
 ) -> Result<Receiving, Failure> {
     if let Some(node) = &test.destination_node {
         let mut probe = crate::remote_end::open(node, remote::KIND)?;
-        let question = NetworkQuestion::Receive {
+        let request = NetworkRequest::Receive {
             load: test.load(),
             cores: test.server_cores.clone(),
         };
@@ -242,7 +242,7 @@ fn receiver(
             secret,
             role,
             machine,
-        } = ask(&mut probe, &question, deadline)?
+        } = ask(&mut probe, &request, deadline)?
         else {
             return Err(something_else(&probe));
         };
@@ -337,12 +337,12 @@ impl Receiver {
 /// Sends a request to the sending agent, and checks meanwhile that the answering agent is still there.
 fn ask_beside(
     source: &mut RemoteProbe,
-    question: &NetworkQuestion,
+    request: &NetworkRequest,
     deadline: Instant,
     receiver: &mut Receiver,
 ) -> Result<NetworkReply, Failure> {
     use crate::remote_end::no_sample;
-    source.tell(&question.encode()).map_err(no_sample)?;
+    source.tell(&request.encode()).map_err(no_sample)?;
     loop {
         let until = deadline.min(Instant::now() + LOOK_THERE);
         if let Some(answer) = source.answer_until(until).map_err(no_sample)? {
@@ -362,10 +362,10 @@ fn ask_beside(
 /// Sends a request to an agent. Returns its answer, or the failure that it reports.
 fn ask(
     probe: &mut RemoteProbe,
-    question: &NetworkQuestion,
+    request: &NetworkRequest,
     deadline: Instant,
 ) -> Result<NetworkReply, Failure> {
-    let answer = probe.ask(&question.encode(), deadline);
+    let answer = probe.ask(&request.encode(), deadline);
     reply(probe, &answer.map_err(crate::remote_end::no_sample)?)
 }
 

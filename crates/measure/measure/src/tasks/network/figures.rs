@@ -11,7 +11,7 @@ use super::{NetworkResult, NetworkTest};
 use crate::evidence::Evidence;
 use crate::metrics::Metrics;
 use crate::node::LOCAL;
-use crate::sample::{Check, Done, Sample, Series, Warning, Work, nanoseconds};
+use crate::sample::{Check, MeasuredWork, Sample, Series, Warning, Work, nanoseconds};
 use crate::tasks::processor_events;
 
 /// Share of messages that may be sent late without a warning.
@@ -37,7 +37,7 @@ pub(super) fn sample(test: &NetworkTest, taken: &NetworkResult) -> Sample {
                 .and(alone)
         }
     };
-    let done = Done {
+    let done = MeasuredWork {
         applied: Some(applied(test, taken)),
         work: Work {
             jobs: timed.messages,

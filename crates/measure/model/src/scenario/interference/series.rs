@@ -38,7 +38,7 @@ enum Event {
     Dma,
 }
 
-struct State {
+struct SimulationState {
     world: TrafficModel,
     random: Random,
     path: Station,
@@ -61,7 +61,7 @@ impl TrafficModel {
     /// [`SimulationError`].
     pub(super) fn run(self) -> Result<Vec<Window>, SimulationError> {
         let mean_ns = self.path_ns / self.load;
-        let mut state = State {
+        let mut state = SimulationState {
             world: self,
             random: Random::new(self.seed),
             path: Station::new(1),
@@ -88,7 +88,7 @@ impl TrafficModel {
     }
 }
 
-impl State {
+impl SimulationState {
     fn next_dma(&mut self, calendar: &mut Calendar<Event>) {
         let at_ns = self.dmas.next_ns(&mut self.random);
         if at_ns < self.world.phase_ns * 2 {
@@ -102,7 +102,7 @@ fn whole(ns: f64) -> u64 {
     (ns.round() as u64).max(1)
 }
 
-impl Model for State {
+impl Model for SimulationState {
     type Event = Event;
 
     fn handle(&mut self, event: Event, calendar: &mut Calendar<Event>) {

@@ -5,10 +5,10 @@ use std::net::Ipv4Addr;
 use overside_link::Secret;
 use overside_link::codec::Message;
 use overside_probe::closed_loop::CompletionMode;
-use overside_probe::dma::remote::{BYTES_MAX, DmaQuestion, DmaReply};
-use overside_probe::network::remote::{NetworkQuestion, NetworkReply};
+use overside_probe::dma::remote::{BYTES_MAX, DmaReply, DmaRequest};
+use overside_probe::network::remote::{NetworkReply, NetworkRequest};
 use overside_probe::network::{Load, Plan, Protocol, Traffic};
-use overside_probe::perftest::PerftestQuestion;
+use overside_probe::perftest::PerftestRequest;
 
 /// Checks that bytes are refused, or are a request to an agent about a link, a network or perftest,
 /// or its answer, with values within bounds and the same after it is encoded and parsed again. The
@@ -19,17 +19,17 @@ pub(super) fn probe_wire(data: &[u8]) -> bool {
     };
     match what % 5 {
         0 => match again(bytes) {
-            Some(DmaQuestion::Open(opening)) => {
+            Some(DmaRequest::Open(opening)) => {
                 let fits = opening.check().is_ok();
                 assert!(!fits || opening.plan.memory_bytes() <= BYTES_MAX);
                 fits
             }
-            question => question.is_some(),
+            request => request.is_some(),
         },
         1 => again::<DmaReply>(bytes).is_some(),
-        2 => again::<NetworkQuestion>(bytes).is_some(),
+        2 => again::<NetworkRequest>(bytes).is_some(),
         4 => match again(bytes) {
-            Some(PerftestQuestion::Serve { test, .. } | PerftestQuestion::Run { test, .. }) => {
+            Some(PerftestRequest::Serve { test, .. } | PerftestRequest::Run { test, .. }) => {
                 let is_one = test.check().is_ok();
                 // Nothing of a host's becomes an option.
                 let device = test.device.as_deref().unwrap_or_default();
