@@ -82,7 +82,7 @@ pub(crate) fn data(message: impl std::fmt::Display) -> PyErr {
     DATA.error(message)
 }
 
-/// A device that is not there.
+/// Creates the error for a device that does not exist.
 pub(crate) fn device(error: impl std::fmt::Display) -> PyErr {
     DEVICE.error(error)
 }

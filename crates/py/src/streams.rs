@@ -73,7 +73,7 @@ impl Drop for Holder<'_> {
 /// A stream of several threads of one process.
 type Shared<S> = ProcessBound<SharedStream<StreamState<S>>>;
 
-/// A stream, and what became of it.
+/// A stream, or the way in which it ended.
 enum StreamState<S> {
     Open(Box<S>),
     Finished(Box<Summary>),

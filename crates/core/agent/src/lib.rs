@@ -72,7 +72,7 @@ pub struct Limits {
     /// Maximum number of connections that have not authenticated. Beyond it, one of them is closed
     /// for each new one.
     pub unauthenticated: usize,
-    /// The most of those from one address.
+    /// Maximum number of unauthenticated connections from one address.
     pub unauthenticated_of_one: usize,
     /// Longest time from connecting until the host has completed the handshake, in which it
     /// identifies itself. After that, the agent closes the connection.

@@ -26,7 +26,7 @@ pub(crate) struct ProbeSession {
     /// Time since when the host can continue the test.
     waiting: Option<Instant>,
     cancelled: CancellationToken,
-    /// Readable when there is an answer.
+    /// Event that is signalled when an answer is ready.
     woken: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
     /// Permit, released when the whole session has ended.

@@ -28,9 +28,9 @@ pub(crate) struct AgentState {
     pub(crate) welcome: Vec<u8>,
     draining: AtomicBool,
     stopping: AtomicBool,
-    /// Readable once the agent drains, and for good.
+    /// Event that is signalled when the agent drains, and stays so.
     drain: EventFd,
-    /// Readable once it stops, and for good.
+    /// Event that is signalled when the agent stops, and stays so.
     stop: EventFd,
     open: Mutex<Open>,
     changed: Condvar,

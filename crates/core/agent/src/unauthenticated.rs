@@ -28,7 +28,7 @@ impl Origin {
 /// An unauthenticated connection.
 pub(crate) struct UnauthenticatedConnection {
     origin: Origin,
-    /// Another handle to it, to end it by.
+    /// Second handle to the socket, which ends the connection.
     socket: TcpStream,
     /// `true` if the host has sent anything at all.
     has_sent: AtomicBool,

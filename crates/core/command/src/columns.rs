@@ -1,6 +1,6 @@
 //! Text in columns.
 
-/// Columns as wide as what stands in them.
+/// Formats rows as columns, each as wide as its longest text.
 pub fn columns<const N: usize>(rows: Vec<[String; N]>) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);

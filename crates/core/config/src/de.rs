@@ -120,7 +120,7 @@ impl serde::de::Error for Fault {
     }
 }
 
-/// A value as messages show it.
+/// Returns a value in the form that messages show.
 fn shown(found: Unexpected<'_>) -> String {
     match found {
         Unexpected::Bool(value) => value.to_string(),

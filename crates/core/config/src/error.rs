@@ -27,7 +27,7 @@ pub struct Error {
 pub struct Position {
     /// The line.
     pub line: u32,
-    /// The character in it.
+    /// Number of the character in the line.
     pub column: u32,
 }
 

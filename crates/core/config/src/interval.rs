@@ -20,7 +20,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// One value without any doubt about it.
+    /// Returns the interval that contains exactly `value`.
     pub const fn exactly(value: f64) -> Self {
         Self {
             low: value,

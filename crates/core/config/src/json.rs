@@ -16,7 +16,7 @@ const PROBLEMS_MAX: usize = 100;
 enum End {
     /// Invalid syntax; the library has the message.
     Syntax,
-    /// More than there may be, from this byte on.
+    /// A limit is exceeded from this byte on.
     Limit(usize, String),
 }
 
@@ -102,7 +102,7 @@ impl Parser<'_> {
         self.parse(depth, &mut String::new())
     }
 
-    /// `path` is that of this value.
+    /// Parses the value at `path`.
     fn parse(&mut self, depth: usize, path: &mut String) -> Result<Node, End> {
         self.space();
         let offset = self.at;

@@ -9,7 +9,7 @@ use crate::quoted;
 pub struct Limits {
     /// Bytes of its text.
     pub bytes: u64,
-    /// Tables and lists inside each other.
+    /// Maximum depth of tables and lists inside each other.
     pub depth: usize,
     /// Values in all.
     pub values: usize,
@@ -29,7 +29,7 @@ impl Limits {
 /// A value and where it begins.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Bytes before it in the text.
+    /// Number of bytes before the value in the text.
     pub offset: usize,
     /// The value.
     pub value: Value,
@@ -46,7 +46,7 @@ pub enum Value {
     Unsigned(u64),
     /// A negative whole number.
     Signed(i64),
-    /// Another number. TOML has infinite ones, too.
+    /// A number with a fraction or an exponent, or an infinite one of TOML.
     Float(f64),
     /// A text.
     Text(String),
@@ -59,7 +59,7 @@ pub enum Value {
 /// A key and where it begins.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// Bytes before it in the text.
+    /// Number of bytes before the key in the text.
     pub offset: usize,
     /// The key.
     pub text: String,

@@ -223,7 +223,7 @@ pub enum OpenError {
     Unknown {
         /// Requested name.
         name: String,
-        /// A name that is like it.
+        /// Similar name of a device that exists.
         suggestion: Option<String>,
         /// Names of the known devices.
         known: Vec<String>,
@@ -233,7 +233,7 @@ pub enum OpenError {
     BareCard {
         /// Requested name.
         name: String,
-        /// The emulation of it.
+        /// Name of the card's emulation.
         suggestion: String,
     },
     /// The device exists, but cannot be used here.

@@ -320,7 +320,7 @@ macro_rules! handle {
                 self.memory.is_addressable
             }
 
-            /// The device's hold on it.
+            /// Returns the registration of the memory with a device.
             pub fn registration(&self) -> Option<&Registration> {
                 self.memory.registration.as_ref()
             }

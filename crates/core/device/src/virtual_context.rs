@@ -36,7 +36,7 @@ pub struct ComputedJob<'a> {
     pub arrival: Instant,
     /// `true` for the first job of a doorbell.
     pub is_first: bool,
-    /// CPU time of computing it.
+    /// CPU time of computing the result.
     pub cpu_time: Duration,
 }
 

@@ -27,7 +27,7 @@ pub enum Next {
     Read,
     /// Wait until something can be written.
     Write,
-    /// Close it.
+    /// Close the connection.
     Close,
 }
 

@@ -10,7 +10,7 @@ use overside_device::{Applied, Completion, JobError, Outcome, Output, Region, So
 pub enum Fault {
     /// A valid job is refused.
     Refusal,
-    /// Neither it nor any job after it is taken.
+    /// The context takes neither the job nor any job after it.
     BackPressure,
     /// The job continues beyond its deadline: it completes as late, without its destination, which is written
     /// to later.
@@ -69,7 +69,7 @@ pub enum Fault {
 pub struct JobNumber {
     /// Among all jobs of the device.
     pub of_device: u64,
-    /// Among those of its context.
+    /// Number of the job among those of its context.
     pub of_context: u64,
 }
 

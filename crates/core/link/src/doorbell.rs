@@ -112,7 +112,7 @@ impl Event {
         self.set.as_fd()
     }
 
-    /// Wakes the owner. Any thread of this process.
+    /// Wakes the owner. Any thread of this process may call it.
     pub(crate) fn signal(&self) {
         self.signal.signal();
     }

@@ -48,7 +48,7 @@ const PROBE_TIMEOUT_EPOCHS: u32 = 25;
 /// State of a target at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TargetState {
-    /// Chunks whose results are its.
+    /// Number of chunks whose results came from the target.
     pub(crate) chunks: u64,
     /// Bytes that it finished, and the time that they took, for telling its rate.
     pub(crate) bytes: u64,
@@ -127,7 +127,7 @@ struct Balance {
 enum Side {
     /// The balance's first target.
     First,
-    /// The devices behind it.
+    /// The devices behind the first one.
     Rest,
 }
 

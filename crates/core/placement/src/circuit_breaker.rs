@@ -40,7 +40,7 @@ pub struct CircuitBreaker {
 }
 
 impl CircuitBreaker {
-    /// A closed one.
+    /// Creates a closed circuit breaker.
     pub fn new(retry: Retry) -> Self {
         let retry = Retry {
             first: retry.first.min(PAUSE_MAX),

@@ -27,7 +27,7 @@ pub struct Report {
     pub verification: Verification,
     /// Chunks copied because a target could not reach their memory.
     pub bounce_copies: u64,
-    /// Bytes of those.
+    /// Bytes of the copied chunks.
     pub bounce_bytes: u64,
     /// Time spent on making and registering buffers.
     pub memory_ns: u64,
@@ -38,12 +38,12 @@ pub struct Report {
     pub quarantined: u64,
     /// Failures and other events in order, with the reactions to them; the first 256.
     pub events: Vec<Event>,
-    /// Events beyond those.
+    /// Number of events that are not listed.
     pub events_left_out: u64,
     /// Decisions of the controller, in order: of one executor the first 256 and the last 256, of several
     /// submitters the earliest 512.
     pub decisions: Vec<DecisionRecord>,
-    /// Decisions between those.
+    /// Number of decisions that are not listed.
     pub decisions_left_out: u64,
 }
 

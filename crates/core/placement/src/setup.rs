@@ -68,7 +68,7 @@ pub struct DeviceSetup {
     pub variant: String,
     /// Compression level, on the device's own scale; the device's default if `None`.
     pub level: Option<u32>,
-    /// Jobs in flight on it.
+    /// Number of jobs in flight on the device.
     pub depth: usize,
 }
 
@@ -219,7 +219,7 @@ pub fn chunk_bytes(device: &dyn Device, operation: Operation, asked: usize) -> O
 /// error if there is a CPU.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The policy needs a target that is not there.
+    /// The policy needs a target that is missing.
     #[error("the placement {policy} needs a {target}, and there is none")]
     NoTarget {
         /// The policy.

@@ -36,7 +36,7 @@ enum Kind {
 struct Threads {
     workers: Vec<Worker>,
     results: Receiver<Result<(u64, ChunkResult), Error>>,
-    /// Readable when there may be a result.
+    /// Descriptor that is readable when there may be a result.
     ready: Arc<OwnedFd>,
     sources: Arc<Pool>,
     /// The first device that takes only its own memory.

@@ -13,7 +13,7 @@ pub const SAMPLE_EVERY: u64 = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verify {
-    /// Every one.
+    /// Every result.
     All,
     /// The first ones, until one was right, and then one in [`SAMPLE_EVERY`] at random.
     Sampled,

@@ -10,7 +10,7 @@ use crate::compiler;
 /// crate.
 #[derive(Clone, Copy, Debug)]
 pub struct Shim<'a> {
-    /// The C library's name, as people write it.
+    /// Name of the C library, as texts print it.
     pub title: &'a str,
     /// The C library's name as a word of the command line.
     pub name: &'a str,

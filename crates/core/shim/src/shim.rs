@@ -23,7 +23,7 @@ const DIRECTORY: &str = "OVERSIDE_LIBRARY_DIR";
 /// A shim, as a crate's build script describes it.
 #[derive(Debug)]
 pub struct Description {
-    /// The C library's name, as people write it.
+    /// Name of the C library, as texts print it.
     pub title: &'static str,
     /// The C library's name as a word of the command line.
     pub name: &'static str,
@@ -31,7 +31,7 @@ pub struct Description {
     pub package: &'static str,
     /// Oldest version of the library that has all functions that the shim uses.
     pub oldest: &'static str,
-    /// The Debian packages that have it.
+    /// Debian packages that contain the library.
     pub debian: &'static str,
     /// Flags of the compiler.
     pub flags: &'static [&'static str],
@@ -83,7 +83,7 @@ pub enum Unavailable {
 /// cannot be stored or loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// A program that it takes is not there.
+    /// A program that compiling needs is missing.
     #[error(
         "{program} cannot be started: {error}; install it (Debian: apt-get install gcc pkg-config)"
     )]
@@ -93,7 +93,7 @@ pub enum CompileError {
         /// The system's reason.
         error: io::Error,
     },
-    /// The library is not there, or too old.
+    /// The library is missing, or too old.
     #[error(
         "pkg-config finds no {title} {oldest} or later ({reason}); install it (Debian: apt-get \
          install {debian}), or name the directory of its {package}.pc in PKG_CONFIG_PATH"
@@ -110,7 +110,7 @@ pub enum CompileError {
         /// First line that `pkg-config` printed about the problem.
         reason: String,
     },
-    /// The compiler does not take it.
+    /// The compiler reports an error in the shim.
     #[error("it does not compile with this {title}:\n{output}")]
     Compiler {
         /// [`Description::title`].
@@ -206,7 +206,7 @@ impl Shim {
         kept.map(|()| (version, path))
     }
 
-    /// Compiles it, and sees that the loader takes it.
+    /// Compiles the shim, and checks that it can be loaded.
     fn compile_to(&self, library: &Path) -> Result<(), CompileError> {
         let place = PrivateDirectory::new("overside-compile");
         let place = place.map_err(|error| store(&env::temp_dir(), error))?;

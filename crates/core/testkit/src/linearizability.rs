@@ -22,7 +22,7 @@ pub enum Event {
         /// Value in the client's request.
         value: u64,
     },
-    /// Wrote if nothing was there.
+    /// Wrote the value if the key had none.
     SetIfAbsent {
         /// Value in the client's request.
         value: u64,
@@ -36,7 +36,7 @@ pub enum Event {
         /// Value that the key had before the write; `None` if it had none.
         found: Option<u64>,
     },
-    /// Wrote if the value was the expected one.
+    /// Wrote the value if the key had the expected one.
     CompareAndSet {
         /// Value that the key had before the write; `None` if it had none.
         expected: Option<u64>,

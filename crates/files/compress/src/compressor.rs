@@ -40,7 +40,7 @@ pub struct Compressor<W: Write> {
     filled: usize,
     /// Length and checksum of each chunk that is being compressed, in order.
     chunks: VecDeque<Content>,
-    /// Bytes of those chunks, now and at most.
+    /// Bytes of the chunks in flight, now and at most.
     in_flight_bytes: usize,
     in_flight_bytes_max: usize,
     bytes_in: u64,

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice, Write};
 
 use crate::Error;
 
-/// A writer, and how much went there.
+/// A writer, and the number of bytes written to it.
 pub(crate) struct Output<W> {
     writer: W,
     written: u64,

@@ -20,14 +20,14 @@ pub enum Answer {
     Count,
     /// The existence of a selected record. The search ends at the first.
     Any,
-    /// Each of them.
+    /// All selected records.
     Records,
 }
 
 /// Part of a record that a pattern must match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MatchScope {
-    /// Any part of it.
+    /// Any part of the record.
     #[default]
     Anywhere,
     /// A part between which and the letters, digits and underscores around it lies something else.

@@ -70,7 +70,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Refuses a table with others.
+    /// Returns an error if the table of `input` has other columns.
     pub(super) fn check(&self, input: &Input) -> Result<(), String> {
         check_schema(&self.schema, input.reader.schema()).map_err(|error| match error {
             TableError::SchemaChange { difference } => {

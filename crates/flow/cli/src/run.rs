@@ -118,7 +118,7 @@ struct Run<'a> {
     ray: Option<RayNodes>,
 }
 
-/// An output and who writes it.
+/// An output and its writer.
 struct Route<'a> {
     name: &'a str,
     output: &'a Output,

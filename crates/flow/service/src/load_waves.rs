@@ -310,7 +310,7 @@ impl Progress {
         }
     }
 
-    /// The transport has it.
+    /// Notes that the transport has taken a batch.
     fn sent(&mut self, begin: Instant, due: Instant, now: Instant) {
         if let Some(wave) = self.waves.last_mut() {
             let behind_ns = now.saturating_duration_since(due).as_nanos() as u64;

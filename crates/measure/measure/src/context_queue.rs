@@ -15,7 +15,7 @@ use crate::job_totals::JobTotals;
 use crate::lifecycle_times::LifecycleTimes;
 use crate::verify::OutputChecker;
 
-/// Destinations begin at multiples of this.
+/// Alignment of destinations in bytes.
 const ALIGN_BYTES: usize = 64;
 
 /// Queue that keeps one context supplied with jobs and collects its completions.
@@ -41,7 +41,7 @@ pub(crate) struct ContextQueue<'a> {
     filled: VecDeque<Job>,
     /// Jobs whose result did not fit, with larger destinations, to be submitted again.
     grown: VecDeque<Job>,
-    /// No destination grows beyond this.
+    /// Maximum number of bytes of a destination.
     destination_bytes_max: u64,
     completions: Vec<Completion>,
     pub checker: OutputChecker<'a>,

@@ -429,7 +429,7 @@ impl<'a> Stream<'a> {
         Ok(spread.take(BUFFERS_MAX as usize).collect())
     }
 
-    /// Buffers with these bytes of it.
+    /// Returns buffers with these ranges of the stream.
     fn filled(&self, ranges: &[Range<u64>]) -> Result<Buffers, Failure> {
         let mut reader = Reader {
             stream: self,

@@ -29,7 +29,7 @@ impl Metrics {
         metrics
     }
 
-    /// Adds one, if it is a number.
+    /// Adds a metric, unless its value is infinite or not a number.
     pub(crate) fn put(&mut self, name: impl Into<String>, value: f64) {
         if value.is_finite() {
             self.0.insert(name.into(), value);

@@ -97,7 +97,7 @@ pub enum NodeReply {
     Environment(Map<String, Value>),
     /// Indices of the files that must be sent.
     Lacks(Vec<usize>),
-    /// The file can come, or its part is there.
+    /// The agent is ready for the file, or has stored the part.
     Taken,
     /// Result of the test: a [`Sample`](crate::Sample).
     Sample(Map<String, Value>),

@@ -126,7 +126,7 @@ pub struct PlacementRecord {
     pub devices: Vec<TargetRecord>,
     /// Chunks that were copied because a target could not reach their memory, warm-up included.
     pub bounce_copies: u64,
-    /// Bytes of those.
+    /// Bytes of the copied chunks.
     pub bounce_bytes: u64,
     /// Descriptions of failures, their times, and the reactions; the first 16, warm-up included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -174,7 +174,7 @@ pub struct Series {
     /// one-way delay; null where none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_mean: Option<Vec<Option<f64>>>,
-    /// The longest of them.
+    /// Longest latency of these operations; null where none ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_max: Option<Vec<Option<f64>>>,
     /// Paced streams: number of messages that were due in each slice and never arrived.

@@ -79,7 +79,7 @@ pub enum Finding {
         /// The prediction, in the source's unit.
         modelled: Interval,
     },
-    /// No scenario speaks of it.
+    /// No scenario covers the figure.
     NotCovered,
     /// The fact's number is in doubt: the figure counts for orderings only.
     Doubtful,
@@ -93,7 +93,7 @@ pub const TELLING_MAX: f64 = 10.0;
 /// A prediction compared with a published figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct FigureComparison {
-    /// The scenario that predicts it.
+    /// Name of the scenario that predicts the figure.
     pub scenario: String,
     /// Prediction in the source's unit. If the source prints a reduction as a negative number,
     /// `low` is the smaller reduction.
@@ -172,12 +172,12 @@ pub fn check(facts: &Facts, library: &Library) -> Check {
 
 /// A figure that the model predicts.
 pub(crate) struct Claim {
-    /// The scenario that predicts it.
+    /// Name of the scenario that predicts the figure.
     pub scenario: String,
     /// The figure's unit in base units; negative where the source prints a reduction as a negative
     /// number.
     pub unit_in_base: f64,
-    /// Predicts it.
+    /// Function that predicts the figure.
     pub predict: Box<dyn Fn(&Library) -> Answer>,
 }
 

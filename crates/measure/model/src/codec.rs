@@ -12,7 +12,7 @@ pub fn offload_ns(context_ns: f64, bytes: f64, rate: f64) -> f64 {
     context_ns + bytes / rate * 1e9
 }
 
-/// Bytes a second that a caller sees of it.
+/// Returns the rate of an offload, in bytes a second, as its caller sees it.
 pub fn offload_rate(context_ns: f64, bytes: f64, rate: f64) -> f64 {
     bytes / offload_ns(context_ns, bytes, rate) * 1e9
 }

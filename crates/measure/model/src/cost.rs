@@ -98,7 +98,7 @@ impl Span {
         }
     }
 
-    /// One after the other.
+    /// Returns the cost of steps that follow each other.
     pub(crate) fn sum(all: impl IntoIterator<Item = Option<Self>>) -> Self {
         (all.into_iter().flatten()).fold(Self::default(), |sum, one| Self {
             low_ns: sum.low_ns + one.low_ns,

@@ -38,7 +38,7 @@ pub enum Primitive {
 pub enum Access {
     /// Towards the initiator.
     Read,
-    /// Away from it.
+    /// Away from the initiator.
     Write,
 }
 

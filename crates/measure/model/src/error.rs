@@ -5,7 +5,7 @@ use overside_ops::Operation;
 /// A question that a profile has no answer to.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CostError {
-    /// The device does not do it.
+    /// The device does not perform the operation.
     #[error("{profile} cannot {operation}{}", because(.why.as_deref()))]
     Unsupported {
         /// The profile.
@@ -15,7 +15,7 @@ pub enum CostError {
         /// Reason why the device cannot do it; `None` if the profile does not give one.
         why: Option<String>,
     },
-    /// The profile does not mention an engine for it.
+    /// The profile does not mention an engine for the operation.
     #[error("no prediction: nobody has published a figure of {operation} on {profile}")]
     Unpublished {
         /// The profile.

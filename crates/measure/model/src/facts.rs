@@ -56,11 +56,11 @@ pub struct Meta {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Use {
-    /// Parameters may be taken from it.
+    /// Parameters may be taken from the fact.
     Calibrate,
     /// The fact judges the model; no parameter may rest on it.
     Validate,
-    /// The fact explains others.
+    /// The fact explains other facts.
     Context,
 }
 
@@ -76,7 +76,7 @@ pub enum Kind {
     Spec,
     /// No number.
     Qualitative,
-    /// Computed from others.
+    /// Computed from other figures.
     Derived,
 }
 

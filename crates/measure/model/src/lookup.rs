@@ -6,7 +6,7 @@ use crate::{Evaluation, Evidence, ParameterValue, Values};
 /// Way in which a parameter covers the point that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Coverage {
-    /// The value was given there, or everywhere.
+    /// The user gave the value, for this place or for all.
     Given,
     /// Ratio between two points.
     Between(f64),

@@ -35,11 +35,11 @@ pub enum BreakEven {
         /// Terms that would have to be known.
         missing: Vec<String>,
     },
-    /// The device is faster between two sizes.
+    /// The device becomes faster at a size between two bounds.
     Range {
         /// Size in bytes below which the device is not faster.
         low_bytes: u64,
-        /// Certainly from this one on.
+        /// Size in bytes from which on the device is certainly faster.
         high_bytes: u64,
     },
     /// The device is not faster below a size: unknown costs can only make it slower. The break-even

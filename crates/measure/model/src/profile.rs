@@ -75,7 +75,7 @@ pub struct Profile {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProfileProvenance {
-    /// Others published them.
+    /// Figures that others published.
     #[default]
     Published,
     /// Measured on a real device.

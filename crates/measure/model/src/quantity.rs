@@ -76,7 +76,7 @@ struct WrittenQuantity {
     note: Option<String>,
     /// The fact.
     fact: Option<String>,
-    /// The keys inside it.
+    /// Keys inside the fact.
     #[serde(default)]
     path: Vec<String>,
     /// Factor by which the figure's numbers are multiplied; 1 if absent.

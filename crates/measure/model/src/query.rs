@@ -335,7 +335,7 @@ pub(crate) fn pushdown_speedup(
 pub(crate) struct Pushdown<'a> {
     machine: &'a str,
     cores: Option<f64>,
-    /// The parameter that gives it as it is.
+    /// Parameter that gives the speed-up directly.
     given: Option<String>,
     /// Closeness of the evidence for the speed-up.
     pub closeness: EvidenceLevel,

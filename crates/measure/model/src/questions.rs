@@ -23,7 +23,7 @@ pub use crate::facts::question::{OrderingQuestion, Question};
 pub use answer::Command;
 pub use orderings::OrderingFinding;
 
-/// Ratios inside each other.
+/// Maximum depth of ratios inside each other.
 const DEPTH_MAX: usize = 3;
 
 /// Questions about facts and orderings, by their identifiers.

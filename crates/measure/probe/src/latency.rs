@@ -169,19 +169,19 @@ impl Latencies {
 /// Combined figures of several samples' histograms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Merged {
-    /// Latencies in it.
+    /// Number of latencies.
     pub count: u64,
     /// Mean of the latencies, within a thousandth.
     pub mean_ns: f64,
     /// The least, within a thousandth; samples have it exactly.
     pub min_ns: u64,
-    /// Half are not above it.
+    /// Median.
     pub p50_ns: u64,
-    /// 90 % are not above it.
+    /// Latency that 90 % do not exceed.
     pub p90_ns: u64,
-    /// 99 % are not above it.
+    /// Latency that 99 % do not exceed.
     pub p99_ns: u64,
-    /// 99.9 % are not above it.
+    /// Latency that 99.9 % do not exceed.
     pub p999_ns: u64,
     /// The greatest, within a thousandth; samples have it exactly.
     pub max_ns: u64,

@@ -3,7 +3,7 @@
 /// Reason why a DPDK device or port cannot be used, with the remedy if one is known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DpdkError {
-    /// DPDK is not there.
+    /// DPDK is not installed, or too old.
     #[error(transparent)]
     Unavailable(#[from] overside_shim::Unavailable),
     /// The environment does not start.

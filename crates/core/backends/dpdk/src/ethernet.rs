@@ -29,7 +29,7 @@ use table::{EthernetTable, RawPortInfo, RawPortSetup};
 /// Properties of an Ethernet port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortInfo {
-    /// DPDK's name of it.
+    /// Name of the device in DPDK.
     pub name: String,
     /// Name of the port's DPDK driver.
     pub driver: String,

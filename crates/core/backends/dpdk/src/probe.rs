@@ -25,7 +25,7 @@ use crate::shim::{self, CHAINED, Kind, RawJob, RawSegment};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The text's length in bytes.
 const LEN: usize = 4000;
-/// A destination that is too short for it.
+/// Length of a destination that is too short for the result.
 const SHORT: usize = 64;
 
 /// Number of bytes of a [`TRAILER`], which consists of ones.

@@ -41,7 +41,7 @@ pub(crate) struct Queue {
     number: u16,
     /// Maximum number of jobs that the driver takes.
     capacity: usize,
-    /// Contexts that use it.
+    /// Number of contexts that use the queue.
     users: AtomicUsize,
     state: Mutex<QueueState>,
 }

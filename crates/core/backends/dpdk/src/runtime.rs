@@ -35,7 +35,7 @@ impl Runtime {
         }
     }
 
-    /// Held for a call that sets something up.
+    /// Locks DPDK for a call that sets something up.
     pub(crate) fn control(&self) -> MutexGuard<'_, ()> {
         lock(&self.control)
     }

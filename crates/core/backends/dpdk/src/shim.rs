@@ -52,7 +52,7 @@ pub const DONE: u32 = 0;
 pub const NO_SPACE: u32 = 1;
 /// The job failed because of its data or because of the device: drivers do not report which.
 pub const ERROR: u32 = 2;
-/// The driver does not take jobs like this.
+/// The driver does not take jobs of this form.
 pub const INVALID: u32 = 3;
 /// A match that hit one of the engine's limits.
 pub const INCOMPLETE: u32 = 4;

@@ -123,7 +123,7 @@ struct Pending {
     result: Result<Outcome, JobError>,
     stages: Stages,
     due: Instant,
-    /// Released after this, it is late.
+    /// Time after which a release of the result is late.
     late_after: Instant,
 }
 

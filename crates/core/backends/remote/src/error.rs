@@ -29,7 +29,7 @@ pub enum RemoteError {
         /// Error in the key files.
         error: KeysError,
     },
-    /// No program listens there.
+    /// No program listens at the address.
     #[error("agent {node} at {address} cannot be reached: {reason}")]
     Unreachable {
         /// The agent.

@@ -98,7 +98,7 @@ impl RemoteProbe {
         }
     }
 
-    /// The agent's name here.
+    /// Returns the name that this machine gives the agent.
     pub fn node(&self) -> &str {
         &self.node
     }

@@ -88,7 +88,7 @@ impl Submitted {
 /// No wake-up is lost and no fence is needed, because the request for a wake-up is a bit of the counter that
 /// every thread has to increment: either the increment sees the request, or the request sees the increment.
 pub(super) struct Finished {
-    /// Zero is empty, anything else a number plus one.
+    /// Entries, each 0 if empty, else a number plus one.
     entries: Box<[AtomicU32]>,
     /// Number of entries that were pushed or are about to be, with the bit [`ARMED`].
     tail: Padded<AtomicUsize>,

@@ -142,7 +142,7 @@ pub struct Threads {
     timer: Timer,
     /// Threads that were replaced and have not ended.
     retired: Vec<Arc<ContextState>>,
-    /// CPU time of those that have.
+    /// CPU time of replaced threads that have ended.
     retired_ns: u64,
 }
 

@@ -23,7 +23,7 @@ pub enum Frame {
     Usage = 4,
     /// Ping from the host, answered by a pong with the same number.
     Ping = 5,
-    /// The answer to it.
+    /// Answer to a ping.
     Pong = 6,
     /// Request of a probe from the host, or its answer from the agent.
     Probe = 7,

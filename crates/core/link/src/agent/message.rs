@@ -24,7 +24,7 @@ const MAX_PATTERN_BYTES: usize = 1000;
 pub enum Request {
     /// Opens a context on a device. The connection has none yet.
     Open {
-        /// The device's name there.
+        /// Name of the device on the agent.
         #[serde(deserialize_with = "codec::text::<_, MAX_NAME_BYTES>")]
         device: String,
         /// Operation and limits that the context is set up for.
@@ -168,7 +168,7 @@ pub struct Offer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Opened {
-    /// The context's times there.
+    /// Times of the context on the agent.
     pub lifecycle: Lifecycle,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Direct {
 pub(super) enum Local {
     /// Read into.
     Into(Region),
-    /// Read into, as others may at the same time.
+    /// Memory that other threads may read and write at the same time.
     Shared(ExportedSlice),
     /// Written from.
     From(Slice),

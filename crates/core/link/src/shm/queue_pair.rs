@@ -51,7 +51,7 @@ struct PendingRequests {
 #[repr(align(128))]
 pub(super) struct ShmQueuePair {
     session: Arc<Session>,
-    /// The session's, at one hop less.
+    /// The session's connection, kept here to save an access.
     connection: Arc<Connection>,
     capabilities: Arc<Capabilities>,
     applied: Arc<Applied>,

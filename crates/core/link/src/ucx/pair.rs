@@ -13,7 +13,7 @@ use crate::verbs::LinkErrorKind;
 /// Shared by the owner and the service thread.
 pub(crate) struct Pair {
     engine: Mutex<UcxEngine>,
-    /// Readable when there is something to do.
+    /// Descriptor that is readable when there are events.
     descriptor: OwnedFd,
     visits: AtomicU64,
     /// The owner sleeps until the descriptor or the signal wakes it.
@@ -70,7 +70,7 @@ impl Pair {
         }
     }
 
-    /// Readable when there is something to do.
+    /// Returns a descriptor that is readable when there are events.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

@@ -48,7 +48,7 @@ pub enum ConnectError {
         /// The peer.
         peer: String,
     },
-    /// The transport is not there.
+    /// The transport is not available.
     #[error("{transport} cannot be used: {reason}")]
     Unavailable {
         /// The transport.
@@ -150,7 +150,7 @@ impl ImportError {
 /// offered in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The transport does not do this.
+    /// The transport does not support an operation.
     #[error("this link cannot {0}")]
     Unsupported(&'static str),
     /// Longer than the link takes; it is never split silently.

@@ -26,9 +26,9 @@ impl EndpointId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// Read it.
+    /// The peer may read the memory.
     Read,
-    /// Write it.
+    /// The peer may write the memory.
     Write,
     /// Both.
     ReadWrite,
@@ -280,7 +280,7 @@ impl RemoteMemory {
         self.endpoint
     }
 
-    /// The transport's record of it.
+    /// Returns the transport's record of the memory.
     pub fn handle(&self) -> &Arc<dyn Any + Send + Sync> {
         &self.handle
     }

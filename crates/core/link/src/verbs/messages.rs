@@ -68,7 +68,7 @@ pub struct RecvBatch {
 }
 
 impl RecvBatch {
-    /// An empty one.
+    /// Creates an empty batch.
     pub fn new() -> Self {
         Self::default()
     }

@@ -308,7 +308,7 @@ impl Cursor {
 /// Occurrence of a pattern's rarest literal.
 struct Candidate<'a> {
     buffer: &'a [u8],
-    /// Beginning of its record or of an earlier one.
+    /// Beginning of the candidate's record or of an earlier one.
     from: usize,
     place: usize,
 }

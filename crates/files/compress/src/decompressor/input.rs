@@ -16,7 +16,7 @@ const ALIGN: usize = 4096;
 /// Buffer that compressed input is written into.
 pub(super) struct Input {
     room: Room,
-    /// Up to where it is filled.
+    /// Number of bytes written into it so far.
     filled: usize,
     /// Offset of the first byte that is not parsed yet.
     at: usize,

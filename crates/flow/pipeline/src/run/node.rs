@@ -65,7 +65,7 @@ pub struct NodeResult {
     pub queued_ns: u64,
     /// Time that the node worked on the batch, in nanoseconds.
     pub run_ns: u64,
-    /// CPU time that it took there, in nanoseconds.
+    /// CPU time that the work took on the node, in nanoseconds.
     pub cpu_ns: u64,
     /// CPU time of the host that moving it took beside [`NodeStage::submit`], in nanoseconds.
     pub host_cpu_ns: u64,

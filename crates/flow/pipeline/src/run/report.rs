@@ -121,7 +121,7 @@ pub struct NodeReport {
     pub queued_ns: u64,
     /// Longest wait of a batch.
     pub queued_ns_max: u64,
-    /// Total time that the node worked on them.
+    /// Total time that the node worked on these batches.
     pub run_ns: u64,
     /// CPU time of the node for them, which is a separate ledger.
     pub cpu_ns: u64,

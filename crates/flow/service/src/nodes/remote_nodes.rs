@@ -16,7 +16,7 @@ use crate::output::tracks::RemoteTree;
 /// One reads while the other writes.
 const THREADS: usize = 2;
 
-/// The threads of the connections. They end with this.
+/// Threads of the connections. They end when this value is dropped.
 pub struct RemoteNodes {
     packing: Arc<Packing>,
     runtime: Runtime,

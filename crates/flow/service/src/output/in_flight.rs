@@ -20,7 +20,7 @@ pub(crate) struct InFlight(Mutex<State>);
 struct State {
     /// Numbers and positions in the queue, by producer.
     sent: HashMap<Arc<str>, VecDeque<(u64, u64)>>,
-    /// All of these positions.
+    /// Positions of all batches in flight.
     positions: BTreeSet<u64>,
     /// The position behind the last batch that was sent or left out.
     next: u64,

@@ -12,7 +12,7 @@ use overside_link::verbs::{
     RemoteMemory, Token, Verb, Work,
 };
 
-/// Unused memory begins at multiples of this.
+/// Alignment of unused memory in bytes.
 const LINE: usize = 64;
 
 /// Fault that a link injects.

@@ -250,7 +250,7 @@ fn example(schema: &Value) -> Option<&'static str> {
     }
 }
 
-/// A value as messages show it.
+/// Returns a value in the form that messages show.
 fn shown(tree: &Found) -> String {
     match tree {
         Found::Map(_) => "an object".into(),

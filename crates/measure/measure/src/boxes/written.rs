@@ -311,7 +311,7 @@ pub enum ScalarOrList {
 }
 
 impl ScalarOrList {
-    /// The text that it is, if it is one.
+    /// Returns the text, if the value is one.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Scalar(Scalar::Text(text)) => Some(text),

@@ -18,7 +18,7 @@ use overside_probe::closed_loop::{
 use overside_probe::dma::{FreeSlots, Lane, PayloadPattern};
 use overside_probe::{Failure, FailureKind};
 
-/// Buffers begin at multiples of this.
+/// Alignment of buffers in bytes.
 const LINE: usize = 64;
 
 /// Copies through one context.

@@ -188,7 +188,7 @@ fn cannot_connect(error: ConnectError) -> Failure {
 }
 
 impl Ends {
-    /// Other ends in place of these.
+    /// Wraps both ends with `through`.
     pub(crate) fn through(self, through: EndpointWrapper<'_>) -> Self {
         Self {
             initiator: through(self.initiator),

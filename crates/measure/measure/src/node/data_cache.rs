@@ -41,7 +41,7 @@ struct CacheState {
     incoming: u64,
 }
 
-/// A file that is there.
+/// A file in the cache.
 struct Kept {
     bytes: u64,
     /// Value of `CacheState::uses` at the last use. Files left by an earlier agent have the lowest

@@ -177,7 +177,7 @@ impl WorkerProcess {
         }
     }
 
-    /// A line, if one is there.
+    /// Returns a line, if a whole one has arrived.
     fn line(&mut self) -> Result<Option<String>, Failure> {
         let mut chunk = [0; 1 << 16];
         loop {

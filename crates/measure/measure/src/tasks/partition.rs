@@ -443,7 +443,7 @@ impl Measured for PartitionTest {
     }
 }
 
-/// A program that ends with this.
+/// Program that is killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {

@@ -36,7 +36,7 @@ pub(super) fn metrics(each: &str) -> Vec<Metric> {
     counted.into_iter().chain([per_cycle]).collect()
 }
 
-/// The names of those figures.
+/// Returns the names of the figures of processor events.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let counted = Event::ALL.map(metric).into_iter();
     counted.chain(["instructions_per_cycle"])

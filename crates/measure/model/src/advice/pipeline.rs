@@ -15,7 +15,7 @@ use crate::{Answer, Interval, Profile, Verdict, Workload};
 pub struct WorkloadAdvice {
     /// Name of the workload, from its file.
     pub name: String,
-    /// Bytes a second that enter it.
+    /// Bytes a second that enter the pipeline.
     pub rate_bytes_per_s: Interval,
     /// Plans: first on the CPU alone, then with each device that can do any of its stages.
     pub plans: Vec<Plan>,
@@ -91,7 +91,7 @@ pub struct StagePlan {
     pub task: String,
     /// `cpu`, `device`, `split:40`, or `network`.
     pub placement: String,
-    /// Bytes a second that enter it.
+    /// Bytes a second that enter the stage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enters_bytes_per_s: Option<Interval>,
     /// Rate of one core, in bytes of the uncompressed side a second; absent if not needed or not

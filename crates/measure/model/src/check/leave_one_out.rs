@@ -24,7 +24,7 @@ pub struct Residual {
     pub name: String,
     /// Identifier of the fact that the figure belongs to.
     pub fact: String,
-    /// The scenario that predicted it.
+    /// Name of the scenario that predicted the figure.
     pub scenario: String,
     /// Closeness of the evidence that remains without the figure.
     pub closeness: EvidenceLevel,

@@ -63,9 +63,9 @@ pub struct Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Change {
-    /// Amount by which it is above 1.
+    /// Amount by which the ratio is above 1.
     More,
-    /// Amount by which it is below 1.
+    /// Amount by which the ratio is below 1.
     Less,
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum Cases {
     Named(NamedCases),
     /// All combinations of these values.
     Product(BTreeMap<String, Vec<Scalar>>),
-    /// One after the other.
+    /// Cases that are listed one by one.
     List(Vec<BTreeMap<String, Scalar>>),
 }
 

@@ -12,7 +12,7 @@ use crate::sim::{
 /// Way in which clients send requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clients {
-    /// Each waits for its answer before it sends again.
+    /// Each client waits for its answer before it sends again.
     Closed {
         /// Requests in flight.
         in_flight: u64,

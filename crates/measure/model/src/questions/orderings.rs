@@ -21,7 +21,7 @@ pub enum OrderingFinding {
         /// The answers.
         sides: Vec<(String, Interval)>,
     },
-    /// The model does not cover it.
+    /// The model does not cover the ordering.
     NotModelled {
         /// Reason why the model has no answer.
         reason: String,

@@ -324,7 +324,7 @@ fn details(asked: &KvPoint<'_>, library: &Library) -> Vec<super::Metric> {
     more
 }
 
-/// Another store, of which one rate was published.
+/// Returns the row of Redis, of which one rate was published.
 fn redis(point: &Point, library: &Library) -> Row {
     let rate = kv::answer(library, point.word("profile"), |bed| bed.host("redis.rate"));
     Row {

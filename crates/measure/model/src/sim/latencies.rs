@@ -33,7 +33,7 @@ impl Latencies {
         }
     }
 
-    /// Adds one.
+    /// Adds a latency.
     pub fn record(&mut self, latency_ns: u64) {
         self.histogram.saturating_record(latency_ns);
         self.most_ns = self.most_ns.max(latency_ns);

@@ -67,7 +67,7 @@ impl FreeSlots {
         self.0.is_empty()
     }
 
-    /// The next one.
+    /// Takes the next free slot, if there is one.
     pub fn take(&mut self) -> Option<usize> {
         self.0.pop_front()
     }

@@ -20,9 +20,9 @@ pub(super) const LINE: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
-    /// Brings the peer's bytes here.
+    /// Copies bytes from the peer to the initiator.
     Read,
-    /// Puts bytes of ours there.
+    /// Copies bytes from the initiator to the peer.
     Write,
     /// Sends a message, which the peer's program receives and confirms.
     Send,

@@ -29,7 +29,7 @@ pub struct Echo {
 pub struct ClockOffset {
     /// The moment, on this clock.
     pub at_ns: u64,
-    /// The offset is at least this.
+    /// Lower bound of the offset.
     pub low_ns: i64,
     /// Maximum possible offset.
     pub high_ns: i64,

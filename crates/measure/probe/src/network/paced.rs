@@ -102,7 +102,7 @@ fn turn(
     Ok(true)
 }
 
-/// Sends one. `false`: the system takes none for now.
+/// Sends a datagram. `false`: the system takes none at the moment.
 fn send_datagram(socket: &UdpSocket, bytes: &[u8]) -> Result<bool, Error> {
     let Err(error) = socket.send(bytes) else {
         return Ok(true);

@@ -153,13 +153,13 @@ pub struct Slice {
     pub end: Duration,
     /// Length of the slice.
     pub length: Duration,
-    /// Bytes that came in it.
+    /// Number of bytes that arrived in the slice.
     pub bytes: u64,
     /// Round trips that ended in it; of streams messages that came.
     pub messages: u64,
     /// Sum of their latencies in nanoseconds.
     pub latency_sum_ns: u64,
-    /// The longest of them.
+    /// Longest latency of the slice.
     pub latency_max_ns: u64,
     /// Messages of a paced stream that should have been sent in the slice, and never arrived.
     pub lost: u64,

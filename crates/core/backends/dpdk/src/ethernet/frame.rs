@@ -30,7 +30,7 @@ pub struct ReceivedFrame {
 unsafe impl Send for ReceivedFrame {}
 
 impl ReceivedFrame {
-    /// `raw`: as a queue has returned it.
+    /// Wraps `raw`, which a queue has returned.
     pub(super) fn new(raw: RawFrame, table: &'static EthernetTable) -> Self {
         Self { raw, table }
     }

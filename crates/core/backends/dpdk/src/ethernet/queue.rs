@@ -43,7 +43,7 @@ pub struct OutgoingFrame<'q> {
 pub type Written = Option<(usize, Option<usize>)>;
 
 impl EthernetQueue {
-    /// `handle`: as the port's start has returned it.
+    /// Wraps `handle`, which the start of the port has returned.
     pub(super) fn new(port: Arc<EthernetPort>, handle: *mut c_void) -> Self {
         Self {
             port,

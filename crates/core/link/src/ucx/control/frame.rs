@@ -49,7 +49,7 @@ pub(crate) struct RegionInfo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum ControlMessage {
-    /// The first of the end that connects.
+    /// First message of the end that connects.
     Hello {
         /// End of the link that the sender is.
         side: Side,
@@ -58,7 +58,7 @@ pub(crate) enum ControlMessage {
         /// Secret that only the expected peer knows; `None` if the sender has none.
         secret: Option<Secret>,
     },
-    /// The answer to it.
+    /// Answer to `Hello` that accepts the connection.
     Welcome {
         /// End of the link that the sender is.
         side: Side,
@@ -67,7 +67,7 @@ pub(crate) enum ControlMessage {
         /// Configuration that the listening end has decided.
         decision: Decision,
     },
-    /// The other answer to it.
+    /// Answer to `Hello` that rejects the connection, with the reason.
     Reject(String),
     /// Address that the peer of a queue pair must connect to.
     Worker {

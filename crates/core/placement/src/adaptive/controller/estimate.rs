@@ -17,7 +17,7 @@ const CONTENTION_GAIN_LN: f64 = 0.1;
 const SETTLED: u8 = 8;
 /// Rates are kept between 1 B/s and e^44 B/s (13 EB/s), so that no arithmetic on them overflows.
 const RATE_LN_MAX: f64 = 44.0;
-/// No overhead is longer than this. Thirty years.
+/// Maximum overhead: thirty years.
 const OVERHEAD_S_MAX: f64 = 1e9;
 
 /// Effect of an observation on an estimate.

@@ -226,7 +226,7 @@ impl Running {
         let _ = self.begin.send(Instant::now() + after);
     }
 
-    /// Waits for the last of them.
+    /// Waits for the end of the jobs.
     fn result(&self) -> Result<(Sample, Instant), Failure> {
         match self.hear()? {
             Said::Done(sample, began) => figures(*sample, began),
@@ -258,7 +258,7 @@ impl Prepared {
         self.running.go(after);
     }
 
-    /// Waits for the last of them.
+    /// Waits for the end of the jobs, and returns their report.
     pub(super) fn finish(self) -> Result<JobsReport, Failure> {
         let (sample, began) = self.running.result()?;
         drop(self.running.begin);

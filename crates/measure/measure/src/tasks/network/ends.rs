@@ -92,7 +92,7 @@ enum Receiver {
 }
 
 impl Ends {
-    /// Opens them.
+    /// Opens the ends of a test.
     pub(super) fn open(test: &NetworkTest, deadline: Instant) -> Result<Self, Failure> {
         let source = test.source_node.as_deref();
         let source = source.map(|node| crate::remote_end::open(node, remote::KIND));

@@ -65,7 +65,7 @@ fn every_primitive_is_measured_and_verified() {
     }
 }
 
-/// The figures follow from each other.
+/// Asserts that the figures agree with each other.
 fn figures_agree(sample: &Sample, size: u64, timed: bool) {
     let work = sample.work.unwrap();
     let ns = sample.elapsed_ns.unwrap() as f64;

@@ -44,7 +44,7 @@ fn every_operation_by_every_library_is_measured_and_verified() {
     assert!(tried >= 30, "{tried}");
 }
 
-/// The figures follow from each other.
+/// Asserts that the figures agree with each other.
 fn figures_agree(test: &Test, sample: &Sample) {
     let metric = |name: &str| sample.metrics[name];
     let close = |one: f64, other: f64| (one - other).abs() <= 1e-9 * one.abs().max(other.abs());

@@ -69,7 +69,7 @@ fn every_pattern_of_memory_is_measured_and_verified() {
     }
 }
 
-/// The figures follow from each other.
+/// Asserts that the figures agree with each other.
 fn figures_agree(sample: &Sample, threads: u64) {
     let work = sample.work.unwrap();
     let ns = sample.elapsed_ns.unwrap() as f64;

@@ -33,7 +33,7 @@ pub(super) struct StageDemand {
 pub(super) struct Offload {
     /// Cards that do it together with the stages that share its engine and its link.
     pub cards: f64,
-    /// Cores that feed them.
+    /// Number of cores that feed the cards.
     pub cores: f64,
 }
 

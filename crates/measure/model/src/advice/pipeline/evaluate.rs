@@ -68,7 +68,7 @@ pub(super) struct Loads {
     pub enters: Vec<f64>,
     /// Share of each stage that the cards do.
     pub shares: Vec<f64>,
-    /// The network's use, 1 is all of it.
+    /// Used share of the network; 1 is all of it.
     pub network: f64,
 }
 

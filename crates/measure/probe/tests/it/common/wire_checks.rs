@@ -51,7 +51,7 @@ pub(super) fn probe_wire(data: &[u8]) -> bool {
     }
 }
 
-/// Reads it, and reads its encoding again.
+/// Reads a message, encodes it, and reads the encoding.
 fn again<M: Message>(bytes: &[u8]) -> Option<M> {
     let read = M::decode(bytes).ok()?;
     let written = read.encode();
