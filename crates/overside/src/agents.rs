@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use overside_backends::agents::{Entry, Found, Inventory, ask};
+use overside_backends::agents::{Entry, FoundAgent, Inventory, ask};
 use overside_command::{complain, exit, logging::Verbosity};
 use overside_config::{Error, LockedFile};
 use overside_log::LevelFilter;
@@ -165,7 +165,7 @@ fn remove(inventory: &mut Inventory, name: &str) -> Result<String, Failure> {
 }
 
 /// Connects to an agent and returns its devices, or the reason for a failure as a sentence.
-fn try_connection(name: &str, entry: &Entry) -> Result<Result<Found, String>, Failure> {
+fn try_connection(name: &str, entry: &Entry) -> Result<Result<FoundAgent, String>, Failure> {
     let mut one = Inventory::default();
     (one.add(name, entry.clone())).map_err(|message| (message, exit::USAGE))?;
     let mut answers = ask(&one).into_iter();
@@ -211,7 +211,7 @@ fn list(inventory: &Inventory, json: bool) -> String {
 }
 
 /// Returns a line about an agent, and `true` if it answers.
-fn described(name: &str, entry: &Entry, found: &Result<Found, String>) -> (String, bool) {
+fn described(name: &str, entry: &Entry, found: &Result<FoundAgent, String>) -> (String, bool) {
     let keys = match entry.keys {
         Some(_) => "",
         None => " (not encrypted)",
@@ -224,7 +224,7 @@ fn described(name: &str, entry: &Entry, found: &Result<Found, String>) -> (Strin
     (line, found.is_ok())
 }
 
-fn to_json(name: &str, entry: &Entry, found: &Result<Found, String>) -> Json {
+fn to_json(name: &str, entry: &Entry, found: &Result<FoundAgent, String>) -> Json {
     let found_ok = found.as_ref().ok();
     json!({
         "name": name,
@@ -236,7 +236,7 @@ fn to_json(name: &str, entry: &Entry, found: &Result<Found, String>) -> Json {
     })
 }
 
-fn names(found: &Found) -> Vec<&str> {
+fn names(found: &FoundAgent) -> Vec<&str> {
     let devices = found.devices.iter();
     devices.map(|(info, _)| info.name.as_str()).collect()
 }

@@ -32,7 +32,7 @@ pub(crate) struct AgentState {
     drain: EventFd,
     /// Event that is signalled when the agent stops, and stays so.
     stop: EventFd,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
     changed: Condvar,
     unauthenticated: UnauthenticatedConnections,
     pub(crate) refusals: Refusals,
@@ -43,20 +43,20 @@ pub(crate) struct AgentState {
 
 /// Connections with a thread.
 #[derive(Default)]
-struct Open {
+struct OpenConnections {
     all: usize,
     /// Connections whose hosts have identified themselves, grouped by the origin of the host.
-    known: HashMap<Origin, Known>,
+    known: HashMap<Origin, OriginConnections>,
 }
 
 /// Identified connections from one origin.
-struct Known {
+struct OriginConnections {
     connections: usize,
     /// Memory budget that they share.
     memory: Arc<MemoryBudget>,
 }
 
-impl Open {
+impl OpenConnections {
     fn known(&self) -> usize {
         self.known.values().map(|one| one.connections).sum()
     }
@@ -222,7 +222,7 @@ impl ConnectionPermit {
             let memory = Arc::clone(&memory);
             (open.known).insert(
                 self.origin,
-                Known {
+                OriginConnections {
                     connections,
                     memory,
                 },

@@ -3,7 +3,9 @@
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-pub use overside_backend_remote::{Entry, Found, INVENTORY, Inventory, ProbeError, RemoteProbe};
+pub use overside_backend_remote::{
+    Entry, FoundAgent, INVENTORY, Inventory, ProbeError, RemoteProbe,
+};
 use overside_backend_remote::{RemoteDevice, RemoteError, Timeouts};
 use overside_device::Device;
 use overside_device::backend::{Backend, Described, OpenError, Options};
@@ -45,7 +47,7 @@ impl Backend for AgentBackend {
             Ok(inventory) => inventory,
             Err(error) => return vec![Described::unavailable(&self.wildcard(), error.to_string())],
         };
-        let devices = |(node, _, found): (&str, &Entry, Result<Found, String>)| match found {
+        let devices = |(node, _, found): (&str, &Entry, Result<FoundAgent, String>)| match found {
             Ok(found) => (found.devices.into_iter())
                 .map(|(info, capabilities)| {
                     Described::of(info, capabilities.iter().cloned().collect())
@@ -116,7 +118,7 @@ fn unknown(node: &str, inventory: &Inventory) -> String {
 
 /// Requests the devices of all agents of an inventory in parallel, for less than a second. Returns
 /// the description of each, or the reason why it cannot be reached.
-pub fn ask(inventory: &Inventory) -> Vec<(&str, &Entry, Result<Found, String>)> {
+pub fn ask(inventory: &Inventory) -> Vec<(&str, &Entry, Result<FoundAgent, String>)> {
     let deadline = Instant::now() + LISTING;
     let asked: Vec<_> = (inventory.iter())
         .map(|(node, entry)| (node, entry, answer(node, entry)))
@@ -125,7 +127,7 @@ pub fn ask(inventory: &Inventory) -> Vec<(&str, &Entry, Result<Found, String>)> 
         let limit_ms = LISTING.as_millis();
         format!("the agent does not answer within {limit_ms} ms")
     };
-    let heard = |(node, entry, answer): (_, _, mpsc::Receiver<Result<Found, RemoteError>>)| {
+    let heard = |(node, entry, answer): (_, _, mpsc::Receiver<Result<FoundAgent, RemoteError>>)| {
         let left = deadline.saturating_duration_since(Instant::now());
         let found = match answer.recv_timeout(left) {
             Ok(found) => found.map_err(|error| error.to_string()),
@@ -137,7 +139,7 @@ pub fn ask(inventory: &Inventory) -> Vec<(&str, &Entry, Result<Found, String>)> 
 }
 
 /// Requests an agent's devices on a thread of its own, because name resolution may take long.
-fn answer(node: &str, entry: &Entry) -> mpsc::Receiver<Result<Found, RemoteError>> {
+fn answer(node: &str, entry: &Entry) -> mpsc::Receiver<Result<FoundAgent, RemoteError>> {
     let (say, answer) = mpsc::channel();
     let (node, entry) = (node.to_owned(), entry.clone());
     let timeouts = Timeouts {

@@ -1,5 +1,4 @@
-//! Counts records with each engine, in alternating order:
-//! `cargo bench -p overside-ops --bench matching FILE`.
+//! Counts records with each engine, in alternating order: `cargo bench -p overside-ops --bench matching FILE`.
 //!
 //! FILE is text, for example from `overside data make accidents`. Each line of the output is one set of
 //! patterns. It has each engine's rate and the two choices of `auto`: by the patterns alone, and after a

@@ -1,9 +1,8 @@
 //! Pattern matching by record, with engines that give equal results.
 //!
-//! [`crate::MatchKind`] lists the kinds of results. Each pattern is parsed once into the form of
-//! [`pattern`], in which no part can match the end of a record. It is then written again with the
-//! few constructs that mean the same to every engine. So an engine can scan a whole buffer: each of
-//! its matches lies within one record.
+//! [`crate::MatchKind`] lists the kinds of results. Each pattern is parsed once into the form of [`pattern`],
+//! in which no part can match the end of a record. It is then written again with the few constructs that mean
+//! the same to every engine. So an engine can scan a whole buffer: each of its matches lies within one record.
 
 mod engine;
 mod grouped;

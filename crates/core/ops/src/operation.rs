@@ -47,11 +47,10 @@ members! {
 }
 
 members! {
-    /// Kind of answer that a matcher gives. The first three count *records*: runs of bytes ended by
-    /// `\n` or by the end of the buffer (a final `\n` does not start another record). A record
-    /// matches if any pattern matches inside it. Patterns match bytes, not characters, and never
-    /// the `\n`; `^` and `$` are the ends of a record. So every engine gives the same answer,
-    /// although engines treat overlapping matches differently.
+    /// Kind of answer that a matcher gives. The first three count *records*: runs of bytes ended by `\n` or by
+    /// the end of the buffer (a final `\n` does not start another record). A record matches if any pattern
+    /// matches inside it. Patterns match bytes, not characters, and never the `\n`; `^` and `$` are the ends of
+    /// a record. So every engine gives the same answer, although engines treat overlapping matches differently.
     MatchKind {
         "Offset in bytes of the first matching record." Search "search" "Find the first matching record";
         "Number of matching records." Count "count" "Count matching records";

@@ -188,8 +188,7 @@ pub fn usable_variants(operation: Operation) -> Vec<(Variant, usize)> {
 /// matching.
 ///
 /// # Errors
-/// [`Error::UnknownVariant`], [`Error::Level`], [`Error::NoLevels`], [`Error::Pattern`],
-/// [`Error::NoPattern`].
+/// [`Error::UnknownVariant`], [`Error::Level`], [`Error::NoLevels`], [`Error::Pattern`], [`Error::NoPattern`].
 pub fn prepare(config: &Config) -> Result<Arc<Prepared>, Error> {
     let prepared = match config.variant.as_str() {
         "auto" if config.operation.family().has_patterns => any_matcher(config),

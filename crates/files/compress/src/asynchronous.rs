@@ -70,11 +70,11 @@ pub type Answer = Result<(Vec<u8>, Summary), Error>;
 /// Running call. It is a [`Future`] on any runtime; dropping it cancels the call.
 pub struct Pending {
     cancel: Cancel,
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedQueue {
     state: Mutex<QueueState>,
     done: Condvar,
 }
@@ -118,7 +118,7 @@ pub fn decompress_async(source: ExternalBytes, options: Options) -> Pending {
 fn pending(
     call: impl FnOnce(&mut dyn Write) -> Result<Summary, Error> + Send + 'static,
 ) -> Pending {
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedQueue::default());
     let answered = Arc::clone(&shared);
     let cancel = start(move |cancel| {
         let mut bytes = Vec::new();

@@ -20,7 +20,7 @@ pub struct Search {
     /// Patterns with their options applied.
     patterns: Vec<String>,
     cpu: Arc<dyn Device>,
-    pub(crate) state: Option<Open>,
+    pub(crate) state: Option<OpenSearch>,
     exact: Option<Exact>,
     because: Option<String>,
     /// Kernel of [`MatchKind::Count`] for records that are longer than chunks; `None` until the
@@ -29,7 +29,7 @@ pub struct Search {
 }
 
 /// State of a search that exists from its first chunk on.
-pub(crate) struct Open {
+pub(crate) struct OpenSearch {
     pub(crate) executor: Executor,
     pub(crate) chunk_bytes: usize,
     engine: String,
@@ -156,7 +156,7 @@ impl Search {
         setup.cpu_depth = 2 * options.threads;
         setup.verify = options.verify;
         let engine = engine.to_owned();
-        self.state = Some(Open {
+        self.state = Some(OpenSearch {
             executor: Executor::open(setup)?,
             chunk_bytes: chunk,
             engine,

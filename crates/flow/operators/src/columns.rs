@@ -68,7 +68,7 @@ pub(super) fn column(
             Some(8) => Box::new(fixed::Fixed::<8>::new(kind, partitions, memory)),
             Some(16) => Box::new(fixed::Fixed::<16>::new(kind, partitions, memory)),
             Some(32) => Box::new(fixed::Fixed::<32>::new(kind, partitions, memory)),
-            _ => Box::new(generic::Taken::new(kind, partitions)),
+            _ => Box::new(generic::GatheredColumn::new(kind, partitions)),
         },
     }
 }

@@ -3,7 +3,7 @@
 // Hands memory of jobs over to the device.
 #![allow(unsafe_code)]
 
-use crate::orphan::{Slot, Work};
+use crate::orphan::{QueueShare, Slot};
 use crate::probe::{TRAILER, TRAILER_BYTES};
 use crate::queue::token;
 use crate::shim::{RawJob, RawSegment};
@@ -28,7 +28,7 @@ unsafe impl Send for Batch {}
 
 impl Batch {
     /// Adds the job in a place.
-    pub(crate) fn add(&mut self, work: &mut Work, number: u32) {
+    pub(crate) fn add(&mut self, work: &mut QueueShare, number: u32) {
         let raw = |bytes: &[u8]| RawSegment {
             start: bytes.as_ptr(),
             len: bytes.len() as u64,
@@ -60,7 +60,7 @@ impl Batch {
     }
 
     /// Enqueues the batch. Returns the number of jobs that the device took.
-    pub(crate) fn put(&mut self, work: &Work) -> Result<usize, String> {
+    pub(crate) fn put(&mut self, work: &QueueShare) -> Result<usize, String> {
         let mut next = self.segments.as_ptr();
         for job in &mut self.jobs {
             job.segments = next;

@@ -9,7 +9,7 @@ use overside_device::{Capabilities, Operation};
 use crate::queue::Queue;
 use crate::rules::Rules;
 use crate::runtime::Runtime;
-use crate::shim::{Found, Kind, RawLimits, SHARED_TRANSFORM, Setup};
+use crate::shim::{FoundDevice, Kind, RawLimits, SHARED_TRANSFORM, Setup};
 
 /// Queues that are set up where the device has as many. Contexts beyond that share them.
 const QUEUES: u32 = 16;
@@ -23,7 +23,7 @@ const DEPTH_UNSHARED: u32 = 64;
 const TRANSFORMS: u32 = 4096;
 
 pub(crate) struct Engine {
-    pub(crate) found: Found,
+    pub(crate) found: FoundDevice,
     pub(crate) limits: RawLimits,
     pub(crate) queues: Vec<Arc<Queue>>,
     pub(crate) depth: usize,
@@ -68,7 +68,7 @@ pub(crate) struct Loaded {
 
 impl Engine {
     /// Sets up a device. Its capabilities are probed and added later.
-    pub(crate) fn new(runtime: &Runtime, found: Found) -> Result<Self, String> {
+    pub(crate) fn new(runtime: &Runtime, found: FoundDevice) -> Result<Self, String> {
         let shim = runtime.shim;
         let limits = shim.limits(found.kind, found.id)?;
         let queues = at_most(QUEUES, limits.queues);

@@ -18,7 +18,7 @@ use crate::DpdkError;
 use crate::engine::Engine;
 use crate::orphan::Orphan;
 use crate::runtime::Runtime;
-use crate::shim::{Found, Kind, Shim, Table};
+use crate::shim::{FoundDevice, Kind, Shim, Table};
 use crate::{capabilities, probe};
 
 /// Environment variable with arguments for DPDK, which hardware needs.
@@ -191,7 +191,7 @@ impl Environment {
 }
 
 /// Sets up a device and tries its operations.
-fn set_up(runtime: &Arc<Runtime>, found: Found) -> SetUp {
+fn set_up(runtime: &Arc<Runtime>, found: FoundDevice) -> SetUp {
     let begin = Instant::now();
     let mut engine = Engine::new(runtime, found)?;
     engine.behaviors = probe::behaviors(runtime, &engine)?;
@@ -297,8 +297,8 @@ fn usable_cores() -> Option<String> {
 
 /// Devices by the names that they are opened by. A card can be in several classes under one name;
 /// then the class comes first.
-fn instances(devices: &[Found]) -> Vec<(String, Option<Found>)> {
-    let name = |device: &Found| {
+fn instances(devices: &[FoundDevice]) -> Vec<(String, Option<FoundDevice>)> {
+    let name = |device: &FoundDevice| {
         let twins = devices.iter().filter(|other| other.name == device.name);
         match (twins.count(), device.kind) {
             (1, _) => device.name.clone(),
@@ -307,12 +307,12 @@ fn instances(devices: &[Found]) -> Vec<(String, Option<Found>)> {
             (_, Kind::Match) => format!("regex-{}", device.name),
         }
     };
-    let named = |device: &Found| (name(device), Some(device.clone()));
+    let named = |device: &FoundDevice| (name(device), Some(device.clone()));
     devices.iter().map(named).collect()
 }
 
 /// Names the known devices, as the end of a sentence.
-fn known(devices: &[(String, Option<Found>)]) -> String {
+fn known(devices: &[(String, Option<FoundDevice>)]) -> String {
     let mut names: Vec<&str> = devices.iter().map(|(name, _)| name.as_str()).collect();
     names.extend(
         SOFTWARE_DEVICES

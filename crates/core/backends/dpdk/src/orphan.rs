@@ -24,7 +24,7 @@ pub(crate) struct Slot {
 }
 
 /// A context's part of a queue.
-pub(crate) struct Work {
+pub(crate) struct QueueShare {
     pub(crate) queue: Arc<Queue>,
     pub(crate) number: u32,
     pub(crate) resources: Resources,
@@ -36,7 +36,7 @@ pub(crate) struct Work {
     pub(crate) with_rules: bool,
 }
 
-impl Drop for Work {
+impl Drop for QueueShare {
     /// Only when no job is in the device any more.
     fn drop(&mut self) {
         self.queue.leave(self.number);
@@ -49,14 +49,14 @@ impl Drop for Work {
 /// Work that its context has left before it was done.
 pub(crate) struct Orphan {
     /// Work on the device; `None` once it has finished.
-    work: Option<Work>,
+    work: Option<QueueShare>,
     /// Destinations that a context still counts as quarantined.
     quarantined: Arc<AtomicUsize>,
     done: Vec<FinishedJob>,
 }
 
 impl Orphan {
-    pub(crate) fn new(work: Work, quarantined: Arc<AtomicUsize>) -> Self {
+    pub(crate) fn new(work: QueueShare, quarantined: Arc<AtomicUsize>) -> Self {
         quarantined.fetch_add(work.slots.len(), Ordering::Relaxed);
         Self {
             work: Some(work),

@@ -15,7 +15,7 @@ use slab::Slab;
 
 use crate::batch::{Batch, SCRATCH_BYTES};
 use crate::engine::Behavior;
-use crate::orphan::{Orphan, Slot, Work};
+use crate::orphan::{Orphan, QueueShare, Slot};
 use crate::probe::{TRAILER, TRAILER_BYTES};
 use crate::queue::FinishedJob;
 use crate::shim::Kind;
@@ -32,7 +32,7 @@ pub(crate) struct Pipeline {
     behavior: Behavior,
     applied: Arc<Applied>,
     /// Queues and memory; `None` only while this is dropped.
-    work: Option<Work>,
+    work: Option<QueueShare>,
     /// Completions that the next poll returns.
     ready: VecDeque<Completion>,
     running: usize,
@@ -116,7 +116,7 @@ impl Pipeline {
         config: &ContextConfig,
         behavior: Behavior,
         with_rules: bool,
-    ) -> Result<Work, String> {
+    ) -> Result<QueueShare, String> {
         let (runtime, engine) = (&shared.environment.runtime, &shared.engine);
         let trailer = if behavior.needs_trailer {
             TRAILER.len()
@@ -133,7 +133,7 @@ impl Pipeline {
             .map_err(|error| error.to_string())?;
         scratch[..TRAILER_BYTES].fill(0xFF);
         let queue = engine.queue();
-        Ok(Work {
+        Ok(QueueShare {
             number: queue.enter(),
             queue,
             resources,

@@ -93,9 +93,8 @@ impl Queue {
     /// The reason why the queue is lost.
     ///
     /// # Safety
-    /// Until it comes back from [`Queue::take`], each job's memory stays, its source is not
-    /// written, its destination is not touched, and its slot and transform are used by nothing
-    /// else.
+    /// Until it comes back from [`Queue::take`], each job's memory stays, its source is not written, its
+    /// destination is not touched, and its slot and transform are used by nothing else.
     pub(crate) unsafe fn put(&self, jobs: &[RawJob]) -> Result<usize, String> {
         let Some(mut state) = self.try_lock() else {
             return Ok(0);

@@ -165,7 +165,7 @@ pub struct Table {
 
 /// A device that DPDK has, in Rust's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundDevice {
     pub(crate) kind: Kind,
     pub(crate) id: i32,
     pub(crate) hardware: bool,
@@ -286,7 +286,7 @@ impl Shim {
         self.check(unsafe { (self.0.create)(name.as_ptr()) })
     }
 
-    pub(crate) fn devices(self) -> Vec<Found> {
+    pub(crate) fn devices(self) -> Vec<FoundDevice> {
         let none = RawDevice {
             kind: 0,
             id: 0,
@@ -299,7 +299,7 @@ impl Shim {
         // SAFETY: at most as many are written as there is room for.
         let count = unsafe { (self.0.devices)(all.as_mut_ptr(), MAX_DEVICES as u32) } as usize;
         let found = |device: &RawDevice| {
-            Some(Found {
+            Some(FoundDevice {
                 kind: match device.kind {
                     1 => Kind::Compress,
                     2 => Kind::Copy,

@@ -44,13 +44,13 @@ impl Key {
 }
 
 /// A result that can be delivered again.
-pub(crate) struct Kept {
+pub(crate) struct KeptResult {
     outcome: Outcome,
     bytes: Vec<u8>,
     source_len: usize,
 }
 
-impl Kept {
+impl KeptResult {
     /// Delivers it into a destination, by the rules that computing it would follow.
     pub(crate) fn deliver(&self, destination: &mut [u8]) -> Result<Outcome, JobError> {
         let needed = match self.outcome {
@@ -74,7 +74,7 @@ pub(crate) struct Replay {
 
 #[derive(Default)]
 struct Entries {
-    by_key: HashMap<Key, Arc<Kept>>,
+    by_key: HashMap<Key, Arc<KeptResult>>,
     bytes: usize,
 }
 
@@ -86,7 +86,7 @@ impl Replay {
         }
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Kept>> {
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<KeptResult>> {
         let kept = lock(&self.kept);
         kept.by_key.get(key).cloned()
     }
@@ -103,7 +103,7 @@ impl Replay {
             return;
         }
         bytes.extend_from_slice(&destination[..written]);
-        let kept = Kept {
+        let kept = KeptResult {
             outcome,
             bytes,
             source_len: key.len as usize,

@@ -119,13 +119,13 @@ impl RemoteDevice {
 ///
 /// # Errors
 /// [`RemoteError`].
-pub fn ask(node: &str, entry: &Entry, timeouts: Timeouts) -> Result<Found, RemoteError> {
+pub fn ask(node: &str, entry: &Entry, timeouts: Timeouts) -> Result<FoundAgent, RemoteError> {
     let (_, welcome) = Dialer::new(node, entry, timeouts)?.dial()?;
     let devices = welcome.devices.iter().map(|offer| {
         let info = info(node, entry, &welcome, offer);
         (info, capabilities::of(offer))
     });
-    Ok(Found {
+    Ok(FoundAgent {
         devices: devices.collect(),
         release: welcome.release.clone(),
     })
@@ -133,7 +133,7 @@ pub fn ask(node: &str, entry: &Entry, timeouts: Timeouts) -> Result<Found, Remot
 
 /// Release and devices of an agent, as it reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundAgent {
     /// The release it is of.
     pub release: String,
     /// Devices of the agent, by the names that this machine uses, with their capabilities.

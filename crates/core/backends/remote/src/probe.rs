@@ -125,8 +125,7 @@ impl RemoteProbe {
     /// Sends a request without waiting for the answer; [`RemoteProbe::answer`] waits.
     ///
     /// # Errors
-    /// [`ProbeError::Lost`], also while the last request has no answer; the connection is unusable
-    /// afterwards.
+    /// [`ProbeError::Lost`], also while the last request has no answer; the connection is unusable afterwards.
     ///
     /// # Panics
     /// If the request is empty or longer than [`overside_link::agent::MAX_PROBE_BYTES`].

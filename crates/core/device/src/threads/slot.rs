@@ -70,8 +70,7 @@ impl SlotState {
         }
     }
 
-    /// Abandons a job past its deadline. Returns its completion, and `true` if its destination is
-    /// quarantined.
+    /// Abandons a job past its deadline. Returns its completion, and `true` if its destination is quarantined.
     pub(super) fn expire(&mut self) -> Option<(FinishedJob, bool)> {
         let (next, tag, source, destination) = match std::mem::replace(self, Self::Vacant) {
             Self::Queued { job, .. } => {

@@ -130,8 +130,7 @@ impl WorkerQueue {
         }
     }
 
-    /// Returns a finished job. `stages` is for a device with its own times; see
-    /// [`WorkerQueue::finish_timed`].
+    /// Returns a finished job. `stages` is for a device with its own times; see [`WorkerQueue::finish_timed`].
     pub fn finish(
         &mut self,
         running: RunningJob,

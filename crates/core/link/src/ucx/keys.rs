@@ -16,10 +16,10 @@ const MANY: usize = 64;
 /// The keys that a worker has used.
 #[derive(Default)]
 pub(crate) struct Keys {
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, PeerKey>,
 }
 
-struct Known {
+struct PeerKey {
     address: u64,
     key: RawKey,
     user: Weak<dyn std::any::Any + Send + Sync>,
@@ -45,7 +45,8 @@ impl Keys {
             .ok_or("the peer does not say where the region is")?;
         let (address, key) = (u64::from_le_bytes(*address), worker.key(packed)?);
         let user = Arc::downgrade(remote.handle());
-        self.known.insert(import.key, Known { address, key, user });
+        self.known
+            .insert(import.key, PeerKey { address, key, user });
         Ok((address, key))
     }
 

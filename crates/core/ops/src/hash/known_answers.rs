@@ -7,8 +7,7 @@
 //! * XXH32, XXH64, XXH3: xxHash's `cli/xsum_sanity_check.c`, on the buffer that it fills.
 //! * CityHash 1.1: `src/city-test.cc`: of the data that it fills, `n` bytes from `n * n` on.
 //! * MurmurHash and SpookyHash V2: the verification values in SMHasher's `main.cpp` and SMHasher3's
-//!   `hashes/spookyhash.cpp`, the first four bytes of a hash of 256 hashes, of 0 to 255 bytes by as
-//!   many seeds.
+//!   `hashes/spookyhash.cpp`, the first four bytes of a hash of 256 hashes, of 0 to 255 bytes by as many seeds.
 
 use super::{murmur, spooky};
 use crate::family::WrongAnswer;

@@ -65,7 +65,7 @@ struct GroupMatcher {
 
 impl GroupMatcher {
     /// Reports the matches in `text` at or behind `from`.
-    fn scan(&mut self, text: &[u8], mut from: usize, found: &mut Found) -> Result<(), Error> {
+    fn scan(&mut self, text: &[u8], mut from: usize, found: &mut MatchBuffer) -> Result<(), Error> {
         while from < text.len() && self.groups.find(text, from, &mut self.places)? {
             let (begin, end) = (self.places[0], self.places[1]);
             if begin == end {
@@ -87,7 +87,7 @@ impl Kernel for GroupMatcher {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
         let buffer = single(source)?;
         at_most(buffer, MAX_LEN)?;
-        let mut found = Found {
+        let mut found = MatchBuffer {
             destination,
             written: 0,
             count: 0,
@@ -113,13 +113,13 @@ impl Kernel for GroupMatcher {
 }
 
 /// Matches so far, in the format of the result.
-struct Found<'a> {
+struct MatchBuffer<'a> {
     destination: &'a mut [u8],
     written: usize,
     count: u64,
 }
 
-impl Found<'_> {
+impl MatchBuffer<'_> {
     fn push(&mut self, pattern: usize, places: &[usize]) -> Result<(), Error> {
         let len = (1 + places.len()) * NUMBER_BYTES as usize;
         let capacity = self.destination.len();

@@ -403,8 +403,7 @@ fn literals_are_found_with_what_stands_around_them() {
 
 #[test]
 fn one_long_record_takes_no_more_than_its_length_to_search() {
-    // In front of each occurrence of a literal another required one is missing. In the sample, `c`
-    // is not rare.
+    // In front of each occurrence of a literal another required one is missing. In the sample, `c` is not rare.
     let text = "c\n".repeat(20_000) + &"ab".repeat(1 << 20);
     for pattern in [
         "c.*ab",

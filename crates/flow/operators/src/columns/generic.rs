@@ -12,7 +12,7 @@ use crate::Error;
 use crate::order::Order;
 
 /// Column of any type.
-pub(super) struct Taken {
+pub(super) struct GatheredColumn {
     kind: DataType,
     parts: Vec<Vec<ArrayRef>>,
     /// `true` if the type contains dictionaries, which `concat` may be unable to join.
@@ -20,7 +20,7 @@ pub(super) struct Taken {
     is_used: bool,
 }
 
-impl Taken {
+impl GatheredColumn {
     pub(super) fn new(kind: DataType, partitions: usize) -> Self {
         Self {
             has_dictionary: has_dictionary(&kind),
@@ -49,7 +49,7 @@ fn has_dictionary(kind: &DataType) -> bool {
     }
 }
 
-impl Column for Taken {
+impl Column for GatheredColumn {
     fn is_compatible(&self, _: &dyn Array) -> bool {
         !(self.has_dictionary && self.is_used)
     }

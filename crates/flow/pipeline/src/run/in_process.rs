@@ -63,10 +63,10 @@ impl NodeFaults {
 
 /// Threads of this process that run stages like another machine.
 pub struct InProcessNode {
-    shared: Arc<Shared>,
+    shared: Arc<NodeState>,
 }
 
-struct Shared {
+struct NodeState {
     faults: Arc<NodeFaults>,
     queue: Mutex<Queue>,
     has_work: Condvar,
@@ -101,7 +101,7 @@ impl InProcessNode {
     /// # Errors
     /// [`Error::Io`].
     pub fn new(threads: NonZeroUsize) -> Result<Self, Error> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(NodeState {
             faults: Arc::default(),
             queue: Mutex::default(),
             has_work: Condvar::new(),
@@ -179,7 +179,7 @@ impl Node for InProcessNode {
 
 struct InProcessStage {
     stage: Arc<OpenStage>,
-    shared: Arc<Shared>,
+    shared: Arc<NodeState>,
 }
 
 impl NodeStage for InProcessStage {
@@ -206,7 +206,7 @@ impl Drop for InProcessStage {
     }
 }
 
-impl Shared {
+impl NodeState {
     fn work(&self) {
         loop {
             let mut queue = lock(&self.queue);

@@ -172,8 +172,10 @@ impl StageFunction for Lines {
         let (text, ends) = joined(array);
         let mut selected = Selected(Vec::new());
         let text = Arc::new(text);
-        self.search
-            .memory(ExternalBytes::new(Shared(Arc::clone(&text))), &mut selected)?;
+        self.search.memory(
+            ExternalBytes::new(JoinedText(Arc::clone(&text))),
+            &mut selected,
+        )?;
         let mut lines = selected.0.into_iter().peekable();
         let mut values = NewValues::with_capacity(array.len(), 0);
         let mut kept = Vec::with_capacity(array.len());
@@ -199,9 +201,9 @@ impl StageFunction for Lines {
     }
 }
 
-struct Shared(Arc<Vec<u8>>);
+struct JoinedText(Arc<Vec<u8>>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for JoinedText {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }

@@ -32,7 +32,7 @@ pub struct DataCache {
 struct CacheState {
     /// Held as long as this cache lives, once it is in use.
     lock: Option<File>,
-    kept: HashMap<Digest, Kept>,
+    kept: HashMap<Digest, CachedFile>,
     /// Bytes of cached files and of files that are being received.
     bytes: u64,
     /// Counter of uses of cached files; `Kept::used` holds values of it.
@@ -42,7 +42,7 @@ struct CacheState {
 }
 
 /// A file in the cache.
-struct Kept {
+struct CachedFile {
     bytes: u64,
     /// Value of `CacheState::uses` at the last use. Files left by an earlier agent have the lowest
     /// values, in order of modification.
@@ -154,7 +154,7 @@ impl DataCache {
         let mut found = kept_files(&self.directory).map_err(|error| failed(&error))?;
         found.sort_by_key(|(_, _, written)| *written);
         for (digest, bytes, _) in found {
-            let kept = Kept {
+            let kept = CachedFile {
                 bytes,
                 used: state.uses,
                 users: 0,
@@ -301,7 +301,7 @@ impl Incoming {
         // One of that name that is there is damaged.
         let damaged = state.kept.remove(&digest);
         state.bytes -= damaged.as_ref().map_or(0, |kept| kept.bytes);
-        let kept = Kept {
+        let kept = CachedFile {
             bytes,
             used: 0,
             users: damaged.map_or(0, |kept| kept.users),

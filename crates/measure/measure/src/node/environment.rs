@@ -29,7 +29,7 @@ const BOOT_OPTIONS: &[&str] = &[
     "default_hugepagesz", "iommu", "intel_iommu", "amd_iommu",
 ];
 
-type Found = Result<Value, String>;
+type Reading = Result<Value, String>;
 
 /// The machine that this process runs on, as `nodes/NAME.json` of a run has it.
 pub(super) fn environment() -> Map<String, Value> {
@@ -49,7 +49,7 @@ pub(super) fn environment() -> Map<String, Value> {
     }
 }
 
-fn topic<const N: usize>(facts: [(&str, Found); N]) -> Value {
+fn topic<const N: usize>(facts: [(&str, Reading); N]) -> Value {
     let mut topic = Map::new();
     for (key, found) in facts {
         match found {
@@ -301,7 +301,7 @@ fn text(path: impl AsRef<Path>) -> Result<String, String> {
     }
 }
 
-fn number(path: impl AsRef<Path>) -> Found {
+fn number(path: impl AsRef<Path>) -> Reading {
     let text = text(path)?;
     let number: u64 = text
         .parse()
@@ -323,7 +323,7 @@ fn entries(path: &str) -> BTreeMap<String, String> {
     entries
 }
 
-fn arm_model(info: &BTreeMap<String, String>) -> Found {
+fn arm_model(info: &BTreeMap<String, String>) -> Reading {
     let keys = ["CPU implementer", "CPU part", "CPU variant", "CPU revision"];
     let parts: Vec<_> = keys
         .iter()
@@ -335,7 +335,7 @@ fn arm_model(info: &BTreeMap<String, String>) -> Found {
     }
 }
 
-fn flags(info: &BTreeMap<String, String>) -> Found {
+fn flags(info: &BTreeMap<String, String>) -> Reading {
     let all = info.get("flags").or_else(|| info.get("Features"));
     let there: BTreeSet<_> = all.ok_or_else(unsaid)?.split(' ').collect();
     let known = FLAGS.iter().filter(|flag| there.contains(**flag));
@@ -349,7 +349,7 @@ fn is_virtual(info: &BTreeMap<String, String>) -> bool {
         || Path::new("/proc/xen").exists()
 }
 
-fn usable() -> Found {
+fn usable() -> Reading {
     let set = rustix::thread::sched_getaffinity(None).map_err(|error| error.to_string())?;
     let max = rustix::thread::CpuSet::MAX_CPU;
     let cores: Vec<_> = (0..max).filter(|core| set.is_set(*core)).collect();
@@ -384,7 +384,7 @@ fn numbered(directory: &str, prefix: &str) -> Vec<PathBuf> {
 
 /// Returns the number of distinct sets of sibling cores, from the first topology file among `names`
 /// that exists.
-fn distinct(names: &[&str]) -> Found {
+fn distinct(names: &[&str]) -> Reading {
     for name in names {
         let cores = numbered(CPU, "cpu").into_iter();
         let sets: BTreeSet<_> = cores
@@ -397,7 +397,7 @@ fn distinct(names: &[&str]) -> Found {
     Err(format!("{CPU}/cpu0/topology/{} does not exist", names[0]))
 }
 
-fn caches(directory: &Path) -> Found {
+fn caches(directory: &Path) -> Reading {
     let mut found = Vec::new();
     for index in numbered(&directory.to_string_lossy(), "index") {
         let size = text(index.join("size"))?;
@@ -418,7 +418,7 @@ fn caches(directory: &Path) -> Found {
     Ok(found.into())
 }
 
-fn turbo() -> Found {
+fn turbo() -> Reading {
     let cpu = Path::new(CPU);
     let no_turbo = text(cpu.join("intel_pstate/no_turbo")).map(|text| (text == "0").into());
     no_turbo.or_else(|_| text(cpu.join("cpufreq/boost")).map(|text| (text == "1").into()))
@@ -426,7 +426,7 @@ fn turbo() -> Found {
 
 /// Returns the state of each CPU vulnerability, mitigated or not; those that do not affect this
 /// machine are omitted.
-fn mitigations() -> Found {
+fn mitigations() -> Reading {
     let directory = Path::new(CPU).join("vulnerabilities");
     let entries =
         fs::read_dir(&directory).map_err(|_| format!("{} does not exist", directory.display()))?;

@@ -20,12 +20,12 @@ const REST: Duration = Duration::from_secs(1);
 /// Handle that wakes and stops the dispatcher's thread.
 #[derive(Default)]
 pub(super) struct Dispatcher {
-    state: Mutex<State>,
+    state: Mutex<DispatcherState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct DispatcherState {
     is_started: bool,
     is_woken: bool,
     is_over: bool,

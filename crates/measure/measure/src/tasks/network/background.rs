@@ -35,13 +35,13 @@ pub(super) enum BackgroundLoad {
 /// Jobs that are made ready, or run.
 pub(super) struct Running {
     begin: Sender<Instant>,
-    said: Receiver<Said>,
+    said: Receiver<Progress>,
     thread: JoinHandle<()>,
     deadline: Instant,
 }
 
 /// Message from the thread that runs the jobs.
-enum Said {
+enum Progress {
     /// All outputs are verified; it waits for its start.
     Ready,
     /// Sample of the jobs, and the time at which they began; `None` if they did not begin.
@@ -143,7 +143,7 @@ impl BackgroundLoad {
                 for _ in 0..STINTS {
                     let (ready, hear_begin) = (say.clone(), Arc::clone(&hear_begin));
                     let wait_for_begin = move || {
-                        let _ = ready.send(Said::Ready);
+                        let _ = ready.send(Progress::Ready);
                         wait(&lock(&hear_begin))
                     };
                     let (sample, began) = match &mut self {
@@ -153,7 +153,7 @@ impl BackgroundLoad {
                         }
                     };
                     let is_over = sample.status != Status::Ok;
-                    let _ = say.send(Said::Done(Box::new(sample), began));
+                    let _ = say.send(Progress::Done(Box::new(sample), began));
                     if is_over {
                         return;
                     }
@@ -213,10 +213,12 @@ fn wait(begin: &Receiver<Instant>) -> Instant {
 impl Running {
     fn wait_until_ready(&self) -> Result<(), Failure> {
         match self.hear()? {
-            Said::Ready => Ok(()),
-            Said::Done(sample, began) => Err(figures(*sample, began).err().unwrap_or_else(|| {
-                Failure::new(FailureKind::Internal, "the jobs beside did not wait")
-            })),
+            Progress::Ready => Ok(()),
+            Progress::Done(sample, began) => {
+                Err(figures(*sample, began).err().unwrap_or_else(|| {
+                    Failure::new(FailureKind::Internal, "the jobs beside did not wait")
+                }))
+            }
         }
     }
 
@@ -229,15 +231,15 @@ impl Running {
     /// Waits for the end of the jobs.
     fn result(&self) -> Result<(Sample, Instant), Failure> {
         match self.hear()? {
-            Said::Done(sample, began) => figures(*sample, began),
-            Said::Ready => {
+            Progress::Done(sample, began) => figures(*sample, began),
+            Progress::Ready => {
                 let text = "the jobs beside began twice";
                 Err(Failure::new(FailureKind::Internal, text))
             }
         }
     }
 
-    fn hear(&self) -> Result<Said, Failure> {
+    fn hear(&self) -> Result<Progress, Failure> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         self.said.recv_timeout(left).map_err(|error| match error {
             RecvTimeoutError::Timeout => Failure::new(
