@@ -80,7 +80,7 @@ def compress(
             numpy array. Read where it is if it cannot change, otherwise copied chunk by chunk.
         format: `gzip`, `zlib`, `lz4` or `zstd`.
         level: Compression level in the library's own numbers. Default: the library's.
-        placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+        placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
             `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
         device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
         threads: CPU threads. Default: one per core, but no more than the data have work for.
@@ -122,7 +122,7 @@ def decompress(
         format: `gzip`, `zlib`, `lz4` or `zstd`. Default: it is detected.
         max_size: The most bytes that may come out, since a short input can become a very long
             output; `None`: any number. Default: 1 GiB.
-        placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+        placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
             `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
         device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
         threads: CPU threads. Default: one per core, but no more than the data have work for.
@@ -228,8 +228,8 @@ def match(
             one.
         ignore_case: Letters match in both cases.
         invert: Selects the records in which no pattern matches.
-        engine: Who searches on the CPU: `auto`, `literal`, `hyperscan`, `regex` or `re2`.
-        placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+        engine: Engine that searches on the CPU: `auto`, `literal`, `hyperscan`, `regex` or `re2`.
+        placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
             `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
         device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
         threads: CPU threads. Default: one per core, but no more than the data have work for.
@@ -258,7 +258,7 @@ class Compressor:
     Args:
         format: `gzip`, `zlib`, `lz4` or `zstd`.
         level: Compression level in the library's own numbers. Default: the library's.
-        placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+        placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
             `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
         device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
         threads: CPU threads. Default: one per core, but no more than the data have work for.
@@ -327,7 +327,7 @@ class Decompressor:
     Args:
         format: `gzip`, `zlib`, `lz4` or `zstd`. Default: it is detected.
         max_size: The most bytes that one call may give; `None`: any number. Default: 1 GiB.
-        placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+        placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
             `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
         device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
         threads: CPU threads. Default: one per core, but no more than the data have work for.

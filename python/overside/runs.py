@@ -27,8 +27,8 @@ class Entry:
     state: str
     #: Number of tests by outcome; empty while it runs.
     counts: Mapping[str, Any]
-    #: One machine measured it and finished a round: its figures can be asked about. What was
-    #: merged from several machines is none.
+    #: One machine measured it and finished a round: its figures can be asked about. A run
+    #: merged from several machines is not measured.
     is_measured: bool
 
 

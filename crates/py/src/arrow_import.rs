@@ -28,7 +28,7 @@ const LEN_MAX: u64 = 1 << 40;
 /// Checks the pointers of a schema.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// The mistake in words.
 pub(crate) fn check_schema(schema: &FFI_ArrowSchema) -> Result<(), String> {
     check_types(schema, DEPTH_MAX, &mut { TYPES_MAX })
 }
@@ -78,7 +78,7 @@ pub(crate) fn imported_kind(kind: &DataType) -> DataType {
 /// that can be searched.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// The mistake in words.
 pub(crate) fn import(
     array: FFI_ArrowArray,
     kind: &DataType,

@@ -94,7 +94,7 @@ pub(crate) fn decompression(format: Option<&str>, targets: PlacementArgs) -> PyR
 ///         numpy array. Read where it is if it cannot change, otherwise copied chunk by chunk.
 ///     format: `gzip`, `zlib`, `lz4` or `zstd`.
 ///     level: Compression level in the library's own numbers. Default: the library's.
-///     placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+///     placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
 ///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
 ///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
 ///     threads: CPU threads. Default: one per core, but no more than the data have work for.
@@ -187,7 +187,7 @@ pub(crate) fn compress_all(
 ///     format: `gzip`, `zlib`, `lz4` or `zstd`. Default: it is detected.
 ///     max_size: The most bytes that may come out, since a short input can become a very long
 ///         output; `None`: any number. Default: 1 GiB.
-///     placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+///     placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
 ///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
 ///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
 ///     threads: CPU threads. Default: one per core, but no more than the data have work for.

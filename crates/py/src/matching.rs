@@ -44,8 +44,8 @@ pub(crate) enum Patterns {
 ///         one.
 ///     ignore_case: Letters match in both cases.
 ///     invert: Selects the records in which no pattern matches.
-///     engine: Who searches on the CPU: `auto`, `literal`, `hyperscan`, `regex` or `re2`.
-///     placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+///     engine: Engine that searches on the CPU: `auto`, `literal`, `hyperscan`, `regex` or `re2`.
+///     placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
 ///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
 ///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
 ///     threads: CPU threads. Default: one per core, but no more than the data have work for.

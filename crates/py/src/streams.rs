@@ -214,7 +214,7 @@ macro_rules! stream_methods {
 /// Args:
 ///     format: `gzip`, `zlib`, `lz4` or `zstd`.
 ///     level: Compression level in the library's own numbers. Default: the library's.
-///     placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+///     placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
 ///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
 ///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
 ///     threads: CPU threads. Default: one per core, but no more than the data have work for.
@@ -281,7 +281,7 @@ stream_methods!(PyCompressor, {
 /// Args:
 ///     format: `gzip`, `zlib`, `lz4` or `zstd`. Default: it is detected.
 ///     max_size: The most bytes that one call may give; `None`: any number. Default: 1 GiB.
-///     placement: Who does what: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
+///     placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
 ///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
 ///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
 ///     threads: CPU threads. Default: one per core, but no more than the data have work for.

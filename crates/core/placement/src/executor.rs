@@ -27,7 +27,7 @@ use crate::{Buffer, Chunk, ChunkResult, DeviceSetup, Error, Report, Setup, Targe
 
 /// Runs a stream of chunks on its targets and gives the results back in order.
 ///
-/// Owned and driven by one thread; it starts none itself. What its contexts are made of may.
+/// Owned and driven by one thread; it starts none itself. Its contexts may start threads.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -530,7 +530,7 @@ fn plan(
     Ok((config, known.max_segments, known.memory))
 }
 
-/// Destinations, and memory for sources that are out of reach.
+/// Returns pools for destinations, and for copies of sources that the device cannot reach.
 fn pools(
     device: &Arc<dyn Device>,
     config: &ContextConfig,

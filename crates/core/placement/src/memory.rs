@@ -176,7 +176,7 @@ impl Buffer {
         }
     }
 
-    /// No memory at all.
+    /// Returns an empty buffer without memory.
     pub(crate) fn none() -> Self {
         Self {
             region: None,

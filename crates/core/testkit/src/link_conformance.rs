@@ -1,7 +1,7 @@
 //! Guarantees that every transport gives, as tests that can be run on any link.
 //!
 //! Each promise is a function that takes a way to make a link, with both ends in this process, and
-//! panics if it is broken. What is tried is chosen by capability.
+//! panics if it is broken. Capabilities select the tests.
 //! [`crate::link_conformance_suite!`] makes a test of each:
 //!
 //! ```ignore

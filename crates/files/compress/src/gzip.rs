@@ -64,7 +64,7 @@ impl Header {
     /// Reads the header that `bytes` begin with; `None` if it is longer than they are.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The mistake in the header, in words.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>, String> {
         match Self::parsed(bytes) {
             Some(result) => result.map(Some),

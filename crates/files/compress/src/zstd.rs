@@ -29,7 +29,7 @@ impl Header {
     /// Reads the header that `bytes` begin with; `None` if it is longer than they are.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The mistake in the header, in words.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>, String> {
         let Some(&descriptor) = bytes.get(MAGIC.len()) else {
             return Ok(None);
@@ -79,7 +79,7 @@ impl Header {
     /// it is longer than they are.
     ///
     /// # Errors
-    /// What is wrong with a block, in words.
+    /// The mistake in a block, in words.
     pub fn frame_bytes(&self, bytes: &[u8]) -> Result<Option<usize>, String> {
         let mut at = self.len;
         loop {

@@ -2,7 +2,7 @@
 //! Arrow files. Records are gathered into chunks that end where a record ends, and the chunks run
 //! through an [`overside_placement::Executor`], on the CPU, on a device or on both.
 //!
-//! What a record is and when it matches is the same everywhere: patterns see a record's bytes,
+//! Records and matches are defined in the same way everywhere: patterns see a record's bytes,
 //! `^` and `$` are its ends. A line's `\n` is not part of it; a row's value may contain `\n`, and is
 //! one record all the same. Without the feature `tables` there are only lines.
 //!

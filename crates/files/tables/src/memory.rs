@@ -15,8 +15,8 @@ const ALIGN_BYTES: usize = 64;
 const FREE_BYTES_MAX: usize = 256 << 20;
 const FREE_MAX: usize = 4096;
 
-/// Memory for buffers, which comes back when nobody needs it any more. What keeps whole tables
-/// touches new pages all the time, and spares that by sharing a pool with what kept others before.
+/// Memory for buffers, which returns to the pool when they are dropped. A caller that keeps whole tables
+/// would touch new pages all the time; a pool shared with earlier callers avoids this.
 pub struct BufferPool {
     free: Mutex<Free>,
     free_bytes_max: usize,

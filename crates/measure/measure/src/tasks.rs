@@ -13,7 +13,7 @@
 //! and a line in [`TASKS`]. Jobs on a device need none of this: their tasks follow from the registry of
 //! operations.
 //!
-//! What goes wrong in `take`, a panic included, becomes a failed or skipped sample in
+//! An error in `take`, or a panic, becomes a failed or skipped sample in
 //! [`crate::Worker`], and a sample whose figures contradict each other a failed one. `take` keeps
 //! track of the deadline itself.
 

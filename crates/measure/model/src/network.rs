@@ -78,7 +78,7 @@ pub fn within_port(answer: Answer, port: Option<&Prediction>) -> Answer {
 
 /// The largest rate of TCP between two hosts through a card, in bytes a second.
 ///
-/// What does not pass the card's cores runs at the hosts' own rate, the same behind every card.
+/// Traffic that does not pass the card's cores runs at the hosts' own rate, the same behind every card.
 pub fn tcp_through(values: &Values<'_>, card: &str, submode: Submode) -> Evaluation {
     let get = |name: &str| values.get(&of(card, name));
     match submode {

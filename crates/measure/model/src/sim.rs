@@ -2,7 +2,7 @@
 //!
 //! Time is virtual, in whole nanoseconds. A [`Model`] has one type of event; the [`Calendar`]
 //! holds those to come and gives them back by time, those of the same time in the order in which
-//! they were put in. What draws numbers draws them from a seeded [`Random`]. So the same question
+//! they were put in. All random numbers come from a seeded [`Random`]. So the same question
 //! with the same seed has the same answer, on every machine.
 //!
 //! The parts are passive: they get the time and return when something will be done, and the model

@@ -104,7 +104,7 @@ impl Latencies {
     /// Converts latencies back from the form in which they are sent.
     ///
     /// # Errors
-    /// What about them cannot be.
+    /// The contradiction in the latencies, in words.
     pub fn from_plain(plain: &PlainLatencies) -> Result<Self, String> {
         if plain.buckets.len() > BUCKETS_MAX {
             return Err(format!("they have more than {BUCKETS_MAX} buckets"));

@@ -51,7 +51,7 @@ pub(super) fn seal(file: impl AsFd, read_only: bool) -> Result<()> {
 /// bytes, and can never shrink. (Touching a mapping of a file that has shrunk kills the process.)
 ///
 /// # Errors
-/// What is wrong with it.
+/// The mistake in words.
 pub(super) fn check(file: impl AsFd, len: u64) -> std::result::Result<(), String> {
     let seals = rustix::fs::fcntl_get_seals(&file)
         .map_err(|error| format!("it is no memory file ({error})"))?;

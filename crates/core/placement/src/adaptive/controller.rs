@@ -3,7 +3,7 @@
 //! The fraction follows *equal finish*: with the CPU at `R_c` and the device at `R_d` bytes a second,
 //! overhead included, both targets end at the same time at `f = R_d / (R_c + R_d)`. Two gates stand
 //! before it. C1: the device is used only if the best time with it is under 0.95 of the CPU's alone.
-//! C2: the work is split only if that takes under 0.95 of the better target alone. What is in use stays
+//! C2: the work is split only if that takes under 0.95 of the better target alone. A target in use stays
 //! in use until it no longer gains anything (hysteresis).
 //!
 //! Using the device at all has a price that does not shrink with the fraction, so time jumps at

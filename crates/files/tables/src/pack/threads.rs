@@ -24,8 +24,8 @@ thread_local! {
     static TASKS_NS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// CPU time that tasks have taken on this thread so far. What a caller spends in a stage beside its
-/// own work is another stage's.
+/// CPU time that tasks have taken on this thread so far. Time that a caller spends in a stage on
+/// other tasks belongs to another stage.
 pub(super) fn tasks_ns() -> u64 {
     TASKS_NS.get()
 }

@@ -71,7 +71,7 @@ fn is_interval(column: &ColumnDescriptor) -> bool {
     column.converted_type() == ConvertedType::INTERVAL
 }
 
-/// The type with other annotations where `annotation` has one, asked for groups before their fields.
+/// Replaces annotations of a type by those that `annotation` returns, groups before their fields.
 fn rebuilt(
     kind: &TypePtr,
     annotation: &mut impl FnMut(&Type) -> Option<(Option<LogicalType>, ConvertedType)>,

@@ -131,7 +131,7 @@ pub struct Bottleneck {
 pub struct Costs {
     /// Currency of the prices, such as `EUR`.
     pub currency: String,
-    /// An hour.
+    /// Cost for an hour.
     #[serde(serialize_with = "answer")]
     pub per_hour: Answer,
     /// Resources without a price, for which the cost is a lower bound.

@@ -1,6 +1,6 @@
 //! Paced streams: messages one way at even distances (open loop), over TCP or UDP.
 //!
-//! What could not be sent at its time is sent as soon as it can, in order: a sender that was held up
+//! Messages that could not be sent on time are sent as soon as possible, in order: a sender that was held up
 //! makes up for it, and its delays count from the intended times.
 
 use std::io::ErrorKind;

@@ -97,7 +97,7 @@ impl SimulationState {
     }
 }
 
-/// Whole nanoseconds, of which nothing takes none.
+/// Rounds to whole nanoseconds, at least one.
 fn whole(ns: f64) -> u64 {
     (ns.round() as u64).max(1)
 }
