@@ -138,7 +138,7 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(BIN)/python benches/harness.py
 	$(PIP) -r benches/requirements.txt
 	$(CARGO) bench --locked -p overside-flow --bench partition --bench pipeline
-	$(CARGO) bench --locked -p overside-flow-service --bench slowed --bench ingest
+	$(CARGO) bench --locked -p overside-flow-service --bench slowed
 	$(BIN)/python benches/partition.py
 	$(CARGO) run --locked --release --manifest-path benches/peers/Cargo.toml # DataFusion takes 18 CPU minutes to build
 	$(BIN)/python benches/compression.py
@@ -147,6 +147,7 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(BIN)/python benches/kv_dpdk.py --overside $(BIN)/overside
 	-$(BIN)/python benches/kv_model.py --overside $(BIN)/overside # a goal missed is printed
 	$(BIN)/python benches/flow_pack.py $(BIN)/overside
+	$(BIN)/python benches/flow_ingest.py $(BIN)/overside
 
 .PHONY: model-figures
 model-figures: ## compute the widths of the model's intervals and what it gets wrong, for docs/measure/model.md

@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::Duration;
 
 /// Signals that end the process and can be caught, so that it can remove its unfinished file first.
 const TERMINATING: [c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGXCPU];
@@ -146,17 +147,35 @@ pub fn return_freed_memory() {
 
 /// Reuses freed memory instead of returning it to the system, for a process whose buffers come and
 /// go. By default that depends on their location, and new pages each time can cost more than the
-/// work in them. Call it before any thread is started.
-pub fn keep_freed_memory() {
+/// work in them. Beyond `kept_bytes` at the end of a heap memory is returned. There are at most `heaps_max` heaps, as many as
+/// the C library wants if that is 0. Call it before any thread is started.
+pub fn keep_freed_memory(kept_bytes: i32, heaps_max: i32) {
     /// The most that the C library takes.
     const BLOCK: c_int = 32 << 20;
-    const ALL: c_int = 256 << 20;
     // SAFETY: no other thread allocates yet.
     #[cfg(target_env = "gnu")]
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, BLOCK);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, ALL);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, kept_bytes);
+        libc::mallopt(libc::M_ARENA_MAX, heaps_max);
     }
+}
+
+/// Gives freed memory back to the system once each `interval`, for a process that lives for long and keeps freed memory in
+/// between. Call it after signals are blocked: its thread takes none.
+pub fn return_freed_memory_every(interval: Duration) {
+    let trim = move || {
+        loop {
+            std::thread::sleep(interval);
+            // SAFETY: it changes free memory only, under the C library's own locks.
+            #[cfg(target_env = "gnu")]
+            unsafe {
+                libc::malloc_trim(0);
+            }
+        }
+    };
+    // Without the thread the process keeps more memory, and works.
+    let _ = std::thread::Builder::new().name("trim".into()).spawn(trim);
 }
 
 /// Makes the program end when the thread that starts it ends, in any way.

@@ -84,7 +84,7 @@ fn started(
     verbosity: &Verbosity,
     run: impl FnOnce() -> Result<ExitCode, String>,
 ) -> ExitCode {
-    system::keep_freed_memory();
+    system::keep_freed_memory(256 << 20, 0);
     if let Err(code) = verbosity
         .clone()
         .start("flow", LevelFilter::WARN, exit::USAGE)

@@ -217,12 +217,17 @@ impl Arguments {
     }
 }
 
+/// Longest time that the service keeps memory that it freed.
+const FREED_MEMORY_KEPT: Duration = Duration::from_secs(2);
+
 fn serve(arguments: &Arguments, definition: Option<Definition>) -> Result<ExitCode, String> {
     let failed = |error: overside_flow_service::ServiceError| error.to_string();
     let settings = arguments.access.settings(arguments.placement.threads())?;
     system::fail_writes_beyond_limits();
-    system::return_freed_memory();
+    // Messages of megabytes come and go; new pages for each would take longer than reading them.
+    system::keep_freed_memory(64 << 20, 1);
     system::block_shutdown_signals();
+    system::return_freed_memory_every(FREED_MEMORY_KEPT);
     let limits = arguments.limits();
     let work = match definition {
         Some(definition) => Work::Pipeline(Box::new(definition)),
