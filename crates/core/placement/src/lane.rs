@@ -49,6 +49,8 @@ pub(crate) struct Lane {
     results: Arc<Pool>,
     /// Time of the last completion or, if that is later, the time at which the lane last got work.
     progress: Instant,
+    /// Time of the last poll: a caller that is away hears nothing of a device that works.
+    pub(crate) polled: Instant,
     /// The longest time in which nothing came back though it had something to do.
     longest_gap: Duration,
     /// Time of the last completion; `None` before the first.
@@ -106,6 +108,7 @@ impl Lane {
             running: 0,
             outstanding_bytes: 0,
             progress: setup.clock.now(),
+            polled: setup.clock.now(),
             longest_gap: Duration::ZERO,
             last_done: None,
             throughput: ThroughputEstimator::default(),
@@ -343,6 +346,7 @@ impl Lane {
 
     /// Collects completions and counts the time.
     pub(crate) fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Lost> {
+        self.polled = self.clock.now();
         let Some(context) = &mut self.context else {
             return Ok(());
         };

@@ -198,12 +198,12 @@ impl Lanes {
         Ok(Buffer::new(region, &self.sources))
     }
 
-    /// Returns the states of all targets at `now`, which the adaptive scheduler decides by.
-    pub(crate) fn states(&self, now: Instant) -> TargetStates {
+    /// Returns the states of all targets, which the adaptive scheduler decides by.
+    pub(crate) fn states(&self) -> TargetStates {
         let mut states = [TargetState::NONE; TARGETS_MAX];
         for (index, (state, place)) in states.iter_mut().zip(&self.places).enumerate() {
             if let Some(lane) = &place.lane {
-                let is_silent = self.is_silent(Target::at(index), now);
+                let is_silent = self.is_silent(Target::at(index));
                 *state = lane.state(is_silent, place.breaker.is_open());
             }
         }
@@ -212,9 +212,9 @@ impl Lanes {
 
     /// Returns `true` if a device has been silent for longer than expected. Always `false` for the
     /// CPU.
-    pub(crate) fn is_silent(&self, target: Target, now: Instant) -> bool {
-        target.is_device()
-            && (self.get(target).and_then(Lane::silent_at)).is_some_and(|at| now >= at)
+    pub(crate) fn is_silent(&self, target: Target) -> bool {
+        let is_silent = |lane: &Lane| lane.silent_at().is_some_and(|at| lane.polled >= at);
+        target.is_device() && self.get(target).is_some_and(is_silent)
     }
 
     /// Returns the first time after `now` at which a device will count as silent, if none of its

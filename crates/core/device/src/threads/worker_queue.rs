@@ -175,7 +175,8 @@ impl WorkerQueue {
                         number,
                         job,
                         submitted,
-                        begun,
+                        // The time of the last finished job is older where the thread had no turn since.
+                        begun: begun.max(submitted),
                     });
                 }
                 *state = SlotState::Finished(FinishedJob {

@@ -124,7 +124,7 @@ impl Executor {
         self.collect(Target::Cpu);
         self.verify_answers();
         if let Some(adaptive) = self.scheduler.adaptive() {
-            let states = self.lanes.states(self.setup.clock.now());
+            let states = self.lanes.states();
             adaptive.end_epochs(&states);
         }
         self.size_chunks();
@@ -178,10 +178,9 @@ impl Executor {
         if !self.scheduler.is_adaptive() {
             return;
         }
-        let now = self.setup.clock.now();
         while (self.lanes.get(Target::Cpu)).is_some_and(|cpu| cpu.load() < cpu.depth())
             && let Some((place, device)) =
-                (self.in_flight).first_on(|device| self.lanes.is_silent(device, now))
+                (self.in_flight).first_on(|device| self.lanes.is_silent(device))
             && self.open_for(Target::Cpu, place)
             && let Some(source) = self.in_flight.start_second(place)
             && let Some(cpu) = self.lanes.get_mut(Target::Cpu)
@@ -256,11 +255,10 @@ impl Executor {
     /// A chunk for a target out of the queue that all take from, if the target may have it.
     fn take_shared(&mut self, target: Target) -> Option<u64> {
         let bytes = self.in_flight.next_shared_bytes()?;
-        let now = self.setup.clock.now();
-        if self.lanes.breaker(target).is_open() || self.lanes.is_silent(target, now) {
+        if self.lanes.breaker(target).is_open() || self.lanes.is_silent(target) {
             return None;
         }
-        let (states, waiting) = (self.lanes.states(now), self.in_flight.shared_bytes());
+        let (states, waiting) = (self.lanes.states(), self.in_flight.shared_bytes());
         let (may_take, decisions) = self.scheduler.may_take(target, bytes, waiting, &states);
         if !decisions.is_empty() {
             decisions

@@ -216,7 +216,12 @@ fn a_split_takes_as_long_as_the_longer_of_its_targets() {
     let spent_s = sample.stages["cpu_engine_total_ns"] / 1e9;
     let seconds = sample.elapsed_ns.unwrap() as f64 / 1e9;
     assert!(seconds >= 0.95 * spent_s / 4.0, "{seconds} {spent_s}");
-    assert!(seconds <= 1.5 * spent_s / 4.0, "{seconds} {spent_s}");
+    // On a busy machine handing chunks over may take longer than they do.
+    let submitter_s = sample.stages["submit_ns"] / 1e9 * sample.work.unwrap().jobs as f64;
+    assert!(
+        seconds <= 1.5 * submitter_s.max(spent_s / 4.0),
+        "{seconds} {spent_s} {submitter_s}"
+    );
     // The time of the submitter and the chunks is this machine's; the card's time is on no ledger.
     let host_s = sample.cpu.unwrap().host_s;
     assert!(host_s >= 0.9 * spent_s, "{host_s} {spent_s}");
