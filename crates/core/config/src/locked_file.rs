@@ -145,7 +145,7 @@ mod tests {
             for number in 0..20 {
                 let path = &path;
                 scope.spawn(move || {
-                    let file = LockedFile::lock(path).unwrap();
+                    let file = LockedFile::lock_within(path, 6 * PATIENCE).unwrap();
                     let before = std::fs::read_to_string(path).unwrap_or_default();
                     file.replace(&format!("{before}{number}\n")).unwrap();
                 });

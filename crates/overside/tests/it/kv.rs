@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::agent::{Running, User, err};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Running server with its announcement.
 pub(crate) struct Serving {

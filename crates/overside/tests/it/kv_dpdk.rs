@@ -397,11 +397,12 @@ fn what_finds_no_descriptor_is_dropped_and_counted() {
             )
         };
         send(1);
+        let begin = Instant::now();
+        while received() == (0, 0) && begin.elapsed() < PATIENCE {}
         assert_eq!(received(), (1, 0));
         network.signal("-STOP");
         send(SENT);
         network.signal("-CONT");
-        let begin = Instant::now();
         let (mut found, mut dropped) = received();
         while found + dropped < SENT + 1 && begin.elapsed() < PATIENCE {
             (found, dropped) = received();

@@ -132,7 +132,7 @@ fn workers(agent: &Running) -> Vec<u32> {
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "never: {what}");
+        assert!(begin.elapsed() < Duration::from_secs(60), "never: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -318,7 +318,7 @@ fn host(user: &User, agent: &Running) -> RemoteProbe {
 }
 
 fn asked(host: &mut RemoteProbe, question: &[u8]) -> NodeReply {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     NodeReply::decode(&host.ask(question, deadline).unwrap()).unwrap()
 }
 
@@ -467,16 +467,22 @@ fn a_host_that_does_not_go_on_with_its_data_loses_its_connection() {
         keys: None,
     };
     let host = || RemoteProbe::open("dpu0", &entry, KIND, Default::default()).unwrap();
-    let (mut silent, mut idle) = (host(), host());
+    let mut idle = host();
     let file = FileContent {
         digest: "a".repeat(64).try_into().unwrap(),
         bytes: 4,
     };
-    let begun = asked(&mut silent, &NodeRequest::File(file).encode());
-    assert!(matches!(begun, NodeReply::Taken));
-    assert_eq!(fs::read_dir(&data).unwrap().count(), 1);
+    let begin = NodeRequest::File(file).encode();
+    // On a busy machine its time may be over before anybody has looked.
+    let half_there = (0..20).find_map(|_| {
+        let mut silent = host();
+        assert!(matches!(asked(&mut silent, &begin), NodeReply::Taken));
+        (fs::read_dir(&data).unwrap().count() == 1).then_some(silent)
+    });
     // The worker sends heartbeats but no result, which is not sufficient.
-    let lost = silent.watch(Instant::now() + Duration::from_secs(20));
+    let lost = half_there
+        .unwrap()
+        .watch(Instant::now() + Duration::from_secs(60));
     assert_contains(lost.unwrap_err(), "nothing came for 300ms");
     eventually("what was half there is gone", || {
         fs::read_dir(&data).unwrap().count() == 0

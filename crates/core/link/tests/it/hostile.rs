@@ -162,7 +162,7 @@ fn bells_never_make_the_victim_wait() {
             let _ = pair.arm().expect("alive");
         }
     }
-    assert!(begin.elapsed() < Duration::from_secs(20));
+    assert!(begin.elapsed() < Duration::from_secs(60));
 }
 
 /// An end that is asleep when its peer dies is woken, even if the peer had already taken the wish
@@ -179,12 +179,12 @@ fn a_peer_that_dies_with_the_doorbell_in_its_hand() {
             drop(peer);
         });
         let descriptor = pair.event_fd().expect("a descriptor");
-        let timeout = Duration::from_secs(10).try_into().expect("a short time");
+        let timeout = Duration::from_secs(60).try_into().expect("a short time");
         let flags = rustix::event::PollFlags::IN;
         let mut set = [rustix::event::PollFd::new(&descriptor, flags)];
         assert_eq!(rustix::event::poll(&mut set, Some(&timeout)), Ok(1));
     });
-    let lost = until_lost(&mut *pair, Duration::from_secs(10));
+    let lost = until_lost(&mut *pair);
     assert!(matches!(lost.cause, LinkErrorKind::Gone(_)), "{lost}");
 }
 
@@ -279,7 +279,7 @@ fn token(end: &shm::ShmEndpoint, id: u64, len: u64, access: u64) -> Token {
 
 fn ends_by_protocol(end: &shm::ShmEndpoint, _peer: &Peer) {
     let mut pair = end.open(0).expect("a queue pair");
-    let lost = until_lost(&mut *pair, Duration::from_secs(10));
+    let lost = until_lost(&mut *pair);
     assert!(protocol(&lost), "{lost}");
 }
 
@@ -290,10 +290,7 @@ fn callers_that_are_none() {
     let greet = |bytes: &[u8]| {
         let [ours, theirs] = shm::sockets().expect("sockets");
         send_bytes(&theirs, bytes, &[]);
-        let begin = Instant::now();
-        let soon = begin + Duration::from_millis(200);
-        let error = shm::serve(ours, &config(), &options, soon).expect_err("refused");
-        assert!(begin.elapsed() < Duration::from_secs(5));
+        let error = shm::serve(ours, &config(), &options, deadline()).expect_err("refused");
         drop(theirs);
         error
     };

@@ -110,7 +110,7 @@ fn another_process_is_read_and_written_while_it_is_busy() {
         assert_eq!(written.result, Ok(LEN as u64), "{over}");
         send(&mut *pair, b"look");
         assert_eq!(receive(&mut *pair), b"right", "{over}");
-        let lost = until_lost(&mut *pair, PATIENCE);
+        let lost = until_lost(&mut *pair);
         assert_eq!(lost.cause, LinkErrorKind::Closed, "{over}");
         pair.close(Instant::now() + Duration::from_secs(1));
         drop(end);
@@ -130,17 +130,15 @@ fn a_killed_process_is_noticed() {
         peer.0.kill().expect("it is ours");
         peer.0.wait().expect("it ends");
         let begin = Instant::now();
-        let lost = until_lost(&mut *pair, Duration::from_secs(3));
+        let lost = until_lost(&mut *pair);
+        // By its connection that ends, before it has been silent for too long.
         assert!(
-            matches!(lost.cause, LinkErrorKind::Gone(_)),
+            matches!(&lost.cause, LinkErrorKind::Gone(why) if !why.contains("sign of life")),
             "{over}: {lost}"
         );
         assert_eq!(lost.tags, [9], "{over}");
         while end.export(64, Access::Read).is_ok() {
-            assert!(
-                begin.elapsed() < Duration::from_secs(3),
-                "{over}: nobody notices"
-            );
+            assert!(begin.elapsed() < PATIENCE, "{over}: nobody notices");
         }
     }
 }
@@ -151,23 +149,26 @@ fn a_peer_that_falls_silent_is_given_up() {
     if transports().is_empty() {
         return;
     }
-    let options = UcxOptions {
-        peer_timeout: Duration::from_millis(300),
-        ..options("tcp,self")
-    };
-    let (end, peer) = start(options, "sleeps");
-    let mut pair = end.open(0).expect("a queue pair");
-    receive(&mut *pair);
-    std::thread::sleep(Duration::from_millis(600));
-    assert!(
-        pair.poll(&mut Vec::new(), 1).is_ok(),
-        "a peer that only sleeps is alive"
-    );
-    let number = rustix::process::Pid::from_child(&peer.0);
-    rustix::process::kill_process(number, rustix::process::Signal::STOP).expect("it is ours");
-    let lost = until_lost(&mut *pair, Duration::from_secs(5));
-    assert!(
-        matches!(&lost.cause, LinkErrorKind::Gone(why) if why.contains("sign of life")),
-        "{lost}"
-    );
+    // A busy machine may keep a living peer from its turn for longer than a short limit.
+    for peer_timeout in [300, 3000, 15_000].map(Duration::from_millis) {
+        let options = UcxOptions {
+            peer_timeout,
+            ..options("tcp,self")
+        };
+        let (end, peer) = start(options, "sleeps");
+        let mut pair = end.open(0).expect("a queue pair");
+        std::thread::sleep(2 * peer_timeout);
+        if pair.poll(&mut Vec::new(), 1).is_err() {
+            continue;
+        }
+        let number = rustix::process::Pid::from_child(&peer.0);
+        rustix::process::kill_process(number, rustix::process::Signal::STOP).expect("it is ours");
+        let lost = until_lost(&mut *pair);
+        assert!(
+            matches!(&lost.cause, LinkErrorKind::Gone(why) if why.contains("sign of life")),
+            "{lost}"
+        );
+        return;
+    }
+    panic!("a peer that only sleeps is alive");
 }

@@ -9,7 +9,9 @@ use overside_backend_emulated::{EmulatedDevice, Mode};
 use overside_device::{Device, Operation, OperationConfig, Provenance};
 use overside_model::profile;
 use overside_ops::prepare;
-use overside_placement::{ChunkResult, DeviceSetup, Error, Executor, Policy, Setup, Target};
+use overside_placement::{
+    ChunkResult, DeviceSetup, Error, Event, EventKind, Executor, Policy, Report, Setup, Target,
+};
 
 const CHUNK: usize = 32 << 10;
 
@@ -61,6 +63,12 @@ fn outputs(pieces: &[ChunkResult]) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// Nothing went wrong. On a busy machine the thread that stands for a card may not run for a while.
+fn assert_undisturbed(report: &Report) {
+    let is_wrong = |event: &&Event| event.kind != EventKind::Stalled;
+    assert_eq!(report.events.iter().find(is_wrong), None);
+}
+
 #[test]
 fn what_both_targets_compress_is_one_stream() {
     let plain = text(40);
@@ -76,7 +84,7 @@ fn what_both_targets_compress_is_one_stream() {
                 each("decompress-deflate", &outputs(&pieces)) == plain,
                 "{mode:?} {policy}"
             );
-            assert_eq!(report.events, []);
+            assert_undisturbed(&report);
             assert_eq!(report.bounce_copies, 0);
             for piece in &pieces {
                 let applied = piece.applied.as_ref().unwrap();
@@ -100,7 +108,7 @@ fn what_was_compressed_is_restored_by_both_targets() {
             let setup = setup(policy, card(name, Mode::Replay), &restore);
             let (pieces, report) = run(setup, &packed);
             assert!(outputs(&pieces) == plain, "{format} {name} {policy}");
-            assert_eq!(report.events, []);
+            assert_undisturbed(&report);
         }
     }
 }

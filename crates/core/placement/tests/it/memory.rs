@@ -267,8 +267,10 @@ fn chunks_that_are_too_long_for_the_device_run_on_the_cpu_and_are_told() {
                 .step_by(4)
                 .all(|piece| piece.target == Target::Cpu)
         );
-        let event = &report.events[0];
-        assert_eq!((event.kind, event.times), (EventKind::TooLong, 10));
+        // An adaptive one may also call a device silent that a busy machine kept from its turn.
+        let mut events = report.events.iter();
+        let event = events.find(|event| event.kind == EventKind::TooLong);
+        assert_eq!(event.map(|event| event.times), Some(10));
     }
     let copy = Operation::Copy;
     assert_eq!(chunk_bytes(&*device, copy, 1 << 20), Some(1000));

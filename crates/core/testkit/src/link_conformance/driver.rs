@@ -13,7 +13,7 @@ use overside_link::verbs::{
 };
 
 /// Longest time that a test waits for an action that is immediate on an idle machine.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A link for one test.
 pub(super) struct Link {

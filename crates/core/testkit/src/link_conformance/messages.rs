@@ -127,8 +127,8 @@ pub fn waiting_memory_makes_room(make: Factory<'_>) {
     let (mut host, mut dpu) = link.pairs();
     let message = pattern(1, 4096);
     for round in 0..3 {
-        let (mut sent, mut quiet) = (0, 0);
-        while quiet < 100 {
+        let (mut sent, mut quiet, deadline) = (0, 0, Instant::now() + PATIENCE);
+        while quiet < 100 || (sent == 0 && Instant::now() < deadline) {
             let messages = Messages::one(&message).expect("not empty");
             match host.0.send(messages).expect("a live link") {
                 0 => {

@@ -17,7 +17,7 @@ use overside_kv::server::{Memory, Server, StopHandle, StorageBackend};
 use overside_kv::store::{Semantics, StoreOptions};
 use overside_kv::{KeyHasher, Store};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Running {
     address: SocketAddr,

@@ -121,7 +121,7 @@ fn params(batch: usize, event: bool, latencies: bool) -> LoopParams {
         deferred: false,
         operations_a_look: 1,
         latencies,
-        timeouts: Timeouts::until(Instant::now() + Duration::from_secs(20)),
+        timeouts: Timeouts::until(Instant::now() + Duration::from_secs(60)),
         clock: Clock::default(),
         operations_max: u64::MAX,
     }

@@ -46,14 +46,14 @@ fn submit(context: &mut dyn Context, job: Job) {
     let begin = Instant::now();
     while !jobs.is_empty() {
         context.submit(&mut jobs).unwrap();
-        assert!(begin.elapsed() < Duration::from_secs(10));
+        assert!(begin.elapsed() < Duration::from_secs(60));
     }
 }
 
 fn next(context: &mut dyn Context) -> Completion {
     let (mut out, begin) = (Vec::new(), Instant::now());
     while context.poll(&mut out, 1).unwrap() == 0 {
-        assert!(begin.elapsed() < Duration::from_secs(10));
+        assert!(begin.elapsed() < Duration::from_secs(60));
     }
     out.remove(0)
 }
@@ -123,17 +123,19 @@ fn a_job_that_the_card_keeps_is_given_up_and_its_destination_is_quarantined() {
     let device = card("card2");
     let mut context = open(&device, COMPRESS);
     behave(2, Behavior::Stalled);
-    let mut late = job(&device, 7, b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 100);
-    late.deadline = Some(Instant::now() + Duration::from_millis(30));
-    submit(&mut *context, late);
-    assert_eq!((context.in_flight(), context.quarantined()), (1, 0));
-    let completion = next(&mut *context);
-    assert_eq!(completion.tag, 7);
-    assert_eq!(completion.result, Err(JobError::DeadlineExceeded));
-    assert!(
-        completion.destination.is_none(),
-        "a late card would write into it"
-    );
+    // The time of one that a busy machine kept from the card is over before the card has it.
+    let mut attempts = (1..100).map(|attempt| {
+        let mut late = job(&device, 7, b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 100);
+        late.deadline = Some(Instant::now() + attempt * Duration::from_millis(30));
+        submit(&mut *context, late);
+        assert_eq!((context.in_flight(), context.quarantined()), (1, 0));
+        let completion = next(&mut *context);
+        assert_eq!(completion.tag, 7);
+        assert_eq!(completion.result, Err(JobError::DeadlineExceeded));
+        completion
+    });
+    // A late card would write into its destination.
+    assert!(attempts.any(|completion| completion.destination.is_none()));
     assert_eq!((context.in_flight(), context.quarantined()), (0, 1));
     behave(2, Behavior::Good);
     assert_eq!(context.quarantined(), 0, "the card has confirmed");
@@ -164,7 +166,7 @@ fn memory_of_a_context_that_is_gone_stays_until_the_card_is_done_with_it() {
     // The contexts of other tests come and go meanwhile, so it is looked for what is left at the
     // least.
     let (begin, mut least) = (Instant::now(), usize::MAX);
-    while begin.elapsed() < Duration::from_secs(10) && least >= kept {
+    while begin.elapsed() < Duration::from_secs(60) && least >= kept {
         least = least.min(allocated_bytes());
     }
     assert!(least < kept, "{least} bytes are left");
@@ -203,7 +205,7 @@ fn a_card_that_takes_nothing_though_it_has_nothing_is_lost() {
             Ok(taken) => assert_eq!(taken, 0, "back-pressure, for a while"),
             Err(lost) => break lost,
         }
-        assert!(begin.elapsed() < Duration::from_secs(10));
+        assert!(begin.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(1));
     };
     assert!(lost.to_string().contains("takes no jobs"), "{lost}");

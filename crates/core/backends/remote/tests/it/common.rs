@@ -26,12 +26,20 @@ use proxy::{Fault, Proxy};
 pub(crate) const LOOPBACK: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Short, so that tests of silence are; long enough for a busy machine.
+/// Longer than a busy machine keeps any thread from its turn.
+pub(crate) const PATIENT: Timeouts = Timeouts {
+    connect: Duration::from_secs(60),
+    open: Duration::from_secs(60),
+    ask: Duration::from_millis(200),
+    silence: Duration::from_secs(60),
+};
+
+/// For tests in which an agent that falls silent is lost.
 pub(crate) const SHORT: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
     open: Duration::from_secs(20),
-    ask: Duration::from_millis(200),
     silence: Duration::from_secs(2),
+    ..PATIENT
 };
 
 /// Keys of an authority that all tests share.
@@ -94,7 +102,7 @@ pub(crate) fn entry(address: SocketAddr, secure: bool) -> Entry {
 
 /// The device that an agent there offers.
 pub(crate) fn remote(address: SocketAddr, secure: bool, device: &str) -> RemoteDevice {
-    RemoteDevice::connect("dpu0", &entry(address, secure), device, SHORT)
+    RemoteDevice::connect("dpu0", &entry(address, secure), device, PATIENT)
         .expect("the agent's device")
 }
 
@@ -147,7 +155,7 @@ impl<M: Message> Framed for M {
 }
 
 /// Longer than anything here takes, however busy the machine is.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// Waits until something is so.
 pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {

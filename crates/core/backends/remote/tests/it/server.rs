@@ -47,7 +47,7 @@ fn who_does_not_say_who_it_is_has_to_go() {
             .collect();
         until("a place", || {
             let entry = common::entry(agent.address(), secure);
-            overside_backend_remote::ask("dpu0", &entry, common::SHORT).is_ok()
+            overside_backend_remote::ask("dpu0", &entry, common::PATIENT).is_ok()
         });
         drop(waiting);
     }
@@ -62,7 +62,7 @@ fn a_crowd_that_says_nothing_keeps_nobody_out() {
         for _ in 0..100 {
             crowd.push(TcpStream::connect(agent.address()).unwrap());
             if crowd.len().is_multiple_of(10) {
-                let asked = overside_backend_remote::ask("dpu0", &entry, common::SHORT);
+                let asked = overside_backend_remote::ask("dpu0", &entry, common::PATIENT);
                 assert!(asked.is_ok(), "{:?}", asked.err());
             }
         }

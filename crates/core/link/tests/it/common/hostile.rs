@@ -50,7 +50,7 @@ pub(super) struct Peer {
 }
 
 pub(super) fn deadline() -> Instant {
-    Instant::now() + Duration::from_secs(5)
+    Instant::now() + Duration::from_secs(60)
 }
 
 pub(super) fn send_bytes(socket: impl AsFd, bytes: &[u8], with: &[BorrowedFd<'_>]) {
@@ -234,7 +234,7 @@ pub(super) fn session(data: &[u8]) {
     }
     let begin = Instant::now();
     pair.close(begin + Duration::from_secs(1));
-    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert!(begin.elapsed() < Duration::from_secs(60));
 }
 
 /// Garbage in place of a greeting, to the end that listens and to the one that calls.

@@ -16,7 +16,7 @@ use overside_kv::server::{
 use crate::oracle::Oracle;
 
 /// Timeout that nothing here reaches, however busy the machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server; it ends when this is dropped.
 pub(crate) struct Running {

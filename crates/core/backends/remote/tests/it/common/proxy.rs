@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     Swapped(usize),
     /// Changes one byte after this number of bytes.
     Changed(usize),
+    /// Passes nothing on while this is `true`.
+    Held(&'static AtomicBool),
 }
 
 /// Direction of bytes.
@@ -142,6 +144,12 @@ fn move_bytes(mut from: &TcpStream, mut to: &TcpStream, fault: Fault) -> std::io
             Fault::None => to.write_all(piece)?,
             Fault::Delay(time, _) => {
                 std::thread::sleep(time);
+                to.write_all(piece)?;
+            }
+            Fault::Held(is_held) => {
+                while is_held.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 to.write_all(piece)?;
             }
             Fault::Cut(at) if reached(at) => {
