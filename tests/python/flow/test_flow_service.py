@@ -95,6 +95,63 @@ def test_what_is_safe_is_acknowledged_and_duplicates_are_removed(tmp_path: Path)
         assert service.statistics()["counters"]["duplicate_batches_total"] == 4
 
 
+def test_a_name_without_numbers_is_numbered_by_position(tmp_path: Path) -> None:
+    with flow_service(definition(tmp_path, SUBSCRIBERS)) as service:
+        # It lost its connection, and begins again.
+        for count in (3, 5):
+            with service.client() as client:
+                writer, reader = client.do_put(INPUT, SCHEMA)
+                for n in range(count):
+                    writer.write_with_metadata(batch(100 * n), b'{"producer": "sensor"}')
+                writer.done_writing()
+                found = take_numbered(service, "all", count - (3 if count == 5 else 0))
+                while (answer := reader.read()) is not None:
+                    said = json.loads(answer.to_pybytes())
+                assert said == {"producer": "sensor", "acknowledged": count - 1}
+        assert sorted(found) == [("sensor/all", n) for n in (3, 4)]
+        assert service.statistics()["counters"]["duplicate_batches_total"] == 3
+        long = {"producer": "sensor", "sequence": 9, "more": "x" * 5000}
+        told = refused(service, "flow", batch(0), json.dumps(long).encode())
+        assert "4096 are the most" in told
+        with service.client() as client:
+            writer, _ = client.do_put(INPUT, SCHEMA)
+            writer.write_with_metadata(batch(0), b'{"producer": "other"}')
+            writer.write_with_metadata(batch(0), b'{"producer": "other", "sequence": 7}')
+            with pytest.raises(pa.ArrowInvalid, match="give one to all, or to none"):
+                writer.close()
+
+
+def test_small_messages_do_not_become_more_than_the_memory(tmp_path: Path) -> None:
+    text = 'memory = "1 MiB"\n[outputs.kept]\nto = "kept"\n'
+    limit = "--message-size", "256KiB"
+    with flow_service(definition(tmp_path, text), *limit) as service, service.client() as client:
+        zeros = pa.record_batch([pa.array([0] * 500_000)], names=["id"])
+        compressed = pa.ipc.IpcWriteOptions(compression="zstd")
+        options = fl.FlightCallOptions(write_options=compressed)
+        writer, _ = client.do_put(INPUT, zeros.schema, options)
+        writer.write_batch(zeros)
+        with pytest.raises(pa.ArrowException, match="4000000 bytes long, more than 1048576"):
+            writer.close()
+    deltas = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+    options = fl.FlightCallOptions(write_options=deltas)
+    words = [f"{n:01000}" for n in range(2000)]
+    schema = pa.schema([("word", pa.dictionary(pa.int32(), pa.string()))])
+    with flow_service(definition(tmp_path, text), *limit) as service, service.client() as client:
+        writer, _ = client.do_put(INPUT, schema, options)
+
+        def send() -> None:
+            # Each batch adds 100 kB to the dictionary.
+            for end in range(100, len(words), 100):
+                indices = pa.array([end - 1], pa.int32())
+                column = pa.DictionaryArray.from_arrays(indices, words[:end])
+                writer.write_batch(pa.record_batch([column], schema=schema))
+            writer.close()
+
+        with pytest.raises(pa.ArrowException, match="more than 1048576"):
+            send()
+        assert service.statistics()["counters"]["received_rows_total"] >= 5
+
+
 def test_an_exchange_gives_back_what_the_stages_make(tmp_path: Path) -> None:
     with flow_service(definition(tmp_path, STAGES)) as service, service.client() as client:
         writer, reader = client.do_exchange(INPUT)

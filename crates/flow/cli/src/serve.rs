@@ -87,6 +87,9 @@ struct Operation {
     #[arg(long, value_name = "TIME", default_value = "10s",
           value_parser = time_within(0.0..=SECONDS_MAX))]
     drain: Duration,
+    /// Start although batches that were acknowledged are lost from a damaged spill directory, and count them
+    #[arg(long, conflicts_with = "node")]
+    accept_loss: bool,
     /// Print addresses as JSON
     #[arg(long)]
     json: bool,
@@ -202,7 +205,11 @@ impl Arguments {
             return Err(reason.into());
         }
         let read = |path: &PathBuf| Definition::read(path).map_err(|error| error.to_string());
-        self.pipeline.as_ref().map(read).transpose()
+        let mut definition = self.pipeline.as_ref().map(read).transpose()?;
+        if let Some(spill) = definition.as_mut().and_then(|one| one.spill.as_mut()) {
+            spill.accepts_loss = self.operation.accept_loss;
+        }
+        Ok(definition)
     }
 
     fn limits(&self) -> Limits {

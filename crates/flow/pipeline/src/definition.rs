@@ -98,6 +98,9 @@ pub struct Spill {
     pub directory: PathBuf,
     /// Maximum number of bytes in it.
     pub bytes: ByteSize,
+    /// `true` if a service starts although batches that were acknowledged are lost there. No key of the definition.
+    #[serde(skip)]
+    pub accepts_loss: bool,
 }
 
 /// Checks that a value, if it is set, is within its bounds.

@@ -9,12 +9,14 @@ pub(crate) mod get;
 pub(crate) mod in_flight;
 pub(crate) mod subscribers;
 pub(crate) mod tracks;
+pub(crate) mod written;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use overside_base::lock;
+use overside_flow::tree::Sequences;
 use overside_flow::{Destination, Output as OutputDefinition, PartitionedBatch};
 
 use tokio::sync::RwLock;
@@ -39,12 +41,17 @@ pub struct Output {
     pub target: Option<Target>,
     /// State of the connection to that service, or of writing files.
     pub link: LinkStatus,
+    /// Number of the first files that it writes.
+    pub first_file: u64,
     /// The next nodes of its tree, if they are on other machines.
     pub next: Vec<Target>,
     /// Position in the queue up to which its tree has the batches.
     pub committed: AtomicU64,
     /// Written while rows are on their way there, which a query would find twice, or not.
     pub passing: Arc<RwLock<()>>,
+    /// Numbers of the batches that have come, those before the start included that are on disk: waiting, or in a file.
+    /// What comes again out of the input is left out.
+    pub taken: Mutex<Sequences>,
     /// Number of batches and rows that came, by partition.
     pub partitions: Mutex<BTreeMap<Option<u32>, PartitionCounts>>,
 }
@@ -117,6 +124,8 @@ impl Output {
 /// Adds the results of an input batch to the outputs that they are routed to; waits for room.
 /// `partitions`: their number without that of null keys.
 ///
+/// An output that has a piece already, since it was on disk at the start, does not get it again.
+///
 /// A receiver of an output can detect duplicates: the producer's name is that of the input, the output's, the partition
 /// and the number of the piece within it, the sequence number is that of the input.
 ///
@@ -131,33 +140,38 @@ pub(crate) async fn route(
     let takes = |output: &Arc<Output>, piece: &PartitionedBatch| {
         output.definition.takes(piece.partition, partitions)
     };
-    let remaining = (outcome.pieces.iter())
-        .map(|piece| outputs.iter().filter(|output| takes(output, piece)).count())
-        .sum();
-    if remaining == 0 {
-        input.release(outcome.position);
-        return Ok(());
-    }
-    let origin = Arc::new(Origin {
-        remaining: AtomicUsize::new(remaining),
-        input: Arc::clone(input),
-        position: outcome.position,
-    });
+    let source = &outcome.source;
+    let mut new = Vec::new();
     for (index, piece) in outcome.pieces.iter().enumerate() {
         let same = |other: &&PartitionedBatch| other.partition == piece.partition;
         let number = outcome.pieces[..index].iter().filter(same).count();
         for output in outputs.iter().filter(|output| takes(output, piece)) {
-            let source = &outcome.source;
-            let batch = Batch {
-                producer: derived_name(&source.producer, &output.name, piece.partition, number),
-                sequence: source.sequence,
-                partition: piece.partition,
-                data: piece.batch.clone(),
-            };
-            let receipt = OutputReceipt(Arc::clone(&origin));
-            output.queue.push_with_retry(batch, receipt).await?;
-            output.count(piece);
+            let name = derived_name(&source.producer, &output.name, piece.partition, number);
+            if !lock(&output.taken).has(&name, source.sequence) {
+                new.push((output, piece, name));
+            }
         }
+    }
+    if new.is_empty() {
+        input.release(outcome.position);
+        return Ok(());
+    }
+    let origin = Arc::new(Origin {
+        remaining: AtomicUsize::new(new.len()),
+        input: Arc::clone(input),
+        position: outcome.position,
+    });
+    for (output, piece, producer) in new {
+        let batch = Batch {
+            producer: Arc::clone(&producer),
+            sequence: source.sequence,
+            partition: piece.partition,
+            data: piece.batch.clone(),
+        };
+        let receipt = OutputReceipt(Arc::clone(&origin));
+        output.queue.push_with_retry(batch, receipt).await?;
+        lock(&output.taken).note(&producer, source.sequence);
+        output.count(piece);
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use crate::input::schemas::Schemas;
 use crate::nodes::client::Target;
 use crate::nodes::remote_node::RemoteNode;
 use crate::output::subscribers::Subscribers;
+use crate::output::written::Written;
 use crate::output::{LinkStatus, Output};
 use crate::queue::spill::{SpillOptions, SpillSpace};
 use crate::queue::{Queue, QueueStatus};
@@ -60,35 +61,49 @@ impl Drop for Producing<'_> {
 }
 
 impl PipelineHost {
-    /// Opens queues, with the contents of the spill directory. Returns the input batches found there.
+    /// Opens queues, with the contents of the spill directory. Returns the input batches found there, and the number of
+    /// batches that are lost.
     pub fn open(
         definition: Definition,
         packing: &Arc<Packing>,
         runtime: &Handle,
-    ) -> Result<(Self, Vec<Batch>), ServiceError> {
+    ) -> Result<(Self, Vec<Batch>, u64), ServiceError> {
         // The queues hold half of the memory, and the stages the other half.
         let stages_bytes = definition.memory_bytes().div_ceil(2);
         let queue_bytes = definition.memory_bytes() as usize / 2;
         let input_bytes = queue_bytes / 2;
         let output_bytes = (queue_bytes - input_bytes) / definition.outputs.len().max(1);
         let spill = definition.spill.as_ref().map(open_spill).transpose()?;
+        let accepts_loss = (definition.spill.as_ref()).is_some_and(|spill| spill.accepts_loss);
         let options = |name: String| {
             let (directory, space) = spill.clone()?;
             Some(SpillOptions {
                 directory,
                 name,
-                syncs: false,
+                accepts_loss,
                 space,
             })
         };
-        let (input, recovered) = Queue::open(input_bytes, options("input".into()))?;
+        let (input, recovered, mut lost) = Queue::open(input_bytes, options("input".into()))?;
         let schemas = Schemas::default();
         let mut outputs = Vec::new();
         for (name, output) in &definition.outputs {
             let spilled_name = format!("output-{}", file_name(name));
-            let (queue, waiting) = Queue::open(output_bytes, options(spilled_name))?;
+            let (queue, waiting, its_lost) = Queue::open(output_bytes, options(spilled_name))?;
+            lost += its_lost;
             if let Some(batch) = waiting.first() {
                 schemas.take_output(&batch.data.schema())?;
+            }
+            let Written {
+                last: mut taken,
+                files: first_file,
+            } = Written::of(output, packing.unpack.pool());
+            for (position, batch) in (0..).zip(&waiting) {
+                match taken.has(&batch.producer, batch.sequence) {
+                    // A file has got its name, and then the process ended.
+                    true => queue.release(position),
+                    false => taken.note(&batch.producer, batch.sequence),
+                }
             }
             let target = match &output.to {
                 Destination::Flight(address) => Some(Target::with_files(
@@ -111,6 +126,8 @@ impl PipelineHost {
                 name: name.as_str().into(),
                 definition: output.clone(),
                 queue,
+                taken: Mutex::new(taken),
+                first_file,
                 subscribers: Subscribers::default(),
                 link: LinkStatus::default(),
                 partitions: Mutex::default(),
@@ -143,7 +160,7 @@ impl PipelineHost {
                 .schemas
                 .take_input(definition, &first.data.schema())?;
         }
-        Ok((hosted, recovered))
+        Ok((hosted, recovered, lost))
     }
 
     /// Returns `true` if no output goes to subscribers, so that accepted batches become safe

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use crate::input::batch::Batch;
 use crate::output::{Outcome, route};
 use crate::pipeline_host::PipelineHost;
-use crate::queue::QueueError;
+use crate::queue::{Ack, QueueError};
 use crate::service::{Counters, Service};
 
 /// A part of an input batch that is in the stages.
@@ -51,7 +51,8 @@ pub(crate) fn run(service: &Service, hosted: &PipelineHost, runtime: &Handle) {
                 // Reading what is on disk failed; it is tried again, as a disk may come back.
                 tracing::error!("batches cannot be processed: {error}");
                 std::thread::sleep(std::time::Duration::from_secs(1));
-                cursor = hosted.input.first();
+                // Results of those before wait for the outputs.
+                cursor = hosted.routed.load(Ordering::Acquire);
                 hosted.resume_at(cursor);
             }
         }
@@ -129,7 +130,7 @@ fn push(
             .with_receipt(queued.position, |receipt| receipt.is_current());
         if is_current == Some(false) {
             // One before it failed: it will come again.
-            drop(hosted.input.remove(queued.position));
+            hosted.input.remove(queued.position, drop);
             continue;
         }
         let batch = &queued.batch;
@@ -207,9 +208,9 @@ fn pull(
 /// Takes a batch out that cannot be processed.
 fn fail(service: &Service, hosted: &PipelineHost, position: u64, error: &FlowError) {
     Counters::add(&service.counters.failed_batches, 1);
-    match hosted.input.remove(position) {
+    hosted.input.remove(position, |receipt| match receipt {
         Some(receipt) => receipt.fail(&error.to_string()),
         // It is not known who sent it any more.
         None => tracing::error!("a batch that was acknowledged cannot be processed: {error}"),
-    }
+    });
 }

@@ -29,6 +29,11 @@ const RETRY: Duration = Duration::from_millis(200);
 pub trait Ack: Send + 'static {
     /// The batch is delivered or on disk.
     fn committed(self);
+
+    /// Returns `false` if the batch is not to be kept any more: it will be sent again.
+    fn is_current(&self) -> bool {
+        true
+    }
 }
 
 /// Batches that wait.
@@ -62,6 +67,14 @@ struct Slot<R> {
     receipt: Option<R>,
     is_released: bool,
     since: Instant,
+}
+
+impl<R: Ack> Slot<R> {
+    /// Returns `true` if the batch is neither delivered nor on disk, and nobody will send it again.
+    fn is_unsafe(&self) -> bool {
+        let is_current = self.receipt.as_ref().is_none_or(Ack::is_current);
+        !self.is_released && self.place.is_none() && is_current
+    }
 }
 
 /// Totals and peaks of a queue since it was opened.
@@ -148,21 +161,24 @@ enum Added<R> {
 }
 
 impl<R: Ack> Queue<R> {
-    /// A queue with this memory, and perhaps a place on disk. Also returns the batches there, in order, without rows.
+    /// A queue with this memory, and perhaps a place on disk. Also returns the batches there, in order, without rows, and
+    /// the number of those that are lost.
     ///
     /// # Errors
     /// [`QueueError`]: the batches on disk cannot be read.
     pub fn open(
         memory_limit_bytes: usize,
         spill: Option<SpillOptions>,
-    ) -> Result<(Self, Vec<Batch>), QueueError> {
+    ) -> Result<(Self, Vec<Batch>, u64), QueueError> {
         let mut slots = VecDeque::new();
         let mut recovered = Vec::new();
+        let mut lost = 0;
         let spill = match spill {
             None => None,
             Some(options) => {
-                let (spill, places) = Spill::open(options)?;
-                for place in places {
+                let (spill, found) = Spill::open(options)?;
+                lost = found.lost;
+                for place in found.places {
                     recovered.push(Batch::from_record(&place.read()?)?.without_rows());
                     slots.push_back(Slot {
                         batch: None,
@@ -197,7 +213,7 @@ impl<R: Ack> Queue<R> {
             writable: Notify::new(),
             waiting: AtomicUsize::new(0),
         };
-        Ok((queue, recovered))
+        Ok((queue, recovered, lost))
     }
 
     /// Adds a batch; waits for room.
@@ -266,6 +282,9 @@ impl<R: Ack> Queue<R> {
         let mut state = lock(&self.state);
         if state.is_closed {
             return Err(QueueError::Closed);
+        }
+        if !receipt.is_current() {
+            return Ok(Added::Done);
         }
         let bytes = batch.memory_bytes();
         let fits = state.memory_bytes + bytes <= self.memory_limit_bytes || state.slots.is_empty();
@@ -371,30 +390,20 @@ impl<R: Ack> Queue<R> {
 
     /// The batch at `position` is delivered: it is not needed any more.
     pub fn release(&self, position: u64) {
-        if let Some(receipt) = self.remove(position) {
+        let receipt = lock(&self.state).take_out(position, self.memory_limit_bytes);
+        self.writable.notify_waiters();
+        if let Some(receipt) = receipt {
             receipt.committed();
         }
     }
 
-    /// The batch at `position` is not wanted any more, although it was not delivered. Returns its
-    /// receipt, if it is not on disk.
-    pub fn remove(&self, position: u64) -> Option<R> {
+    /// The batch at `position` is not wanted any more, although it was not delivered. `settle` is called with its
+    /// receipt, unless it is on disk, before later batches can get there.
+    pub fn remove(&self, position: u64, settle: impl FnOnce(Option<R>)) {
         let mut state = lock(&self.state);
-        let index = position.checked_sub(state.first)? as usize;
-        let slot = state
-            .slots
-            .get_mut(index)
-            .filter(|slot| !slot.is_released)?;
-        slot.is_released = true;
-        let was_on_disk_only = slot.batch.take().is_none();
-        let receipt = slot.receipt.take();
-        let bytes = std::mem::take(&mut slot.memory_bytes);
-        state.memory_bytes -= bytes;
-        state.disk_only -= usize::from(was_on_disk_only);
-        state.drop_released(self.memory_limit_bytes);
+        settle(state.take_out(position, self.memory_limit_bytes));
         drop(state);
         self.writable.notify_waiters();
-        receipt
     }
 
     /// Calls `look` with the receipt of the batch at `position`; `None` if the queue holds none for it.
@@ -447,9 +456,7 @@ impl<R: Ack> Queue<R> {
     pub fn unsafe_batches(&self) -> usize {
         let state = lock(&self.state);
         let slots = state.slots.iter();
-        slots
-            .filter(|slot| !slot.is_released && slot.place.is_none())
-            .count()
+        slots.filter(|slot| slot.is_unsafe()).count()
     }
 
     /// Returns the state of the queue now.
@@ -477,9 +484,7 @@ impl<R: Ack> State<R> {
             return Ok(false);
         }
         let mut slots = std::mem::take(&mut self.slots);
-        let mut missing = slots
-            .iter_mut()
-            .filter(|slot| !slot.is_released && slot.place.is_none());
+        let mut missing = slots.iter_mut().filter(|slot| slot.is_unsafe());
         let written = tokio::task::block_in_place(|| missing.try_for_each(|slot| self.write(slot)));
         self.slots = slots;
         self.is_spilling = written.is_ok();
@@ -501,16 +506,29 @@ impl<R: Ack> State<R> {
         Ok(())
     }
 
+    /// Marks a batch as released. Returns its receipt, if it is there.
+    fn take_out(&mut self, position: u64, memory_limit_bytes: usize) -> Option<R> {
+        let index = position.checked_sub(self.first)? as usize;
+        let slot = (self.slots.get_mut(index)).filter(|slot| !slot.is_released)?;
+        slot.is_released = true;
+        let was_on_disk_only = slot.batch.take().is_none();
+        let receipt = slot.receipt.take();
+        let bytes = std::mem::take(&mut slot.memory_bytes);
+        self.memory_bytes -= bytes;
+        self.disk_only -= usize::from(was_on_disk_only);
+        self.drop_released(memory_limit_bytes);
+        receipt
+    }
+
     /// Forgets released batches at the front, and goes back to memory once everything is there.
     fn drop_released(&mut self, memory_limit_bytes: usize) {
-        let mut spilled = 0;
-        while let Some(slot) = self.slots.front().filter(|slot| slot.is_released) {
-            spilled += u64::from(slot.place.is_some());
-            self.slots.pop_front();
+        let mut last = None;
+        while let Some(slot) = self.slots.pop_front_if(|slot| slot.is_released) {
+            last = slot.place.or(last);
             self.first += 1;
         }
-        if let Some(spill) = self.spill.as_mut().filter(|_| spilled > 0) {
-            spill.release(spilled);
+        if let (Some(spill), Some(last)) = (&mut self.spill, &last) {
+            spill.release(last);
         }
         let is_in_memory = self.disk_only == 0 && self.memory_bytes < memory_limit_bytes / 2;
         if self.is_spilling && is_in_memory {

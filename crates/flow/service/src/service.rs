@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use overside_flow::Error as FlowError;
-use overside_flow::pack::CodecPool;
+use overside_flow::pack::{CodecPool, UnpackOptions};
 use overside_flow::{Definition, NodeFaults, Packing};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
@@ -16,6 +16,9 @@ use crate::pipeline_host::PipelineHost;
 
 /// Queries of trees at a time.
 const QUERIES: usize = 2;
+
+/// Most bytes of a decompressed batch, as a multiple of the longest message that the service takes.
+const EXPANSION_MAX: u64 = 64;
 
 /// Limits on messages, connections, subscribers and waiting times of a service.
 #[derive(Clone, Debug)]
@@ -99,6 +102,8 @@ pub struct Counters {
     pub duplicates: AtomicU64,
     /// Batches that could not be processed.
     pub failed_batches: AtomicU64,
+    /// Batches of the spill directory that were acknowledged and lost.
+    pub lost_batches: AtomicU64,
     /// Batches sent to subscribers.
     pub sent_batches: AtomicU64,
     /// Rows of these batches.
@@ -147,12 +152,14 @@ impl Service {
         };
         let packing = Arc::new(packing);
         let producers = Producers::default();
+        let counters = Counters::default();
         let hosted = match work {
             Work::Pipeline(definition) => {
-                let (hosted, recovered) = PipelineHost::open(*definition, &packing, runtime)?;
+                let (hosted, recovered, lost) = PipelineHost::open(*definition, &packing, runtime)?;
                 for batch in recovered {
                     producers.get(&batch.producer).recover(batch.sequence);
                 }
+                Counters::add(&counters.lost_batches, lost);
                 Some(hosted)
             }
             Work::Node { .. } => None,
@@ -165,12 +172,23 @@ impl Service {
             subscribers: Arc::new(Semaphore::new(limits.subscribers)),
             limits,
             queries: Arc::new(Semaphore::new(QUERIES)),
-            counters: Counters::default(),
+            counters,
             faults: NodeFaults::default(),
             started: Instant::now(),
             ending: AtomicBool::new(false),
             ends: Notify::new(),
         })
+    }
+
+    /// Bounds of what comes in, which is refused before it is decompressed: a batch, and the dictionaries of a stream, take
+    /// no more than the memory of the definition, or than the longest message if that is more.
+    pub fn unpack_options(&self) -> UnpackOptions {
+        let memory = |hosted: &PipelineHost| hosted.pipeline.definition().memory_bytes();
+        let message = self.limits.message_bytes as u64;
+        let memory = self.hosted.as_ref().map_or(u64::MAX, memory).max(message);
+        UnpackOptions {
+            message_bytes_max: message.saturating_mul(EXPANSION_MAX).min(memory),
+        }
     }
 
     /// Takes no more batches; those that are there are delivered.

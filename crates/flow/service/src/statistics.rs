@@ -113,6 +113,7 @@ pub(crate) fn counters(service: &Service) -> Vec<(String, Value)> {
         ("received_bytes_total", read(&counters.received_bytes)),
         ("duplicate_batches_total", read(&counters.duplicates)),
         ("failed_batches_total", read(&counters.failed_batches)),
+        ("lost_batches_total", read(&counters.lost_batches)),
         ("sent_batches_total", read(&counters.sent_batches)),
         ("sent_rows_total", read(&counters.sent_rows)),
         ("sent_bytes_total", read(&counters.sent_bytes)),

@@ -35,6 +35,7 @@ pub use concurrency::at_once;
 pub use layout::{TreeKey, TreeOptions, TreeShape};
 pub use manifest::NodeSize;
 pub use reader::TreeReader;
+pub use sequences::Sequences;
 pub use source::{Gathered, TrackQuery, TrackSource};
 pub use union::{TREES_AT_ONCE, TreeUnion};
 pub use writer::MEMORY_CAPACITIES;

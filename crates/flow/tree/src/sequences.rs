@@ -1,4 +1,4 @@
-//! Sequence numbers of the batches in a tree: a batch that arrives twice is skipped.
+//! Sequence numbers of the batches in a tree or another output: a batch that arrives twice is skipped.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ const PRODUCERS_MAX: usize = 1 << 15;
 /// most recent producers last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<(Box<str>, u64)>", into = "Vec<(Box<str>, u64)>")]
-pub(super) struct Sequences {
+pub struct Sequences {
     last: HashMap<Box<str>, Noted>,
     clock: u64,
 }
@@ -29,14 +29,14 @@ impl Sequences {
         self.last.is_empty()
     }
 
-    /// Returns `true` if the tree has the producer's batch of this number.
-    pub(super) fn has(&self, producer: &str, sequence: u64) -> bool {
+    /// Returns `true` if the producer's batch of this number is there.
+    pub fn has(&self, producer: &str, sequence: u64) -> bool {
         let noted = self.last.get(producer);
         noted.is_some_and(|noted| sequence <= noted.sequence)
     }
 
-    /// Records that this batch of the producer, and all before it, are in the tree.
-    pub(super) fn note(&mut self, producer: &str, sequence: u64) {
+    /// Records that this batch of the producer, and all before it, are there.
+    pub fn note(&mut self, producer: &str, sequence: u64) {
         self.clock += 1;
         let at = self.clock;
         if let Some(noted) = self.last.get_mut(producer) {

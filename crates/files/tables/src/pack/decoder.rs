@@ -65,7 +65,7 @@ impl Decoder {
             schema: Arc::clone(&stored),
             stored,
             columns: Columns::All,
-            dictionaries: Dictionaries::default(),
+            dictionaries: Dictionaries::new(message_bytes_max),
             pool: Arc::clone(pool),
             message_bytes_max,
             cpu_ns: 0,

@@ -69,7 +69,7 @@ impl Batch {
     pub fn write_record(&self, out: &mut Vec<u8>) -> Result<(), TableError> {
         let metadata = BatchMetadata {
             producer: Some((*self.producer).into()),
-            sequence: self.sequence,
+            sequence: Some(self.sequence),
             output: None,
             partition: self.partition,
         };
@@ -112,7 +112,7 @@ impl Batch {
         }
         Ok(Self {
             producer: producer.into(),
-            sequence: metadata.sequence,
+            sequence: metadata.sequence.ok_or(RecordError::Metadata)?,
             partition: metadata.partition,
             data: batch,
         })

@@ -5,8 +5,9 @@
 //!   `partition`.
 //! - Back: `{"producer": "sensor-7", "acknowledged": 17}`: this batch and all before it are safe.
 //!
-//! Metadata without a `sequence` is foreign, and ignored.
+//! Metadata without a `producer` or a `sequence` is foreign, and ignored.
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use sha2::Digest;
 
@@ -21,8 +22,10 @@ pub struct BatchMetadata {
     /// Name of the producer; absent for a stream that has no name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub producer: Option<String>,
-    /// Number of the batch among those of this producer. Numbers ascend, and some may be left out.
-    pub sequence: u64,
+    /// Number of the batch among those of this producer; absent where its position in the stream is its number. Numbers
+    /// ascend, and some may be left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
     /// The output of the pipeline that it came out of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
@@ -49,26 +52,35 @@ pub struct AcknowledgementMetadata {
 )]
 pub struct MetadataError(String);
 
+/// The keys by which metadata is known to be ours.
+#[derive(Deserialize)]
+struct OwnKeys {
+    producer: Option<IgnoredAny>,
+    sequence: Option<IgnoredAny>,
+}
+
 impl BatchMetadata {
-    /// Parses the metadata of a batch. `None` if the bytes are no JSON object with a `sequence`,
+    /// Parses the metadata of a batch. `None` if the bytes are no JSON object with a `producer` or a `sequence`,
     /// and so belong to other software.
     ///
     /// # Errors
-    /// [`MetadataError`]: it has a `sequence`, and something is wrong with it.
+    /// [`MetadataError`]: it has one of them, and something is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>, MetadataError> {
-        if bytes.first() != Some(&b'{') || bytes.len() > METADATA_BYTES_MAX {
-            return Ok(None);
+        let is_object = bytes.first() == Some(&b'{');
+        let keys = is_object.then(|| serde_json::from_slice::<OwnKeys>(bytes).ok());
+        match keys.flatten() {
+            Some(keys) if keys.producer.is_some() || keys.sequence.is_some() => {}
+            _ => return Ok(None),
         }
-        let Ok(object) =
-            serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(bytes)
-        else {
-            return Ok(None);
-        };
-        if !object.contains_key("sequence") {
-            return Ok(None);
+        if bytes.len() > METADATA_BYTES_MAX {
+            let reason = format!(
+                "{} bytes, and {METADATA_BYTES_MAX} are the most",
+                bytes.len()
+            );
+            return Err(MetadataError(reason));
         }
-        let parsed: Self = serde_json::from_value(object.into())
-            .map_err(|error| MetadataError(error.to_string()))?;
+        let parsed: Self =
+            serde_json::from_slice(bytes).map_err(|error| MetadataError(error.to_string()))?;
         let name = parsed.producer.as_deref().unwrap_or("-");
         if name.is_empty() || name.len() > PRODUCER_BYTES_MAX || name.chars().any(char::is_control)
         {
@@ -77,7 +89,7 @@ impl BatchMetadata {
             )));
         }
         // The last number is one that can be followed by another.
-        match parsed.sequence < u64::MAX {
+        match parsed.sequence < Some(u64::MAX) {
             true => Ok(Some(parsed)),
             false => Err(MetadataError("the sequence number is too large".into())),
         }

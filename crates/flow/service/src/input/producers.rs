@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use overside_base::lock;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex as AsyncMutex, Notify};
 
 use crate::queue::Ack;
 
@@ -28,6 +28,9 @@ pub struct Producers {
 pub struct Producer {
     /// Name that the producer gives in its metadata, or that its stream was given.
     pub name: Arc<str>,
+    /// Held while a batch is admitted and waits for room: by whichever streams they come, the batches of a producer
+    /// get into the queue in the order of their numbers.
+    pub turn: AsyncMutex<()>,
     state: Mutex<State>,
     last_used: AtomicU64,
 }
@@ -58,6 +61,8 @@ pub enum Admission {
     New(Receipt),
     /// A batch that was there before.
     Duplicate,
+    /// A batch behind one that has failed: all are to be sent again by another stream.
+    Late,
 }
 
 /// A batch that was accepted. Dropped without [`Ack::safe`], it has failed.
@@ -107,6 +112,7 @@ impl Producers {
         let name: Arc<str> = name.into();
         let producer = Arc::new(Producer {
             name: Arc::clone(&name),
+            turn: AsyncMutex::default(),
             state: Mutex::default(),
             last_used: AtomicU64::new(now),
         });
@@ -150,9 +156,12 @@ impl Producer {
         state.streams.push(Arc::downgrade(stream));
     }
 
-    /// Takes a batch with this number, if it is a new one.
-    pub fn admit(self: &Arc<Self>, sequence: u64) -> Admission {
+    /// Takes a batch with this number from a stream, if it is a new one.
+    pub fn admit(self: &Arc<Self>, sequence: u64, stream: &Acknowledgements) -> Admission {
         let mut state = lock(&self.state);
+        if lock(&stream.latest).failure.is_some() {
+            return Admission::Late;
+        }
         if state.accepted.is_some_and(|accepted| sequence <= accepted) {
             // What was acknowledged to a stream that is gone is said again.
             if let Some(acknowledged) = state.acknowledged {
@@ -176,12 +185,6 @@ impl Producer {
         })
     }
 
-    /// The number after the last one that was accepted, for a stream without numbers of its own.
-    pub fn next_sequence(&self) -> u64 {
-        let accepted = lock(&self.state).accepted;
-        accepted.map_or(0, |accepted| accepted + 1)
-    }
-
     /// A batch with this number was safe before the service started.
     pub fn recover(&self, sequence: u64) {
         let mut state = lock(&self.state);
@@ -191,7 +194,10 @@ impl Producer {
     }
 
     fn settle(&self, sequence: u64, attempt: u64, is_safe: bool) {
-        let mut state = lock(&self.state);
+        self.settle_in(&mut lock(&self.state), sequence, attempt, is_safe);
+    }
+
+    fn settle_in(&self, state: &mut State, sequence: u64, attempt: u64, is_safe: bool) {
         let Some(index) = state.position(sequence, attempt) else {
             return;
         };
@@ -211,7 +217,7 @@ impl Producer {
         }
         if let Some(number) = acknowledged {
             state.acknowledged = Some(number);
-            self.tell(&state, number);
+            self.tell(state, number);
         }
     }
 
@@ -234,22 +240,16 @@ impl State {
 }
 
 impl Receipt {
-    /// Returns `true` if neither this batch nor one before it has failed meanwhile.
-    pub fn is_current(&self) -> bool {
-        let state = lock(&self.producer.state);
-        state.position(self.sequence, self.attempt).is_some()
-    }
-
     /// The batch cannot be processed. It is as if it and all behind it had not come.
     pub fn fail(mut self, reason: &str) {
         self.is_settled = true;
-        self.producer.settle(self.sequence, self.attempt, false);
         let failure = Failure {
             producer: Arc::clone(&self.producer.name),
             sequence: self.sequence,
             reason: reason.into(),
         };
-        let state = lock(&self.producer.state);
+        let mut state = lock(&self.producer.state);
+        (self.producer).settle_in(&mut state, self.sequence, self.attempt, false);
         for stream in state.streams.iter().filter_map(Weak::upgrade) {
             stream.fail(failure.clone());
         }
@@ -261,6 +261,12 @@ impl Ack for Receipt {
     fn committed(mut self) {
         self.is_settled = true;
         self.producer.settle(self.sequence, self.attempt, true);
+    }
+
+    /// Returns `true` if neither this batch nor one before it has failed meanwhile.
+    fn is_current(&self) -> bool {
+        let state = lock(&self.producer.state);
+        state.position(self.sequence, self.attempt).is_some()
     }
 }
 
@@ -333,10 +339,15 @@ mod tests {
     use super::{Ack, Acknowledgements, Admission, Producer, Producers, Receipt};
 
     fn admit(producer: &Arc<Producer>, sequence: u64) -> Receipt {
-        match producer.admit(sequence) {
+        match producer.admit(sequence, &Acknowledgements::default()) {
             Admission::New(receipt) => receipt,
-            Admission::Duplicate => panic!("{sequence} is new"),
+            _ => panic!("{sequence} is new"),
         }
+    }
+
+    fn is_duplicate(producer: &Arc<Producer>, sequence: u64) -> bool {
+        let admission = producer.admit(sequence, &Acknowledgements::default());
+        matches!(admission, Admission::Duplicate)
     }
 
     #[test]
@@ -350,11 +361,11 @@ mod tests {
         assert!(stream.take().unwrap().is_empty());
         first.committed();
         assert_eq!(stream.take().unwrap(), [("p".into(), 5)]);
-        assert!(matches!(producer.admit(6), Admission::Duplicate));
+        assert!(is_duplicate(&producer, 6));
         third.committed();
         assert_eq!(stream.take().unwrap(), [("p".into(), 6)]);
         // A batch that is sent again is acknowledged again.
-        assert!(matches!(producer.admit(1), Admission::Duplicate));
+        assert!(is_duplicate(&producer, 1));
         assert_eq!(stream.take().unwrap(), [("p".into(), 6)]);
         assert_eq!((producers.len(), producers.unacknowledged()), (1, 0));
     }
@@ -371,9 +382,23 @@ mod tests {
         third.committed();
         first.committed();
         assert_eq!(stream.take().unwrap(), [("p".into(), 0)]);
-        assert!(matches!(producer.admit(0), Admission::Duplicate));
+        assert!(is_duplicate(&producer, 0));
         let again = [1, 2].map(|number| admit(&producer, number));
         again.into_iter().for_each(Receipt::committed);
         assert_eq!(stream.take().unwrap(), [("p".into(), 2)]);
+    }
+
+    #[test]
+    fn nothing_behind_a_failure_is_taken_by_the_same_stream() {
+        let producers = Producers::default();
+        let producer = producers.get("p");
+        let stream = Arc::new(Acknowledgements::default());
+        producer.subscribe(&stream);
+        let [first, second] = [0, 1].map(|number| admit(&producer, number));
+        first.fail("wrong");
+        assert!(!second.is_current());
+        assert!(matches!(producer.admit(2, &stream), Admission::Late));
+        admit(&producer, 0).committed();
+        assert_eq!(stream.take().unwrap_err().sequence, 0);
     }
 }

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 
 use arrow_flight::{FlightData, PutResult};
 use overside_base::lock;
-use overside_flow::pack::UnpackOptions;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::{Status, Streaming};
 
@@ -20,9 +19,6 @@ use crate::service::{Counters, Service};
 
 /// Channel through which a producer receives acknowledgements and errors.
 pub(crate) type Results = mpsc::Sender<Result<PutResult, Status>>;
-
-/// Maximum number of bytes of a decompressed batch, as a multiple of the longest message that the service takes.
-const EXPANSION_MAX: u64 = 64;
 
 /// A stream of a producer.
 struct PutStream<'s> {
@@ -41,6 +37,8 @@ struct PutStream<'s> {
 
 /// Last number that a producer sent by a stream, and last number that was acknowledged to it.
 struct Sent {
+    /// `true` if it numbers its batches itself.
+    is_numbered: bool,
     last: u64,
     acknowledged: Option<u64>,
 }
@@ -93,11 +91,7 @@ impl PutStream<'_> {
         let _producing = self.hosted.producer();
         let opening = Opening::read(messages).await?;
         check_path(opening.descriptor.as_ref(), self.hosted)?;
-        let options = UnpackOptions {
-            message_bytes_max: (self.service.limits.message_bytes as u64)
-                .saturating_mul(EXPANSION_MAX),
-        };
-        let packing = &self.service.packing;
+        let (options, packing) = (self.service.unpack_options(), &self.service.packing);
         let mut decoder = opening.decoder(messages, options, packing).await?;
         let definition = self.hosted.pipeline.definition();
         self.hosted
@@ -135,14 +129,16 @@ impl PutStream<'_> {
         Counters::add(&counters.received_batches, 1);
         Counters::add(&counters.received_rows, data.num_rows() as u64);
         let (name, sequence) = match metadata {
-            Some(metadata) => (metadata.producer, Some(metadata.sequence)),
+            Some(metadata) => (metadata.producer, metadata.sequence),
             None => (None, None),
         };
         let name: Arc<str> = name.map_or_else(|| Arc::clone(&self.own_name), Arc::from);
         let producer = self.service.producers.get(&name);
-        let sequence = sequence.unwrap_or_else(|| producer.next_sequence());
-        self.note(&producer, sequence);
-        match producer.admit(sequence) {
+        let sequence = self.note(&producer, sequence)?;
+        let _turn = producer.turn.lock().await;
+        match producer.admit(sequence, &self.inbox) {
+            // The stream ends with the failure.
+            Admission::Late => {}
             Admission::Duplicate => Counters::add(&counters.duplicates, 1),
             Admission::New(receipt) => {
                 let batch = Batch {
@@ -157,20 +153,30 @@ impl PutStream<'_> {
         Ok(())
     }
 
-    /// Records a batch that must be acknowledged before the stream ends.
-    fn note(&self, producer: &Producer, sequence: u64) {
+    /// Records a batch that must be acknowledged before the stream ends. Returns its number: the given one, or its
+    /// position among the batches of its producer in this stream.
+    fn note(&self, producer: &Producer, sequence: Option<u64>) -> Result<u64, Status> {
         let mut sent = lock(&self.sent);
         if let Some(sent) = sent.get_mut(&producer.name) {
+            if sent.is_numbered != sequence.is_some() {
+                return Err(Status::invalid_argument(format!(
+                    "some batches of {} have a \"sequence\" and others have none: give one to all, or to none",
+                    producer.name
+                )));
+            }
+            let sequence = sequence.unwrap_or(sent.last + 1);
             sent.last = sent.last.max(sequence);
-            return;
+            return Ok(sequence);
         }
         let new = Sent {
-            last: sequence,
+            is_numbered: sequence.is_some(),
+            last: sequence.unwrap_or(0),
             acknowledged: None,
         };
         sent.insert(Arc::clone(&producer.name), new);
         drop(sent);
         producer.subscribe(&self.inbox);
+        Ok(sequence.unwrap_or(0))
     }
 
     /// Returns `true` if everything that was sent is safe. Batches without a producer's name do not

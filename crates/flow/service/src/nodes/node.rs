@@ -15,7 +15,7 @@ use arrow_flight::FlightData;
 use arrow_schema::SchemaRef;
 use overside_device::threads::thread_cpu_ns;
 use overside_flow::Error as FlowError;
-use overside_flow::pack::{PackOptions, UnpackOptions};
+use overside_flow::pack::PackOptions;
 use overside_flow::{PartitionedBatch, StageRunner};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -66,7 +66,7 @@ async fn run(
     mut messages: Streaming<FlightData>,
     (data, answer): (&DataSender, PackOptions),
 ) -> Result<(), Status> {
-    let options = UnpackOptions::default();
+    let options = service.unpack_options();
     let packing = &service.packing;
     let mut decoder = opening.decoder(&mut messages, options, packing).await?;
     // Its device may be one that belongs to the thread that opens it.

@@ -72,7 +72,7 @@ impl FlightEncoder {
     ) -> Result<Vec<FlightData>, Status> {
         let metadata = BatchMetadata {
             producer: Some((*batch.producer).into()),
-            sequence: batch.sequence,
+            sequence: Some(batch.sequence),
             output: output.map(Into::into),
             partition: batch.partition,
         };

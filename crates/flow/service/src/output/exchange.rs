@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_flight::FlightData;
-use overside_flow::pack::{PackOptions, UnpackOptions};
+use overside_flow::pack::PackOptions;
 use overside_flow::{Done, Stream};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
@@ -54,7 +54,7 @@ async fn exchange(
     mut messages: Streaming<FlightData>,
     (data, answer): (&DataSender, PackOptions),
 ) -> Result<(), Status> {
-    let options = UnpackOptions::default();
+    let options = service.unpack_options();
     let packing = &service.packing;
     let mut decoder = opening.decoder(&mut messages, options, packing).await?;
     let stream = hosted.pipeline.stream(decoder.schema());
@@ -108,7 +108,8 @@ async fn receive(
         if let Some(batch) = decoder.unpack(message)? {
             Counters::add(&service.counters.received_batches, 1);
             Counters::add(&service.counters.received_rows, batch.num_rows() as u64);
-            let sequence = metadata.map_or(position, |metadata| metadata.sequence);
+            let sequence = metadata.and_then(|metadata| metadata.sequence);
+            let sequence = sequence.unwrap_or(position);
             position = sequence + 1;
             let incoming = Incoming {
                 sequence,
@@ -133,7 +134,7 @@ fn send_back(
         for piece in pieces {
             let metadata = BatchMetadata {
                 producer: None,
-                sequence: tag,
+                sequence: Some(tag),
                 output: None,
                 partition: piece.partition,
             };

@@ -4,36 +4,26 @@
 //! 2. They are written, one file a partition, and reach the disk; then the files get their names, and the batches
 //!    are released. A tree absorbs and commits them, and knows their numbers.
 //! 3. Each file has in its metadata the last number of each producer. A start reads that, so that a batch that comes
-//!    again after a crash is not written twice. CSV has no metadata, and a bucket is not searched.
+//!    again after a crash does not get into the queue. CSV has no metadata, and a bucket is not searched.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{self, File};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use arrow_schema::{Schema, SchemaRef};
 use overside_base::lock;
 use overside_flow::Error as FlowError;
-use overside_flow::files::{FileReader, ReadOptions};
-use overside_flow::pack::CodecPool;
-use overside_flow::{
-    Destination, FileOutput, FileOutputOptions, Packing, PartitionedBatch, TreeOutput,
-};
-
+use overside_flow::{FileOutput, FileOutputOptions, Packing, PartitionedBatch, TreeOutput};
 use tokio::runtime::Handle;
 
 use crate::output::Output;
 use crate::output::forward;
+use crate::output::written::{METADATA_KEY, PREFIX};
 use crate::pipeline_host::PipelineHost;
 use crate::queue::Queued;
 use crate::service::Service;
 
-/// The key of the metadata: `{"PRODUCER": NUMBER, ...}`.
-const METADATA_KEY: &str = "overside.sequences";
-/// Prefix of the file names.
-const PREFIX: &str = "part-";
 /// Longest time that batches are gathered for a file before they are written.
 const GATHER: Duration = Duration::from_secs(5);
 /// Time without a new batch after which gathered batches are written, although producers have
@@ -70,12 +60,7 @@ pub(crate) async fn run(service: Arc<Service>, output: Arc<Output>) {
             partitions: hosted.pipeline.definition().partitions(),
             schema,
             packing: Arc::clone(&service.packing),
-            written: tokio::task::block_in_place(|| match &output.definition.to {
-                Destination::Directory(directory) => {
-                    Written::read(directory, service.packing.unpack.pool())
-                }
-                _ => Written::unknown(),
-            }),
+            number: output.first_file,
             finished: BTreeSet::new(),
         }),
     };
@@ -191,26 +176,23 @@ struct Files {
     partitions: Option<u32>,
     schema: SchemaRef,
     packing: Arc<Packing>,
-    written: Written,
+    /// Number of the next files.
+    number: u64,
     /// Partitions that have their file already, after an attempt that failed at another.
     finished: BTreeSet<Option<u32>>,
 }
 
 impl Files {
-    /// Writes the batches that were not written before.
+    /// Writes a file for each partition that has none of these batches yet.
     fn write(&mut self, gathered: &[Queued]) -> Result<(), FlowError> {
         let mut of_partitions: BTreeMap<Option<u32>, Vec<&Queued>> = BTreeMap::new();
         for queued in gathered {
-            let is_there = self
-                .written
-                .has(&queued.batch.producer, queued.batch.sequence)
-                || self.finished.contains(&queued.batch.partition);
-            if !is_there {
+            if !self.finished.contains(&queued.batch.partition) {
                 let batches = of_partitions.entry(queued.batch.partition).or_default();
                 batches.push(queued);
             }
         }
-        let number = self.written.files;
+        let number = self.number;
         for (partition, batches) in of_partitions {
             let mut sequences: BTreeMap<&str, u64> = BTreeMap::new();
             for queued in &batches {
@@ -238,60 +220,7 @@ impl Files {
             self.finished.insert(partition);
         }
         self.finished.clear();
-        self.written.files += 1;
+        self.number += 1;
         Ok(())
-    }
-}
-
-/// Content of the files that were there at the start.
-#[derive(Default)]
-struct Written {
-    /// The last number of each producer.
-    last: HashMap<Arc<str>, u64>,
-    /// The number of the next files.
-    files: u64,
-}
-
-impl Written {
-    /// Returns the state for a bucket, which is not searched. Its objects are numbered from the
-    /// current time in milliseconds, so that they have new names.
-    fn unknown() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        Self {
-            last: HashMap::new(),
-            files: since.map_or(0, |since| since.as_millis() as u64),
-        }
-    }
-
-    /// Reads the metadata of all files. Files that cannot be read are not ours.
-    fn read(directory: &Path, pool: &Arc<CodecPool>) -> Self {
-        let mut found = Self::default();
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let number = name.to_str().and_then(|name| {
-                let rest = name.strip_prefix(PREFIX)?;
-                rest.split(['-', '.']).next()?.parse::<u64>().ok()
-            });
-            let Some(number) = number else {
-                continue;
-            };
-            found.files = found.files.max(number + 1);
-            let sequences = File::open(entry.path()).ok().and_then(|file| {
-                let reader = FileReader::open(file, &ReadOptions::default(), pool).ok()?;
-                let text = reader.schema().metadata().get(METADATA_KEY)?.clone();
-                serde_json::from_str::<HashMap<String, u64>>(&text).ok()
-            });
-            for (producer, sequence) in sequences.into_iter().flatten() {
-                let last = found.last.entry(producer.into()).or_default();
-                *last = sequence.max(*last);
-            }
-        }
-        found
-    }
-
-    fn has(&self, producer: &str, sequence: u64) -> bool {
-        self.last
-            .get(producer)
-            .is_some_and(|last| sequence <= *last)
     }
 }

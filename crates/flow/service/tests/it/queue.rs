@@ -38,7 +38,7 @@ fn batch(sequence: u64) -> Batch {
 #[test]
 fn a_full_queue_waits_until_something_is_released() {
     runtime().block_on(async {
-        let (queue, _) = Queue::open(20 << 10, None).unwrap();
+        let (queue, ..) = Queue::open(20 << 10, None).unwrap();
         let safe = Arc::new(AtomicUsize::new(0));
         let receipt = || Counted(Arc::clone(&safe));
         queue.push(batch(0), receipt()).await.unwrap();
@@ -78,7 +78,7 @@ fn what_does_not_fit_is_on_disk_without_gaps() {
     let safe = Arc::new(AtomicUsize::new(0));
     runtime().block_on(async {
         let spill = options(directory.path(), 1 << 30);
-        let (queue, _) = Queue::open(40 << 10, Some(spill)).unwrap();
+        let (queue, ..) = Queue::open(40 << 10, Some(spill)).unwrap();
         for sequence in 0..4 {
             queue
                 .push(batch(sequence), Counted(Arc::clone(&safe)))
@@ -116,7 +116,7 @@ fn what_does_not_fit_is_on_disk_without_gaps() {
     });
     runtime().block_on(async {
         let spill = options(directory.path(), 1 << 30);
-        let (queue, recovered) = Queue::<Counted>::open(40 << 10, Some(spill)).unwrap();
+        let (queue, recovered, _) = Queue::<Counted>::open(40 << 10, Some(spill)).unwrap();
         let sequences: Vec<u64> = recovered.iter().map(|batch| batch.sequence).collect();
         assert_eq!(sequences, (5..20).collect::<Vec<_>>());
         for position in 0..15 {
@@ -140,7 +140,7 @@ fn what_does_not_fit_is_on_disk_without_gaps() {
 fn without_room_on_disk_it_waits_too() {
     let directory = tempfile::tempdir().unwrap();
     runtime().block_on(async {
-        let (queue, _) = Queue::open(20 << 10, Some(options(directory.path(), 60 << 10))).unwrap();
+        let (queue, ..) = Queue::open(20 << 10, Some(options(directory.path(), 60 << 10))).unwrap();
         let queue = Arc::new(queue);
         let safe = Arc::new(AtomicUsize::new(0));
         let pushing = {
