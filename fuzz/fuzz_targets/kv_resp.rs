@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use libfuzzer_sys::fuzz_target;
 use overside_kv::protocol::{ClientInfo, CommunicationEngine, Ready, ServerContext, Session};
-use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
+use overside_kv::store::{MEMORY_MIN_BYTES, StoreOptions};
 use overside_kv::{KeyHasher, ProcessingEngine, Statistics, Store};
 
 struct Server(Store);
@@ -60,12 +60,7 @@ impl ServerContext for Server {
 /// Returns the replies of a new server to a client that sends these pieces.
 fn replies(pieces: &[&[u8]], is_authenticated: bool) -> Vec<u8> {
     let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
-    let options = StoreOptions {
-        memory_bytes: MEMORY_MIN_BYTES,
-        semantics: Semantics::Store,
-        hasher: hasher.clone(),
-        huge_pages: false,
-    };
+    let options = StoreOptions::new(MEMORY_MIN_BYTES, &hasher);
     let mut server = Server(Store::new(options).unwrap());
     let mut engine = CommunicationEngine::new();
     let mut session = Session::new(1, is_authenticated);

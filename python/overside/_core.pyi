@@ -1,6 +1,6 @@
 """The native code: devices, the measuring loop, boxes, profiles. Texts are JSON where said."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -633,6 +633,38 @@ def kv_delete(key: bytes) -> tuple[bytes, bool]: ...
 def kv_increment(key: bytes, delta: int) -> tuple[bytes, bool]: ...
 def kv_partition_of(key: bytes, count: int) -> int:
     """The partition of `count` that has a key."""
+
+def kv_info(address: str, password: bytes | None, timeout_s: float) -> str:
+    """A server's reply to `INFO`. Raises `OSError`; `PermissionError` if it refuses."""
+
+@final
+class KvRing:
+    """Names of a cluster's servers, in order, and which of them has a key."""
+
+    def __init__(self, members: Iterable[str]) -> None: ...
+    members: list[str]
+    def owner(self, key: bytes) -> str | None: ...
+
+@final
+class KvCluster:
+    """A client of all servers of a cluster. Raises what `overside.kv.errors` has."""
+
+    def __init__(
+        self,
+        directory: str,
+        directory_tls_keys: str | Path | None,
+        password: bytes | None,
+        tls_keys: str | Path | None,
+        tls_name: str,
+        timeout_s: float,
+    ) -> None: ...
+    def close(self) -> None: ...
+    def servers(self) -> list[str]: ...
+    def directory_error(self) -> str | None: ...
+    def get(self, keys: list[bytes]) -> list[bytes | None]: ...
+    def set(self, pairs: list[tuple[bytes, bytes]], expiry_s: float | None) -> None: ...
+    def delete(self, keys: list[bytes]) -> int: ...
+    def execute(self, key: bytes, words: list[bytes]) -> Any: ...
 
 @final
 class KvDatagramClient:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -68,3 +69,31 @@ def kv_server(*words: str | Path, before: tuple[str, ...] = ()) -> Iterator[KvSe
                 # It may have been stopped by a test that failed.
                 process.kill()
                 raise
+
+
+def server_keys(directory: Path) -> Path:
+    """An authority, with certificates of a server and of its clients."""
+    subprocess.run([*native(), "agent", "keys", str(directory)], check=True)
+    for name in ("pem", "key"):
+        shutil.copy(directory / f"agent.{name}", directory / f"server.{name}")
+    return directory
+
+
+def told(*command: str | Path, code: int = 0) -> str:
+    """Output of a program, which ends with this code: of a failure its errors."""
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def kv(*words: str | Path, code: int = 0) -> str:
+    """Output of a verb of `overside kv`."""
+    return told(*native(), "kv", *words, code=code)

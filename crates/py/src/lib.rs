@@ -11,6 +11,7 @@ mod codec;
 mod errors;
 mod facts;
 mod kv;
+mod kv_cluster;
 mod lending;
 mod log;
 mod matching;
@@ -61,6 +62,8 @@ mod core {
     use crate::facts::{facts, facts_ask, facts_check};
     #[pymodule_export]
     use crate::kv::{KvDatagramClient, kv_delete, kv_get, kv_increment, kv_partition_of, kv_set};
+    #[pymodule_export]
+    use crate::kv_cluster::{KvCluster, KvRing, kv_info};
     #[pymodule_export]
     use crate::log::{log_event, start_log};
     #[pymodule_export]

@@ -3,17 +3,17 @@
 docs/core/python.md has more.
 """
 
+from overside._core import KvRing as Ring
 from overside.kv.cluster import Cluster
 from overside.kv.errors import (
     ClusterError,
     DirectoryError,
+    ErrorReply,
     RefusedError,
     ServerFailure,
     UnreachableError,
     UnsupportedError,
 )
-from overside.kv.resp import ErrorReply
-from overside.kv.ring import Ring
 
 __all__ = [
     "Cluster",

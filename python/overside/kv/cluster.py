@@ -1,51 +1,20 @@
-"""A cluster of key-value servers.
-
-1. Requests are grouped by the server that has their key. Each server gets its requests as a
-   pipeline, and all servers work at the same time.
-2. Reads are tried once more on a new connection. Writes are not, unless nothing of them was sent:
-   nobody knows whether they were executed.
-3. A server that cannot be reached fails its own requests, and nothing else.
-
-`crates/kv/server/src/client/` does the same.
-"""
+"""A cluster of key-value servers: the client of `crates/kv/client`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import Self, TypeAlias
 
-from overside.kv.directory import Follower, View
-from overside.kv.errors import (
-    ClusterError,
-    DirectoryError,
-    RefusedError,
-    ServerFailure,
-    UnreachableError,
-    UnsupportedError,
-)
-from overside.kv.resp import (
-    Connection,
-    ErrorReply,
-    GreetingError,
-    Reply,
-    ServerTls,
-    Word,
-    as_bytes,
-    request,
-)
-from overside.kv.ring import Ring
-from overside.kv.tls import AGENT, client_context
-
-#: Protocols of a server's endpoints that this client can use: in the clear, and by TLS.
-_PLAIN, _TLS = _PROTOCOLS = "redis", "rediss"
-#: Requests that are sent before the first of their replies is read: this number of bytes fits into
-#: the buffers of the sockets, however long a server waits for this client to read.
-_SENT_MAX_BYTES = 32 << 10
+from overside._core import KvCluster
+from overside.kv.errors import DirectoryError, ErrorReply
 
 Key = bytes | str
+#: Types of a command's words, and of a reply: text, an error, a number, bytes, nothing, or a list
+#: of these.
+Word = bytes | str | int
+Reply: TypeAlias = "str | ErrorReply | int | bytes | list[Reply] | None"
 
 
 class Cluster:
@@ -74,30 +43,17 @@ class Cluster:
         directory_tls_keys: str | Path | None = None,
         password: str | bytes | None = None,
         tls_keys: str | Path | None = None,
-        tls_name: str = AGENT,
+        tls_name: str = "agent.overside.invalid",
         timeout_s: float = 5.0,
     ) -> None:
-        context = None if tls_keys is None else client_context(Path(tls_keys))
-        self._tls = None if context is None else ServerTls(context, tls_name)
-        keys = None if directory_tls_keys is None else Path(directory_tls_keys)
-        self._follower = Follower(directory, keys)
-        self._directory = directory
-        self._password = None if password is None else as_bytes(password)
-        self._timeout_s = timeout_s
-        self._connections: dict[str, Connection] = {}
-        self._view: View | None = None
-        try:
-            self._refresh()
-        except ClusterError:
-            self.close()
-            raise
+        secret = None if password is None else _as_bytes(password)
+        self._cluster = KvCluster(
+            directory, directory_tls_keys, secret, tls_keys, tls_name, timeout_s
+        )
 
     def close(self) -> None:
         """Ends all connections."""
-        self._follower.close()
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        self._cluster.close()
 
     def __enter__(self) -> Self:
         return self
@@ -113,8 +69,7 @@ class Cluster:
     @property
     def servers(self) -> list[str]:
         """Names of the servers that keys belong to."""
-        self._refresh()
-        return list(self._ring.members)
+        return self._cluster.servers()
 
     @property
     def directory_error(self) -> DirectoryError | None:
@@ -122,7 +77,8 @@ class Cluster:
 
         Until it ends, servers that have moved are not found.
         """
-        return self._follower.error
+        text = self._cluster.directory_error()
+        return None if text is None else DirectoryError(text)
 
     def get(self, key: Key) -> bytes | None:
         """Reads a value.
@@ -151,7 +107,7 @@ class Cluster:
             UnreachableError: Its server could not be reached; the value may have been stored.
             RefusedError: The server refuses, because its memory is full for instance.
         """
-        self.set_many({as_bytes(key): value}, expiry_s=expiry_s)
+        self.set_many({_as_bytes(key): value}, expiry_s=expiry_s)
 
     def delete(self, *keys: Key) -> int:
         """Removes keys.
@@ -166,8 +122,7 @@ class Cluster:
             UnreachableError: Servers could not be reached; the keys of others are removed.
             RefusedError: A server refuses.
         """
-        replies = self._ask([(as_bytes(key), _Request(request("DEL", key))) for key in keys])
-        return sum(reply if isinstance(reply, int) else self._unexpected() for reply in replies)
+        return self._cluster.delete([_as_bytes(key) for key in keys])
 
     def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
         """Reads several values: one pipeline to each server, all at the same time.
@@ -182,11 +137,7 @@ class Cluster:
             UnreachableError: Servers could not be reached.
             RefusedError: A server refuses.
         """
-        requests = [(as_bytes(key), _Request(request("GET", key), is_read=True)) for key in keys]
-        return [
-            reply if reply is None or isinstance(reply, bytes) else self._unexpected()
-            for reply in self._ask(requests)
-        ]
+        return self._cluster.get([_as_bytes(key) for key in keys])
 
     def set_many(
         self, pairs: Mapping[bytes, Word] | Mapping[str, Word], *, expiry_s: float | None = None
@@ -201,15 +152,8 @@ class Cluster:
             UnreachableError: Servers could not be reached; keys of other servers are stored.
             RefusedError: A server refuses.
         """
-        self._refresh()
-        limits = [limit for limit in (expiry_s, self._expiry_max_s) if limit is not None]
-        end: list[Word] = ["PX", max(1, int(min(limits) * 1000))] if limits else []
-        self._ask(
-            [
-                (as_bytes(key), _Request(request("SET", key, value, *end)))
-                for key, value in pairs.items()
-            ]
-        )
+        encoded = [(_as_bytes(key), _as_bytes(value)) for key, value in pairs.items()]
+        self._cluster.set(encoded, expiry_s)
 
     def execute(self, key: Key, *words: Word) -> Reply:
         """Executes any command on the server that has `key`. It is never sent twice.
@@ -227,168 +171,10 @@ class Cluster:
             UnreachableError: The server could not be reached; the command may have been executed.
             RefusedError: The server refuses.
         """
-        self._refresh()
-        if self._expiry_max_s is not None:
-            raise UnsupportedError(
-                "a cluster of registered caches only reads and writes whole values"
-            )
-        return self._ask([(as_bytes(key), _Request(request(*words)))])[0]
-
-    def _refresh(self) -> None:
-        """Takes over the directory's current state."""
-        view = self._follower.view
-        if self._view is None or view != self._view:
-            self._ring, self._expiry_max_s = _ring(view, self._directory)
-            self._view = view
-
-    def _ask(self, requests: Sequence[tuple[bytes, _Request]]) -> list[Reply]:
-        """The replies to requests, in order."""
-        self._refresh()
-        pipelines: dict[str, _Pipeline] = {}
-        for number, (key, one) in enumerate(requests):
-            server = self._ring.owner(key)
-            if server is None:
-                raise DirectoryError("no cache is registered in the directory")
-            pipelines.setdefault(server, _Pipeline(server, [])).requests.append((number, one))
-        replies: dict[int, Reply] = {}
-        while waiting := [one for one in pipelines.values() if not one.is_finished()]:
-            for pipeline in waiting:
-                self._send(pipeline)
-            for pipeline in waiting:
-                if not pipeline.is_finished() and pipeline.server in self._connections:
-                    self._receive(pipeline, replies)
-        return _finish(pipelines, replies)
-
-    def _send(self, one: _Pipeline) -> None:
-        try:
-            connection = self._connection(one.server)
-        except GreetingError as error:
-            one.refusal = str(error)
-        except (OSError, EOFError, ValueError, LookupError) as error:
-            one.failure = _reason(error)
-        else:
-            try:
-                connection.send(one.next_requests())
-            except OSError as error:
-                self._lost(one, error)
-
-    def _receive(self, one: _Pipeline, replies: dict[int, Reply]) -> None:
-        connection = self._connections[one.server]
-        try:
-            while one.answered < one.sent:
-                number, _ = one.requests[one.answered]
-                replies[number] = connection.receive()
-                one.answered += 1
-        except (OSError, EOFError, ValueError) as error:
-            self._lost(one, error)
-
-    def _lost(self, one: _Pipeline, error: Exception) -> None:
-        """Handles a lost connection: safe requests are tried again, once."""
-        self._connections.pop(one.server).close()
-        if one.was_retried or one.may_be_executed():
-            one.failure = _reason(error)
-        one.was_retried = True
-        if one.failure is None:
-            one.sent = one.answered
-
-    def _connection(self, server: str) -> Connection:
-        """A connection to a server, on which nothing that was asked is without a reply."""
-        assert self._view is not None
-        address = self._view.address(server, _PLAIN if self._tls is None else _TLS)
-        connection = self._connections.get(server)
-        if connection is not None:
-            if connection.address == address and not connection.is_stale():
-                return connection
-            self._connections.pop(server).close()
-        connection = Connection(server, address, self._password, self._timeout_s, self._tls)
-        self._connections[server] = connection
-        return connection
-
-    def _unexpected(self) -> NoReturn:
-        raise ClusterError("a server answers something else than was asked")
+        reply: Reply = self._cluster.execute(_as_bytes(key), [_as_bytes(word) for word in words])
+        return reply
 
 
-@dataclass(frozen=True)
-class _Request:
-    data: bytes
-    #: `True` if it changes nothing, so that it can be sent twice.
-    is_read: bool = False
-
-
-@dataclass
-class _Pipeline:
-    """Requests for one server, in order, with the numbers of their replies."""
-
-    server: str
-    requests: list[tuple[int, _Request]]
-    sent: int = 0
-    answered: int = 0
-    was_retried: bool = False
-    failure: str | None = None
-    refusal: str | None = None
-
-    def is_finished(self) -> bool:
-        is_done = self.answered == len(self.requests)
-        return is_done or self.failure is not None or self.refusal is not None
-
-    def next_requests(self) -> bytes:
-        """Returns the requests that may be sent now, and counts them as sent."""
-        parts: list[bytes] = []
-        size = 0
-        for _, one in self.requests[self.sent :]:
-            if parts and size + len(one.data) > _SENT_MAX_BYTES:
-                break
-            parts.append(one.data)
-            size += len(one.data)
-        self.sent += len(parts)
-        return b"".join(parts)
-
-    def may_be_executed(self) -> bool:
-        """Returns `True` if a request that may change data was sent and has no reply."""
-        return any(not one.is_read for _, one in self.requests[self.answered : self.sent])
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    return str(error.args[0]) if isinstance(error, LookupError) else str(error)
-
-
-def _ring(view: View, directory: str) -> tuple[Ring, int | None]:
-    """The ring of a cluster, and for how many seconds its values are stored at most."""
-    membership = view.membership
-    if membership is None:
-        raise DirectoryError(f"{directory} has no cluster; `overside kv cluster` makes one")
-    if membership.members is not None:
-        return Ring(membership.members), None
-    # The same for all clients, whether by TLS or not.
-    servers = [one for one in view.endpoints if one.protocol in _PROTOCOLS]
-    for one in servers:
-        if one.semantics != "cache":
-            raise DirectoryError(
-                f"{one.server} is a store; a cluster of stores needs fixed members"
-            )
-    return Ring(one.server for one in servers), membership.expiry_s
-
-
-def _finish(pipelines: Mapping[str, _Pipeline], replies: Mapping[int, Reply]) -> list[Reply]:
-    """All replies, or the error."""
-    in_order = [pipelines[server] for server in sorted(pipelines)]
-    for one in in_order:
-        if one.refusal is not None:
-            raise RefusedError(one.server, one.refusal)
-    failures = [
-        ServerFailure(
-            one.server, one.failure, len(one.requests) - one.answered, one.may_be_executed()
-        )
-        for one in in_order
-        if one.failure is not None
-    ]
-    if failures:
-        raise UnreachableError(failures)
-    for one in in_order:
-        for number, _ in one.requests:
-            reply = replies[number]
-            if isinstance(reply, ErrorReply):
-                raise RefusedError(one.server, reply.message)
-    return [replies[number] for number in range(len(replies))]
+def _as_bytes(word: Word) -> bytes:
+    """A word as it is sent: text is UTF-8."""
+    return word if isinstance(word, bytes) else str(word).encode()

@@ -28,6 +28,13 @@ class RefusedError(ClusterError):
 
 
 @dataclass(frozen=True)
+class ErrorReply:
+    """Error message of a server that did not execute a command."""
+
+    message: str
+
+
+@dataclass(frozen=True)
 class ServerFailure:
     """A server that failed."""
 

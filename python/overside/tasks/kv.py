@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from overside import _core
 from overside.bench import network_path
-from overside.kv.resp import Connection, GreetingError
 from overside.processes import ProcessError
 from overside.tasks import kv_cases, kv_hop, kv_servers
 from overside.tasks.agents import HERE, Agents, native
@@ -372,12 +371,11 @@ def _counts(parameters: Json, server: Server) -> dict[str, int]:
     counted = "region_" if is_herd else "offload_"
     password = None if server.password is None else server.password.read_bytes().strip()
     try:
-        with closing(Connection(None, server.info, password, READY_S)) as connection:
-            info = connection.info()
-    except (GreetingError, EOFError, ValueError, TimeoutError) as error:
+        info = _core.kv_info(server.info, password, READY_S)
+    except (OSError, ValueError) as error:
         raise ProcessError(f"the server did not answer INFO: {error}") from error
     counts: dict[str, int] = {}
-    for name, value in info.items():
+    for name, _, value in (line.partition(":") for line in info.splitlines()):
         if name.startswith(counted) and value.isdecimal():
             counts[name.removeprefix(counted)] = int(value)
         elif by_datagrams and name.startswith("datagrams_") and value.isdecimal():

@@ -8,15 +8,15 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 import redis
-from command import PATIENCE_S, native
-from kv_server import KvServer, kv_design, kv_server
+from command import PATIENCE_S
+from kv_server import KvServer, kv, kv_design, kv_server, server_keys, told
 from pymemcache.client.base import Client as Memcached
 
 
@@ -51,20 +51,6 @@ _YCSB = {
     | {"requestdistribution": "latest" if letter == "d" else "uniform"}
     for letter, shares in _MIXES.items()
 }
-
-
-def told(command: Sequence[str | Path]) -> str:
-    """Output of a program, which must succeed."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_redis_py_stores_every_kind(client: redis.Redis) -> None:
@@ -111,26 +97,23 @@ def test_redis_py_transactions_are_tried_again(client: redis.Redis) -> None:
 
 def test_redis_cli_and_its_benchmark(server: KvServer) -> None:
     cli = ["redis-cli", "-p", str(server.port)]
-    assert told([*cli, "set", "cli", "value"]) == "OK\n"
-    assert told([*cli, "-3", "get", "cli"]) == "value\n"
-    assert "overside_version:" in told([*cli, "info", "server"])
+    assert told(*cli, "set", "cli", "value") == "OK\n"
+    assert told(*cli, "-3", "get", "cli") == "value\n"
+    assert "overside_version:" in told(*cli, "info", "server")
     load = ["-q", "-n", "20000", "-t", "set,get,incr,mset", "-P", "16"]
-    figures = told(["redis-benchmark", "-p", str(server.port), *load])
+    figures = told("redis-benchmark", "-p", str(server.port), *load)
     assert figures.count("requests per second") == 4, figures
 
 
 def test_redis_cli_by_tls(tmp_path: Path) -> None:
-    if "--tls" not in told(["redis-cli", "--help"]):
+    if "--tls" not in told("redis-cli", "--help"):
         pytest.skip("redis-cli was built without TLS")
-    keys = tmp_path / "keys"
-    told([*native(), "agent", "keys", keys])
-    for name in ("pem", "key"):
-        shutil.copy(keys / f"agent.{name}", keys / f"server.{name}")
+    keys = server_keys(tmp_path / "keys")
     words = ["--tls-listen", "127.0.0.1:0", "--tls-keys", keys, "--tls-clients", "required"]
     with kv_server(*words) as running:
         cli = ["redis-cli", "--tls", "-p", str(running.ports["tls"]), "--cacert", keys / "ca.pem"]
         mine = ["--cert", keys / "host.pem", "--key", keys / "host.key"]
-        assert told([*cli, *mine, "ping"]) == "PONG\n"
+        assert told(*cli, *mine, "ping") == "PONG\n"
 
 
 def test_clients_of_memcached(server: KvServer) -> None:
@@ -152,13 +135,13 @@ def test_clients_of_memcached(server: KvServer) -> None:
 
 def test_memccapable_finds_what_it_expects(server: KvServer) -> None:
     port = str(server.ports["memcached"])
-    said = told(["memccapable", "-h", "127.0.0.1", "-p", port, "-a"])
+    said = told("memccapable", "-h", "127.0.0.1", "-p", port, "-a")
     assert "All tests passed" in said, said
 
 
 def test_memcslap_loads_it(server: KvServer) -> None:
     at = f"--servers=127.0.0.1:{server.ports['memcached']}"
-    said = told(["memcslap", at, "--concurrency=4", "--execute-number=1000", "--test=get"])
+    said = told("memcslap", at, "--concurrency=4", "--execute-number=1000", "--test=get")
     assert "Time" in said or "seconds" in said, said
 
 
@@ -177,8 +160,8 @@ def test_go_ycsb_reads_what_it_wrote(server: KvServer, workload: str, kind: str)
         **_YCSB[workload],
     }
     words = [word for name, value in given.items() for word in ("-p", f"{name}={value}")]
-    told(["go-ycsb", "load", "redis", *words, "-p", "dropdata=true"])
-    text = told(["go-ycsb", "run", "redis", *words, "-p", "dropdata=false"])
+    told("go-ycsb", "load", "redis", *words, "-p", "dropdata=true")
+    text = told("go-ycsb", "run", "redis", *words, "-p", "dropdata=false")
     finished = text.partition("Run finished")[2]
     assert "ERROR" not in finished
     counts = dict(re.findall(r"^(\w+) .*Count: (\d+)", finished, re.MULTILINE))
@@ -243,7 +226,7 @@ def free_port() -> int:
 
 def measured(server: str) -> dict[str, object]:
     quick = ["--records", "1000", "-c", "4", "--seconds", "0.3", "--warm-up", "0.1", "--json"]
-    found: dict[str, object] = json.loads(told([*native(), "kv", "bench", server, *quick]))
+    found: dict[str, object] = json.loads(kv("bench", server, *quick))
     return found
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import redis
-from command import PATIENCE_S, agents, native
-from etcd_server import EtcdServer, etcd_server, make_keys, wait_until
-from kv_server import kv_server
+from command import PATIENCE_S, agents, wait_for
+from kv_etcd import EtcdServer, etcd_server, make_keys
+from kv_server import kv, kv_server
 from overside.kv import Cluster, DirectoryError
 
 
@@ -29,7 +28,7 @@ def test_a_server_is_registered_while_it_serves(etcd: EtcdServer) -> None:
     ways = ("--datagram", "127.0.0.1:0", "--memcached", "127.0.0.1:0")
     both = (*ways, "--cores", "2", "--directory", etcd.url)
     with kv_server(*both, "--name", "a") as a, kv_server("--directory", etcd.url, "--name", "b"):
-        wait_until(lambda: names(etcd) == ["a", "a", "a", "b"])
+        wait_for(lambda: names(etcd) == ["a", "a", "a", "b"])
         at = f"127.0.0.1:{a.port}"
         entry = etcd.entries()[f"/overside/kv/endpoints/a/redis/{at}"]
         assert entry.pop("instance")
@@ -44,7 +43,7 @@ def test_a_server_is_registered_while_it_serves(etcd: EtcdServer) -> None:
             "semantics": "store",
         }
         with redis.Redis(port=a.port) as client:
-            wait_until(lambda: client.info("overside")["directory_registered"] == 3)
+            wait_for(lambda: client.info("overside")["directory_registered"] == 3)
             assert client.info("overside")["server_name"] == "a"
         a.process.terminate()
         assert a.process.wait(PATIENCE_S) == 0
@@ -55,23 +54,23 @@ def test_a_server_is_registered_while_it_serves(etcd: EtcdServer) -> None:
 
 def test_a_killed_server_disappears_with_its_lease(etcd: EtcdServer) -> None:
     with kv_server("--directory", etcd.url, "--name", "a") as server:
-        wait_until(lambda: names(etcd) == ["a"])
+        wait_for(lambda: names(etcd) == ["a"])
         server.process.kill()
         server.process.wait(PATIENCE_S)
         assert names(etcd) == ["a"]
-        wait_until(lambda: names(etcd) == [])
+        wait_for(lambda: names(etcd) == [])
 
 
 def test_a_server_serves_without_its_directory(tmp_path: Path) -> None:
     with etcd_server(tmp_path) as etcd:
         options = ("--directory", etcd.url, "--name", "a", "--metrics", "127.0.0.1:0")
         with kv_server(*options) as server, redis.Redis(port=server.port) as client:
-            wait_until(lambda: client.info("overside")["directory_registered"])
+            wait_for(lambda: client.info("overside")["directory_registered"])
             etcd.kill()
-            wait_until(lambda: "cannot be reached" in client.info("overside")["directory_error"])
+            wait_for(lambda: "cannot be reached" in client.info("overside")["directory_error"])
             assert client.set("key", "value")
             etcd.start()
-            wait_until(lambda: not client.info("overside")["directory_error"])
+            wait_for(lambda: not client.info("overside")["directory_error"])
             assert names(etcd) == ["a"]
             etcd.kill()
             # It ends in order without it, too.
@@ -95,7 +94,7 @@ def test_a_dpu_is_registered_with_its_address(etcd: EtcdServer, tmp_path: Path) 
         agents(tmp_path, dpu0=("--insecure",)),
         kv_server(*offloaded, "--advertise", "localhost") as server,
     ):
-        wait_until(lambda: names(etcd) == ["a"])
+        wait_for(lambda: names(etcd) == ["a"])
         (entry,) = etcd.entries().values()
         assert entry["address"] == f"localhost:{server.port}"
         assert (entry["design"], entry["side"]) == ("lat", "dpu")
@@ -118,22 +117,7 @@ def test_a_dpu_is_registered_with_its_address(etcd: EtcdServer, tmp_path: Path) 
     ],
 )
 def test_what_no_client_could_use_is_refused(options: tuple[str, ...], said: str) -> None:
-    done = subprocess.run(
-        [*native(), "kv", "serve", *options],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert said in done.stderr
-
-
-def kv(*words: str | Path, code: int = 0) -> str:
-    command = [*native(), "kv", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+    assert said in kv("serve", *options, code=2)
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
@@ -146,7 +130,7 @@ def test_a_directory_by_tls_knows_its_clients_by_their_certificates(tmp_path: Pa
         by_tls = ("--directory", etcd.url, "--directory-tls-keys", keys)
         assert etcd.url.startswith("etcds://")
         with kv_server(*by_tls, "--name", "a") as server:
-            wait_until(lambda: names(etcd) == ["a"])
+            wait_for(lambda: names(etcd) == ["a"])
             assert f"127.0.0.1:{server.port}" in kv("endpoints", *by_tls)
             kv("cluster", *by_tls, "a")
             with Cluster(etcd.url, directory_tls_keys=keys) as cluster:
@@ -156,9 +140,9 @@ def test_a_directory_by_tls_knows_its_clients_by_their_certificates(tmp_path: Pa
                 assert client.get("key") == b"value"
                 # Killed and restarted, it is registered again.
                 etcd.kill()
-                wait_until(lambda: client.info("overside")["directory_error"])
+                wait_for(lambda: client.info("overside")["directory_error"])
                 etcd.start()
-                wait_until(lambda: not client.info("overside")["directory_error"])
+                wait_for(lambda: not client.info("overside")["directory_error"])
             server.process.terminate()
             assert server.process.wait(PATIENCE_S) == 0
         assert names(etcd) == []

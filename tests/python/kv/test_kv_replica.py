@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import socket
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,8 +14,8 @@ from typing import Any
 
 import pytest
 import redis
-from command import PATIENCE_S, native
-from kv_server import KvServer, kv_server
+from command import PATIENCE_S, wait_for
+from kv_server import KvServer, kv, kv_server, server_keys, told
 
 pytestmark = pytest.mark.begun_first
 
@@ -34,14 +32,6 @@ def on(cores: int) -> tuple[str, str]:
 
 def of(server: KvServer) -> redis.Redis:
     return redis.Redis(port=server.port, decode_responses=True)
-
-
-def until(holds: Callable[[], Any]) -> None:
-    """Waits until it does."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.02)
 
 
 def replica_of(primary: KvServer) -> tuple[str, str]:
@@ -62,7 +52,7 @@ def stop(server: KvServer) -> None:
     server.process.send_signal(signal.SIGSTOP)
     threads = Path(f"/proc/{server.process.pid}/task").glob("*/stat")
     stats = list(threads)
-    until(lambda: all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in stats))
+    wait_for(lambda: all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in stats))
 
 
 def is_synced(client: redis.Redis) -> bool:
@@ -134,7 +124,7 @@ def load(server: KvServer) -> Iterator[None]:
 
 
 def assert_equal(primary: redis.Redis, replica: redis.Redis) -> None:
-    until(lambda: has_caught_up(primary, replica))
+    wait_for(lambda: has_caught_up(primary, replica))
     # What expires is gone at the same time here, by the clock of one machine.
     time.sleep(0.3)
     expected = state(primary)
@@ -150,28 +140,24 @@ def test_a_replica_catches_up_under_load_and_equals_its_primary(tmp_path: Path, 
         of(second) as replica,
     ):
         with load(first):
-            until(lambda: is_synced(replica))
+            wait_for(lambda: is_synced(replica))
             with pytest.raises(redis.exceptions.ReadOnlyError, match="read only replica"):
                 replica.set("key", "value")
         assert_equal(primary, replica)
         primary.flushall()
         primary.set("only", "key")
-        until(lambda: has_caught_up(primary, replica))
+        wait_for(lambda: has_caught_up(primary, replica))
         assert state(replica) == {"only": "key"}
 
 
 def test_redis_cli_shows_both_ends() -> None:
     with kv_server() as first, kv_server(*replica_of(first)) as second:
         with of(first) as primary, of(second) as replica:
-            until(lambda: is_synced(replica))
-            until(lambda: primary.info("replication")["slave0"]["offset"] > 0)
+            wait_for(lambda: is_synced(replica))
+            wait_for(lambda: primary.info("replication")["slave0"]["offset"] > 0)
 
         def cli(server: KvServer, *words: str) -> str:
-            command = ["redis-cli", "-p", str(server.port), *words]
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=PATIENCE_S, check=True
-            )
-            return done.stdout
+            return told("redis-cli", "-p", str(server.port), *words)
 
         assert cli(first, "ROLE").startswith("master\n")
         assert str(second.port) in cli(first, "ROLE")
@@ -190,7 +176,7 @@ def test_redis_cli_shows_both_ends() -> None:
         assert cli(second, "REPLICAOF", "NO", "ONE") == "OK\n"
         assert cli(second, "SET", "a", "b") == "OK\n"
         assert cli(second, "REPLICAOF", "127.0.0.1", str(first.port)) == "OK\n"
-        until(lambda: cli(second, "DBSIZE") == "0\n")
+        wait_for(lambda: cli(second, "DBSIZE") == "0\n")
 
 
 def counts(client: redis.Redis) -> tuple[int, int]:
@@ -205,7 +191,7 @@ def test_a_killed_replica_goes_on_where_it_stopped(tmp_path: Path, cores: int) -
         with load(first):
             for _ in range(3):
                 with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
-                    until(partial(is_synced, replica))
+                    wait_for(partial(is_synced, replica))
                     kill(second)
         assert counts(primary) == (cores, 2 * cores)
         with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
@@ -222,7 +208,7 @@ def test_a_snapshot_of_a_replica_says_where_it_stopped(
         with load(first):
             for _ in range(3):
                 with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
-                    until(partial(is_synced, replica))
+                    wait_for(partial(is_synced, replica))
                     assert replica.save()
                     time.sleep(0.1)
                     kill(second)
@@ -242,19 +228,19 @@ def test_what_was_written_in_between_is_not_mixed_with_the_primary(
     with kv_server(*on(cores)) as first, of(first) as primary:
         primary.set("key", "value")
         with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
-            until(lambda: has_caught_up(primary, replica))
+            wait_for(lambda: has_caught_up(primary, replica))
         # For a while it is a server of its own.
         with kv_server(*options) as second, of(second) as alone:
             change_all(alone)
             assert alone.execute_command("REPLICAOF", "127.0.0.1", str(first.port)) == "OK"
-            until(lambda: has_caught_up(primary, alone))
+            wait_for(lambda: has_caught_up(primary, alone))
             assert state(alone) == {"key": "value"}
         assert counts(primary) == (2 * cores, 0)
         with kv_server(*options) as second, of(second) as alone:
             change_all(alone)
             kill(second)
         with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
-            until(lambda: has_caught_up(primary, replica))
+            wait_for(lambda: has_caught_up(primary, replica))
             assert state(replica) == {"key": "value"}
         assert counts(primary) == (3 * cores, 0)
 
@@ -265,7 +251,7 @@ def test_one_that_was_away_for_longer_than_the_backlog_gets_a_copy(
     options = ("--dir", tmp_path / "replica", *on(cores))
     with kv_server("--replica-backlog", "32KiB", *on(cores)) as first, of(first) as primary:
         with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
-            until(lambda: is_synced(replica))
+            wait_for(lambda: is_synced(replica))
             kill(second)
         with primary.pipeline(transaction=False) as pipeline:
             for number in range(2000):
@@ -288,7 +274,7 @@ def test_a_primary_that_is_a_new_one_sends_a_copy(tmp_path: Path) -> None:
             of(second) as replica,
         ):
             primary.set(key, "value")
-            until(partial(has_caught_up, primary, replica))
+            wait_for(partial(has_caught_up, primary, replica))
             assert state(replica) == {key: "value"}
             stats = primary.info("stats")
             assert (stats["sync_full"], stats["sync_partial_err"]) == (1, refused)
@@ -315,7 +301,7 @@ def test_what_a_replica_has_applied_is_there_after_promotion(tmp_path: Path, cor
                 pass
 
         with of(second) as replica:
-            until(lambda: is_synced(replica))
+            wait_for(lambda: is_synced(replica))
             writer = Thread(target=write)
             writer.start()
             assert is_under_way.wait(PATIENCE_S)
@@ -342,7 +328,7 @@ def test_a_primary_that_ends_in_order_leaves_nothing_behind(cores: int) -> None:
         kv_server(*replica_of(first), *on(cores)) as second,
         of(second) as replica,
     ):
-        until(lambda: is_synced(replica))
+        wait_for(lambda: is_synced(replica))
         stop(second)
         with of(first) as primary, primary.pipeline(transaction=False) as pipeline:
             for number in range(20_000):
@@ -367,14 +353,14 @@ def test_a_replica_that_never_reads_holds_no_more_than_the_backlog() -> None:
         with socket.create_connection(("127.0.0.1", first.port)) as silent:
             silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             silent.sendall(SYNC)
-            until(lambda: primary.info("replication")["connected_slaves"] == 1)
+            wait_for(lambda: primary.info("replication")["connected_slaves"] == 1)
             before = primary.info("memory")["used_memory_rss"]
             for round_number in range(40):
                 with primary.pipeline(transaction=False) as pipeline:
                     for number in range(50):
                         pipeline.set(f"key:{number}", f"{round_number}{value}")
                     pipeline.execute()
-            until(lambda: primary.info("replication")["connected_slaves"] == 0)
+            wait_for(lambda: primary.info("replication")["connected_slaves"] == 0)
             assert primary.info("replication")["repl_backlog_histlen"] <= 5 << 20
             # 200 MB were written meanwhile.
             assert primary.info("memory")["used_memory_rss"] - before < 64 << 20
@@ -397,7 +383,7 @@ def test_what_is_no_replica_or_no_primary_is_refused(tmp_path: Path) -> None:
             garbage.sendall(SYNC + b"\xff" * 100_000)
             assert garbage.recv(5) == b"+FULL"
             primary.set("key", "value")
-        until(lambda: primary.info("replication")["connected_slaves"] == 0)
+        wait_for(lambda: primary.info("replication")["connected_slaves"] == 0)
         assert primary.get("key") == "value"
     for answer in [b"+FULL x 1 1\r\n", b"+CONTINUE\r\n", b"A" * 5000, b"+FULL " + b"a" * 40]:
         with socket.create_server(("127.0.0.1", 0)) as fake:
@@ -423,18 +409,14 @@ def test_with_a_password(tmp_path: Path) -> None:
     with kv_server("--password-file", password) as first:
         with kv_server(*replica_of(first)) as second, of(second) as replica:
             last = "master_link_last_error"
-            until(lambda: "NOAUTH" in str(replica.info("replication")[last]))
+            wait_for(lambda: "NOAUTH" in str(replica.info("replication")[last]))
         options = ("--replica-password-file", password)
         with kv_server(*replica_of(first), *options) as second, of(second) as replica:
-            until(lambda: is_synced(replica))
+            wait_for(lambda: is_synced(replica))
 
 
 def test_by_tls(tmp_path: Path, cores: int) -> None:
-    keys = {name: tmp_path / name for name in ("keys", "others")}
-    for directory in keys.values():
-        subprocess.run([*native(), "agent", "keys", str(directory)], check=True)
-        for name in ("pem", "key"):
-            shutil.copy(directory / f"agent.{name}", directory / f"server.{name}")
+    keys = {name: server_keys(tmp_path / name) for name in ("keys", "others")}
     mine = ("--tls-keys", keys["keys"], "--tls-clients", "required")
     with kv_server("--tls-listen", "127.0.0.1:0", *mine, *on(cores)) as first, of(first) as primary:
         at = ("--replica-of", f"127.0.0.1:{first.ports['tls']}")
@@ -444,13 +426,13 @@ def test_by_tls(tmp_path: Path, cores: int) -> None:
         ]:
             with kv_server(*at, *wrong, *on(cores)) as second, of(second) as replica:
                 last = partial(replica.info, "replication")
-                until(lambda last=last: "certificate" in str(last()["master_link_last_error"]))
+                wait_for(lambda last=last: "certificate" in str(last()["master_link_last_error"]))
         with (
             kv_server(*at, "--replica-tls-keys", keys["keys"], *on(cores)) as second,
             of(second) as replica,
         ):
             with load(first):
-                until(lambda: is_synced(replica))
+                wait_for(lambda: is_synced(replica))
             assert_equal(primary, replica)
             primary.set("key", "x" * 10_000_000)
             assert primary.execute_command("WAIT", 1, 0) == 1
@@ -470,26 +452,15 @@ def test_a_copy_that_was_not_completed_does_not_become_a_primary(
         options = ("--dir", directory, "--memory", "32MiB", *on(cores))
         with kv_server(*options, *replica_of(first)) as second, of(second) as replica:
             last = "master_link_last_error"
-            until(lambda: "cannot be executed" in str(replica.info("replication")[last]))
+            wait_for(lambda: "cannot be executed" in str(replica.info("replication")[last]))
             with pytest.raises(redis.exceptions.BusyLoadingError):
                 replica.get("key:1")
             with pytest.raises(redis.ResponseError, match="not complete"):
                 replica.execute_command("REPLICAOF", "NO", "ONE")
             kill(second)
-    command = [
-        *native(),
-        "kv",
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--dir",
-        str(directory),
-        *on(cores),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 3
-    assert "a part of another server's state" in done.stderr
-    assert "--replica-of" in done.stderr
+    said = kv("serve", "--listen", "127.0.0.1:0", "--dir", directory, *on(cores), code=3)
+    assert "a part of another server's state" in said
+    assert "--replica-of" in said
 
 
 @pytest.mark.parametrize(
@@ -501,10 +472,7 @@ def test_a_copy_that_was_not_completed_does_not_become_a_primary(
     ],
 )
 def test_servers_that_have_no_copies_say_so(options: tuple[str, ...], reason: str) -> None:
-    command = [*native(), "kv", "serve", "--replica-of", "127.0.0.1:1", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 2
-    assert reason in done.stderr
+    assert reason in kv("serve", "--replica-of", "127.0.0.1:1", *options, code=2)
     if options[0] == "--semantics":
         with kv_server(*options) as server, of(server) as client:
             for words in ["REPLICAOF 127.0.0.1 1", "OVERSIDE.SYNC 2 ? 0 7 0 1 id"]:
@@ -522,7 +490,7 @@ def test_wait_counts_replicas_and_gives_up_in_time(cores: int) -> None:
             with pytest.raises(redis.ResponseError, match=r"integer|negative"):
                 primary.execute_command("WAIT", *wrong.split())
         with kv_server(*replica_of(first), *on(cores)) as second, of(second) as replica:
-            until(lambda: is_synced(replica))
+            wait_for(lambda: is_synced(replica))
             for number in range(200):
                 primary.set(f"key:{number}", number)
                 assert primary.execute_command("WAIT", 1, 0) == 1
@@ -538,7 +506,7 @@ def test_wait_counts_replicas_and_gives_up_in_time(cores: int) -> None:
             with socket.create_connection(("127.0.0.1", first.port)) as waiting:
                 waiting.settimeout(PATIENCE_S)
                 waiting.sendall(b"WAIT 1 0\r\nPING\r\n")
-                until(lambda: primary.info("clients")["blocked_clients"] == 1)
+                wait_for(lambda: primary.info("clients")["blocked_clients"] == 1)
                 # What follows waits too.
                 waiting.sendall(b"GET key\r\n")
                 assert primary.ping()
@@ -550,12 +518,12 @@ def test_wait_counts_replicas_and_gives_up_in_time(cores: int) -> None:
                 assert said == expected
             with socket.create_connection(("127.0.0.1", first.port)) as leaving:
                 leaving.sendall(b"WAIT 2 0\r\n")
-                until(lambda: primary.info("clients")["blocked_clients"] == 1)
-            until(lambda: primary.info("clients")["blocked_clients"] == 0)
+                wait_for(lambda: primary.info("clients")["blocked_clients"] == 1)
+            wait_for(lambda: primary.info("clients")["blocked_clients"] == 0)
             with socket.create_connection(("127.0.0.1", first.port)) as waiting:
                 waiting.settimeout(PATIENCE_S)
                 waiting.sendall(b"WAIT 2 0\r\n")
-                until(lambda: primary.info("clients")["blocked_clients"] == 1)
+                wait_for(lambda: primary.info("clients")["blocked_clients"] == 1)
                 primary.execute_command("REPLICAOF", "127.0.0.1", "1")
                 assert waiting.recv(100).startswith(b"-UNBLOCKED ")
 
@@ -568,7 +536,7 @@ def test_a_replica_has_as_many_cores_as_its_primary() -> None:
         of(second) as replica,
     ):
         last = "master_link_last_error"
-        until(lambda: "--cores 3" in str(replica.info("replication")[last]))
+        wait_for(lambda: "--cores 3" in str(replica.info("replication")[last]))
         assert primary.info("replication")["connected_slaves"] == 0
         with pytest.raises(redis.exceptions.BusyLoadingError):
             replica.get("key")
@@ -582,7 +550,7 @@ def test_wait_counts_a_replica_that_has_all_partitions_only() -> None:
         socket.create_connection(("127.0.0.1", first.port)) as half,
     ):
         half.sendall(SYNC.replace(b" 0 1 id", b" 0 2 id"))
-        until(lambda: primary.info("replication")["connected_slaves"] == 1)
+        wait_for(lambda: primary.info("replication")["connected_slaves"] == 1)
         assert primary.info("replication")["slave0"]["state"] == "send_bulk"
         half.sendall((1 << 62).to_bytes(8, "little"))
         assert primary.execute_command("WAIT", 1, 100) == 0
@@ -618,6 +586,6 @@ def test_clients_that_change_the_role_at_the_same_time_agree(tmp_path: Path) -> 
             primary.mset({f"key:{number}": number for number in range(100)})
             assert replica.execute_command("REPLICAOF", "127.0.0.1", str(first.port)) == "OK"
             assert replica.info("replication")["master_port"] == first.port
-            until(lambda: has_caught_up(primary, replica))
+            wait_for(lambda: has_caught_up(primary, replica))
             assert state(replica) == state(primary)
             assert unused.info("replication")["connected_slaves"] == 0

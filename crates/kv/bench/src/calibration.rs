@@ -10,7 +10,7 @@ use overside_device::threads::pin;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use super::Records;
-use overside_kv::KeyHasher;
+use overside_kv_store::KeyHasher;
 
 /// A cache line of its own.
 #[repr(align(128))]

@@ -12,10 +12,10 @@ use super::protocol::OVERHEAD_BYTES;
 use super::transport::Transport;
 use super::workload::{Kind, Requests};
 use super::{BenchError, Settings};
-use overside_kv::client::datagram::{Exchange, ExchangeError, ExchangeOptions};
-use overside_kv::protocol::datagram::{ETHERNET_BYTES, Reply};
-use overside_kv::udp::ReceiveBuffers;
-use overside_kv::{Answer, Operation, Request};
+use overside_kv_datagram::client::{Exchange, ExchangeError, ExchangeOptions};
+use overside_kv_datagram::udp::ReceiveBuffers;
+use overside_kv_protocol::datagram::{ETHERNET_BYTES, Reply};
+use overside_kv_store::{Answer, Operation, Request};
 
 /// Client that a thread of the load generator drives.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use overside_backend_dpdk::ethernet::ReceivedFrame;
 use overside_base::lock;
 use serde::{Deserialize, Serialize};
 
-use overside_kv::ethernet::port::{self, FrameCounts, HostQueue};
-use overside_kv::ethernet::{Checked, FrameKind, Mac, Path, PortSettings};
-use overside_kv::udp::RX_QUEUE_DEFAULT;
+use overside_kv_datagram::ethernet::port::{self, FrameCounts, HostQueue};
+use overside_kv_datagram::ethernet::{Checked, FrameKind, Mac, Path, PortSettings};
+use overside_kv_datagram::udp::RX_QUEUE_DEFAULT;
 
 /// UDP port of the first connection; others have the following ports.
 const FIRST_PORT: u16 = 20_000;

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use overside_kv::client::{ReplyLine, command};
-use overside_kv::herd;
-use overside_kv::protocol::datagram::DATAGRAM_MAX_BYTES;
+use overside_kv_client::{ReplyLine, command};
+use overside_kv_datagram::herd;
+use overside_kv_protocol::datagram::DATAGRAM_MAX_BYTES;
 use serde::{Deserialize, Serialize};
 
 /// Protocol that a server speaks.

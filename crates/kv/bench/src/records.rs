@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use overside_kv::{KEY_MAX_BYTES, VALUE_MAX_BYTES};
+use overside_kv_store::{KEY_MAX_BYTES, VALUE_MAX_BYTES};
 
 /// Records of equal size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::port::{self, LoadPort};
 use super::{BenchError, ProtocolKind, Records, Workload};
-use overside_kv::client::ServerTls;
-use overside_kv::herd;
-use overside_kv::udp::RECEIVE_BYTES;
+use overside_kv_client::ServerTls;
+use overside_kv_datagram::herd;
+use overside_kv_datagram::udp::RECEIVE_BYTES;
 
 /// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::Address;
-use overside_kv::client::{ServerStream, ServerTls};
+use overside_kv_client::{ServerStream, ServerTls};
 
 /// Longest time that a server may take to accept a connection, and to answer requests before the
 /// run.

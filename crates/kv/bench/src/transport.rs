@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::port::PortChannel;
 use super::{Address, ProtocolKind, Settings};
-use overside_kv::herd::{RegionAddress, RequestWriter};
-use overside_kv::protocol::datagram::{ETHERNET_BYTES, Header};
-use overside_kv::server::Password;
-use overside_kv::udp::{DatagramSocket, RX_QUEUE_DEFAULT, ReceiveBuffers};
+use overside_kv_datagram::herd::{RegionAddress, RequestWriter};
+use overside_kv_datagram::udp::{DatagramSocket, RX_QUEUE_DEFAULT, ReceiveBuffers};
+use overside_kv_protocol::datagram::{ETHERNET_BYTES, Header};
+use overside_link::Password;
 
 /// Both ways.
 #[derive(Debug)]

@@ -3,11 +3,13 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use clap::ArgAction;
 use overside_kv::herd::RegionAddress;
 use overside_kv::server::{Addresses, Password, Protection, Settings, Tls, UnauthenticatedAccess};
 use overside_link::agent::keys;
 
 use super::dpdk::DpdkArguments;
+use super::limits::one_of;
 
 /// Redis's port, and memcached's.
 const PORT: u16 = 6379;
@@ -49,14 +51,9 @@ pub(super) struct Access {
     )]
     tls_keys: Option<PathBuf>,
     /// Certificates of TLS clients: `required` admits those that ca.pem signed
-    #[arg(
-        long,
-        value_name = "WHICH",
-        value_enum,
-        default_value_t = ClientCertificates::None,
-        requires = "tls_listen"
-    )]
-    tls_clients: ClientCertificates,
+    #[arg(long, value_name = "WHICH", default_value = "none", requires = "tls_listen", action = ArgAction::Set,
+          value_parser = one_of([("none", false), ("required", true)]))]
+    tls_clients: bool,
     /// File whose first line is the password that clients send with AUTH; others must not be able to
     /// read it. Required where other machines can connect without a certificate
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
@@ -67,12 +64,6 @@ pub(super) struct Access {
     metrics: Option<SocketAddr>,
     #[command(flatten)]
     pub dpdk: DpdkArguments,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum ClientCertificates {
-    None,
-    Required,
 }
 
 /// A TCP address for Redis clients.
@@ -159,7 +150,7 @@ impl Access {
 
     /// Clients by TLS need a certificate.
     pub(super) fn requires_certificates(&self) -> bool {
-        self.tls_clients == ClientCertificates::Required
+        self.tls_clients
     }
 
     /// Addresses at which clients can connect; Redis's port of 127.0.0.1 if no address for clients

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use overside_kv::offload::agent::EngineProbe;
 use overside_kv_bench::remote::LoadProbe;
+use overside_kv_offload::agent::EngineProbe;
 use overside_link::agent::Probe;
 
 /// Options for the resources that hosts' key-value stores may use on this machine.

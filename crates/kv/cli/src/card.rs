@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use overside_config::{Document, Limits};
-use overside_kv::Design;
-use overside_kv::offload::agent::CardFound;
+use overside_kv_offload::Design;
+use overside_kv_offload::agent::CardFound;
 use serde::Deserialize;
 
 const FILE: &str = "cards.toml";
@@ -143,8 +143,8 @@ fn mode_of(name: &str) -> &'static Mode {
 
 #[cfg(test)]
 mod tests {
-    use overside_kv::Design;
-    use overside_kv::offload::agent::CardFound;
+    use overside_kv_offload::Design;
+    use overside_kv_offload::agent::CardFound;
 
     use super::{CARDS, CardMode, mode_of};
 

@@ -1,6 +1,6 @@
 //! The cores that a server has.
 
-use overside_kv::partitions::PARTITIONS_MAX;
+use overside_kv_offload::partitions::PARTITIONS_MAX;
 
 /// Number or list of the cores that serve.
 #[derive(Clone, Debug, PartialEq, Eq)]

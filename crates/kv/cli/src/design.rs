@@ -4,18 +4,19 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
-use clap::ValueEnum;
+use clap::{ArgAction, ValueEnum};
 
-use overside_kv::design::{ClientMemory, Layout, SideMemory};
-use overside_kv::offload::agent::{Clients, OpenRequest, StoreLimits};
-use overside_kv::offload::{Batching, Optimizations};
 use overside_kv::server::{Addresses, Settings, Steering};
 use overside_kv::store::MEMORY_MAX_BYTES;
+use overside_kv_offload::agent::{Clients, OpenRequest, StoreLimits};
+use overside_kv_offload::design::{ClientMemory, Layout, SideMemory};
+use overside_kv_offload::{Batching, Design, Optimizations};
 use overside_link::verbs::Side;
 use overside_probe::dma::Link;
 
 use super::access::{self, Access, Listener};
 use super::card::CardMode;
+use super::limits::one_of;
 use overside_command::options::size_within;
 
 #[derive(clap::Args)]
@@ -24,8 +25,8 @@ pub(super) struct DesignArguments {
     /// Side where clients connect (c) and side of the keys (k): `cpu-only` here; `lat` c on a core of the DPU, k here;
     /// `sav` c on several (--dpu-cores); `dual` c on the other cores here (--cores) too; `shrd` c and a part
     /// of k on each side; `proc` c here, k on the DPU; `dpu-only` both on the DPU
-    #[arg(long, value_enum, default_value_t = Design::CpuOnly)]
-    design: Design,
+    #[arg(long, default_value = "cpu-only", value_parser = one_of(Design::ALL.map(|one| (one.name(), one))))]
+    pub design: Design,
     /// The DPU's agent, as `overside agents` knows it
     #[arg(long, value_name = "NODE")]
     dpu: Option<String>,
@@ -49,49 +50,23 @@ pub(super) struct DesignArguments {
     #[arg(long, value_name = "LINK", default_value = "shm", value_parser = link, requires = "dpu")]
     link: Link,
     /// A message over the link for each batch of requests, or for each request, to compare with
-    #[arg(long, value_enum, default_value_t = LinkBatch::Batch, requires = "dpu")]
-    link_batch: LinkBatch,
+    #[arg(long, default_value = "batch", requires = "dpu",
+          value_parser = one_of([("batch", Batching::Batch), ("request", Batching::Request)]))]
+    link_batch: Batching,
     /// Longest message over the link, unless one request alone is longer [default: 64 requests, however
     /// long]
     #[arg(long, value_name = "SIZE", value_parser = size_within(MESSAGE), requires = "dpu")]
     link_message: Option<usize>,
     /// Make the next message while the other side executes the one before, or wait for its answers, to
     /// compare with
-    #[arg(long, value_enum, default_value_t = Overlap::On, requires = "dpu")]
-    overlap: Overlap,
+    #[arg(long, default_value = "on", requires = "dpu", action = ArgAction::Set,
+          value_parser = one_of([("on", true), ("off", false)]))]
+    overlap: bool,
     /// Time at which replies leave: those of a batch before the next one is parsed (`early`), or those of all that
     /// has come together (`late`)
-    #[arg(long, value_enum, default_value_t = Sending::Late)]
-    send: Sending,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Design {
-    CpuOnly,
-    Lat,
-    Sav,
-    Dual,
-    Shrd,
-    Proc,
-    DpuOnly,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum LinkBatch {
-    Batch,
-    Request,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Sending {
-    Early,
-    Late,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Overlap {
-    On,
-    Off,
+    #[arg(long, default_value = "late", action = ArgAction::Set,
+          value_parser = one_of([("early", true), ("late", false)]))]
+    send: bool,
 }
 
 /// An address of the DPU, and what clients speak there.
@@ -139,25 +114,7 @@ fn link(text: &str) -> Result<Link, String> {
     Link::named(text).ok_or_else(|| "shm or ucx".into())
 }
 
-impl From<Design> for overside_kv::Design {
-    fn from(design: Design) -> Self {
-        match design {
-            Design::CpuOnly => Self::CpuOnly,
-            Design::Lat => Self::Lat,
-            Design::Sav => Self::Sav,
-            Design::Dual => Self::Dual,
-            Design::Shrd => Self::Shrd,
-            Design::Proc => Self::Proc,
-            Design::DpuOnly => Self::DpuOnly,
-        }
-    }
-}
-
 impl DesignArguments {
-    pub(super) fn design(&self) -> overside_kv::Design {
-        self.design.into()
-    }
-
     /// The DPU's agent, where there is one.
     pub(super) fn node(&self) -> Option<&str> {
         self.dpu.as_deref()
@@ -195,7 +152,7 @@ impl DesignArguments {
 
     /// Finds what contradicts itself. The threads of both sides otherwise, with so many cores here.
     pub(super) fn check(&self, access: &Access, host_cores: usize) -> Result<Layout, String> {
-        let design = self.design();
+        let design = self.design;
         let name = design.name();
         let (host_min, dpu_min) = design.cores_min();
         match (&self.dpu, dpu_min) {
@@ -313,7 +270,7 @@ impl DesignArguments {
         settings: &Settings,
     ) -> OpenRequest {
         OpenRequest {
-            design: self.design(),
+            design: self.design,
             host_cores,
             dpu_cores: self.dpu_cores(),
             link: self.link,
@@ -338,13 +295,10 @@ impl DesignArguments {
 
     pub(super) fn optimizations(&self) -> Optimizations {
         Optimizations {
-            batching: match self.link_batch {
-                LinkBatch::Batch => Batching::Batch,
-                LinkBatch::Request => Batching::Request,
-            },
+            batching: self.link_batch,
             message_bytes: self.link_message.map(|bytes| bytes as u32),
-            overlap: self.overlap == Overlap::On,
-            sends_early: self.send == Sending::Early,
+            overlap: self.overlap,
+            sends_early: self.send,
         }
     }
 }

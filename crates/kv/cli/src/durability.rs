@@ -5,15 +5,16 @@ use std::path::{self, PathBuf};
 
 use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
-use overside_kv::design::Layout;
-use overside_kv::offload::agent::PersistenceRequest;
-use overside_kv::partitions::KeptPartitions;
 use overside_kv::persistence::{Replicable, SyncPolicy, open_all};
 use overside_kv::replica::{GroupMember, ReplicationLayer};
 use overside_kv::server::{Memory, StorageBackend};
 use overside_kv::store::Store;
+use overside_kv_offload::agent::PersistenceRequest;
+use overside_kv_offload::design::Layout;
+use overside_kv_offload::partitions::KeptPartitions;
 use overside_link::verbs::Side;
 
+use super::limits::one_of;
 use super::replica::ReplicaArguments;
 
 #[derive(clap::Args)]
@@ -26,34 +27,18 @@ pub(super) struct Durability {
     dir: Option<PathBuf>,
     /// Time at which writes reach the disk: before each reply (`always`), every second
     /// (`everysec`), when the kernel writes it (`no`); `snapshots`: at SAVE, BGSAVE and the end only
-    #[arg(
-        long,
-        value_name = "WHEN",
-        value_enum,
-        default_value_t = Sync::Everysec,
-        requires = "dir"
-    )]
-    sync: Sync,
+    #[arg(long, value_name = "WHEN", default_value = "everysec", requires = "dir", value_parser = one_of([
+        ("always", Log(Some(SyncPolicy::Always))),
+        ("everysec", Log(Some(SyncPolicy::EverySecond))),
+        ("no", Log(Some(SyncPolicy::Never))),
+        ("snapshots", Log(None)),
+    ]))]
+    sync: Log,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Sync {
-    Always,
-    Everysec,
-    No,
-    Snapshots,
-}
-
-impl From<Sync> for Option<SyncPolicy> {
-    fn from(sync: Sync) -> Self {
-        match sync {
-            Sync::Always => Some(SyncPolicy::Always),
-            Sync::Everysec => Some(SyncPolicy::EverySecond),
-            Sync::No => Some(SyncPolicy::Never),
-            Sync::Snapshots => None,
-        }
-    }
-}
+/// Policy by which logs are written to the disk; `None` if there are no logs.
+#[derive(Clone, Copy)]
+struct Log(Option<SyncPolicy>);
 
 impl Durability {
     pub(super) fn directory(&self) -> Option<&PathBuf> {
@@ -63,18 +48,13 @@ impl Durability {
     /// Refuses what cannot be kept rightly: what a cache drops depends on what was asked before, which a
     /// log does not say.
     pub(super) fn check(&self, is_cache: bool) -> Result<(), String> {
-        let has_log = self.dir.is_some() && self.log().is_some();
+        let has_log = self.dir.is_some() && self.sync.0.is_some();
         match is_cache && has_log {
             true => Err(
                 "--semantics cache has no log: add --sync snapshots, or leave --dir away".into(),
             ),
             false => Ok(()),
         }
-    }
-
-    /// Policy by which logs are written to the disk; `None` if there are no logs.
-    fn log(&self) -> Option<SyncPolicy> {
-        self.sync.into()
     }
 
     /// The stores of all partitions of the host, each with what its directory holds. With `replication` each can
@@ -98,7 +78,7 @@ impl Durability {
         let kept = KeptPartitions::open(&directory, stores.len(), there);
         let KeptPartitions { here, elsewhere } = kept.map_err(|error| error.to_string())?;
         // The log says what was recovered.
-        let opened = open_all(here.clone(), stores, self.log(), hasher, now_ms);
+        let opened = open_all(here.clone(), stores, self.sync.0, hasher, now_ms);
         let opened = opened.map_err(|error| error.with_remedy())?;
         let is_replica = replication.is_some_and(ReplicaArguments::is_replica);
         let mut layered = Vec::new();
@@ -115,7 +95,7 @@ impl Durability {
         let keeping = elsewhere.map(|elsewhere| PersistenceRequest {
             id: elsewhere.id,
             is_new: elsewhere.is_new,
-            log: self.log(),
+            log: self.sync.0,
         });
         Ok((layered, keeping))
     }

@@ -85,17 +85,9 @@ impl Listing {
 
     fn to_json(&self) -> Value {
         let endpoints = self.endpoints.iter().map(|(endpoint, lease_s)| {
-            json!({
-                "server": endpoint.server,
-                "protocol": endpoint.protocol,
-                "address": endpoint.address,
-                "design": endpoint.design,
-                "side": endpoint.side,
-                "partitions": endpoint.partitions,
-                "semantics": endpoint.semantics,
-                "instance": endpoint.instance,
-                "lease_s": lease_s,
-            })
+            let mut listed = json!(endpoint);
+            listed["lease_s"] = json!(lease_s);
+            listed
         });
         json!({
             "schema": "kv-endpoints/1",

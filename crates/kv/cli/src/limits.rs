@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::value_parser;
 use overside_command::options::{size_within, time_within};
 use overside_kv::server::Limits;
@@ -10,6 +11,16 @@ use overside_kv::server::Limits;
 const CLIENT_MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 46;
 /// The longest time that can be asked for.
 pub(super) const SECONDS_MAX: f64 = 1e9;
+
+/// One of some values, by its name.
+pub(super) fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
+    values: [(&'static str, T); N],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(values.map(|(name, _)| name)).map(move |given| {
+        let found = values.iter().find(|(name, _)| *name == given);
+        found.expect("a name that the parser knows").1
+    })
+}
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Limits")]

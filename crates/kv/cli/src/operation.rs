@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clap::value_parser;
 use overside_device::threads::pin;
-use overside_kv::design::Layout;
 use overside_kv::server::{Settings, Steering};
 use overside_kv::udp::RX_QUEUE_DEFAULT;
+use overside_kv_offload::design::Layout;
 
 use super::cores::{self, Cores};
-use super::limits::SECONDS_MAX;
+use super::limits::{SECONDS_MAX, one_of};
 use overside_command::options::time_within;
 
 #[derive(clap::Args)]
@@ -33,8 +33,9 @@ pub(super) struct OperationArguments {
     /// With several cores, how datagrams arrive at the core that has their keys: `bpf` by a program in the kernel
     /// where it can, and by ports; `ports` by ports alone. At --dpdk-port by rules of the card where it has some
     /// (rte_flow), else the core that receives one hands it over
-    #[arg(long, value_enum, default_value_t = SteeringName::Bpf)]
-    steering: SteeringName,
+    #[arg(long, default_value = "bpf",
+          value_parser = one_of([("bpf", Steering::Bpf), ("ports", Steering::Ports)]))]
+    steering: Steering,
     /// On shutdown, wait this long for clients to take their replies
     #[arg(long, value_name = "TIME", default_value = "10s",
           value_parser = time_within(0.0..=SECONDS_MAX))]
@@ -45,12 +46,6 @@ pub(super) struct OperationArguments {
     /// Print addresses as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum SteeringName {
-    Bpf,
-    Ports,
 }
 
 impl OperationArguments {
@@ -84,10 +79,7 @@ impl OperationArguments {
         Settings {
             busy_poll: self.busy_poll,
             rx_queue: self.rx_queue(),
-            steering: match self.steering {
-                SteeringName::Bpf => Steering::Bpf,
-                SteeringName::Ports => Steering::Ports,
-            },
+            steering: self.steering,
             workers: layout.host.serving(),
             // The first one is that of the thread with the store alone, if there is such a thread.
             cores: (pinned.iter().skip(layout.host.processing))

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use overside_kv::design::{ClientMemory, Layout, SideMemory, Threads};
 use overside_kv::server::{Addresses, Settings};
+use overside_kv_offload::design::{ClientMemory, Layout, SideMemory, Threads};
 use overside_link::verbs::Side;
 use serde_json::{Map, Value, json};
 
@@ -74,7 +74,7 @@ impl Plan<'_> {
         let there = self.dpu_listen();
         let mut plan = endpoints(&self.settings.addresses);
         plan["schema"] = json!("kv-plan/1");
-        plan["design"] = json!(self.design.design().name());
+        plan["design"] = json!(self.design.design.name());
         plan["dpu"] = json!(self.design.node());
         plan["card"] = json!(self.card.as_ref().map(CardMode::to_string));
         let there = there.as_ref();
@@ -93,7 +93,7 @@ impl Plan<'_> {
 
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        line!(text, "design: {}", self.design.design().name());
+        line!(text, "design: {}", self.design.design.name());
         line!(text, "  on the host: {}", threads_text(self.layout.host));
         if let Some(node) = self.design.node() {
             line!(text, "  on {node}: {}", threads_text(self.layout.dpu));

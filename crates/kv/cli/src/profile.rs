@@ -13,8 +13,8 @@ mod text;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use overside_kv::offload::{LinkCost, link_cost};
 use overside_kv_bench::{BenchError, Point, ProtocolKind, Settings};
+use overside_kv_offload::{LinkCost, link_cost};
 use overside_log::LevelFilter;
 
 use super::bench::{

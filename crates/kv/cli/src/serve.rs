@@ -5,8 +5,8 @@ mod running;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use overside_kv::design::{ClientMemory, Layout};
 use overside_kv::server::{ServerError, Settings};
+use overside_kv_offload::design::{ClientMemory, Layout};
 use overside_link::verbs::Side;
 use overside_log::LevelFilter;
 
@@ -97,10 +97,7 @@ impl Arguments {
 
     /// Cores of the host; with everything on the DPU, none.
     fn host_cores(&self) -> usize {
-        match (
-            self.design.design().cores_min(),
-            self.operation.cores.count(),
-        ) {
+        match (self.design.design.cores_min(), self.operation.cores.count()) {
             ((0, _), 1) => 0,
             (_, count) => count,
         }
@@ -131,7 +128,7 @@ impl Arguments {
             limits: self.limits.limits(),
             is_cache: self.store.is_cache(),
             sends_early: self.design.optimizations().sends_early,
-            design: self.design.design(),
+            design: Some(self.design.design.name()),
             ..self.access.settings()?
         };
         Ok(self.operation.settings(layout, others))
@@ -168,7 +165,7 @@ impl Arguments {
             true => found.unwrap_or_default(),
             false => found?,
         };
-        let checked = card.as_ref().map(|card| card.check(self.design.design()));
+        let checked = card.as_ref().map(|card| card.check(self.design.design));
         checked.transpose()?;
         Ok(card)
     }

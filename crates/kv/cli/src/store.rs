@@ -2,11 +2,14 @@
 
 use std::ops::RangeInclusive;
 
+use clap::ArgAction;
 use overside_agent::default_memory_bytes;
 use overside_command::options::size_within;
-use overside_kv::offload::agent::StoreLimits;
-use overside_kv::store::{self, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, StoreOptions};
+use overside_kv::store::{MEMORY_MAX_BYTES, MEMORY_MIN_BYTES, Semantics, StoreOptions};
 use overside_kv::{KeyHasher, Store};
+use overside_kv_offload::agent::StoreLimits;
+
+use super::limits::one_of;
 
 const MEMORY: RangeInclusive<usize> = MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES;
 
@@ -18,32 +21,13 @@ pub(super) struct StoreArguments {
     #[arg(long, value_name = "SIZE", value_parser = size_within(MEMORY))]
     memory: Option<usize>,
     /// Behavior when memory is full: `store` refuses writes, `cache` drops the oldest values
-    #[arg(long, value_enum, default_value_t = Semantics::Store)]
+    #[arg(long, default_value = "store",
+          value_parser = one_of([("store", Semantics::Store), ("cache", Semantics::Cache)]))]
     semantics: Semantics,
     /// Huge pages for the store: `auto` uses them if the machine has them
-    #[arg(long, value_enum, default_value_t = HugePages::Auto)]
-    huge_pages: HugePages,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Semantics {
-    Store,
-    Cache,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum HugePages {
-    Auto,
-    Off,
-}
-
-impl From<Semantics> for store::Semantics {
-    fn from(semantics: Semantics) -> Self {
-        match semantics {
-            Semantics::Store => Self::Store,
-            Semantics::Cache => Self::Cache,
-        }
-    }
+    #[arg(long, default_value = "auto", action = ArgAction::Set,
+          value_parser = one_of([("auto", true), ("off", false)]))]
+    huge_pages: bool,
 }
 
 impl StoreArguments {
@@ -83,9 +67,9 @@ impl StoreArguments {
         let store = |_| {
             let store = Store::new(StoreOptions {
                 memory_bytes,
-                semantics: self.semantics.into(),
+                semantics: self.semantics,
                 hasher: hasher.clone(),
-                huge_pages: self.huge_pages == HugePages::Auto,
+                huge_pages: self.huge_pages,
             });
             store.map_err(|error| format!("{error}; --memory SIZE takes less"))
         };
@@ -97,7 +81,7 @@ impl StoreArguments {
         StoreLimits {
             memory_bytes,
             is_cache: self.is_cache(),
-            huge_pages: self.huge_pages == HugePages::Auto,
+            huge_pages: self.huge_pages,
         }
     }
 }

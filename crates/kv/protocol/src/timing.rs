@@ -2,7 +2,7 @@
 
 use super::ServerContext;
 use crate::stages::Stage;
-use overside_kv_store::{Answer, Request};
+use overside_kv_store::{Answer, Answers, Request};
 
 /// Ends a stage.
 #[inline]
@@ -26,7 +26,7 @@ pub(super) fn execute(
     requests: &[Request<'_>],
     now_ms: u64,
     server: &mut dyn ServerContext,
-    respond: &mut dyn FnMut(usize, Answer<'_>),
+    respond: Answers<'_>,
 ) {
     let timer = server.stages().and_then(|stages| stages.begin_batch());
     let Some(mut timer) = timer else {

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use overside_device::threads::pin;
 use overside_kv::clock::Clock;
-use overside_kv::offload::{Channel, ChannelOptions, Optimizations, RemoteEngine, Responder};
 use overside_kv::server::{Addresses, Memory, Server, Settings};
 use overside_kv::store::{Semantics, StoreOptions};
 use overside_kv::{Answer, KeyHasher, Operation, ProcessingEngine, Request, Store};
+use overside_kv_offload::{Channel, ChannelOptions, Optimizations, RemoteEngine, Responder};
 use rustix::time::{ClockId, clock_gettime};
 
 const KEYS: usize = 100_000;

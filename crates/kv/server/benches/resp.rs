@@ -8,22 +8,17 @@ use std::time::{Duration, Instant};
 
 use overside_kv::protocol::{CommunicationEngine, Ready, ServerContext, Session};
 use overside_kv::stages::{Stage, StageClock};
-use overside_kv::store::{Semantics, StoreOptions};
+use overside_kv::store::StoreOptions;
 use overside_kv::{
-    Answer, KeyHasher, Metadata, Operation, ProcessingEngine, Refusal, Request, ScanPosition,
-    Statistics, Store, Transaction, Value,
+    Answer, Answers, KeyHasher, Metadata, Operation, ProcessingEngine, Refusal, Request,
+    ScanPosition, Statistics, Store, Transaction, Value,
 };
 
 /// Answers without looking up keys, to leave only the communication engine.
 struct Nothing;
 
 impl ProcessingEngine for Nothing {
-    fn execute(
-        &mut self,
-        batch: &[Request<'_>],
-        _: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) {
+    fn execute(&mut self, batch: &[Request<'_>], _: u64, answers: Answers<'_>) {
         let value = Value {
             data: b"12345678",
             ..Value::default()
@@ -36,12 +31,7 @@ impl ProcessingEngine for Nothing {
         }
     }
 
-    fn execute_transaction(
-        &mut self,
-        _: &Transaction<'_>,
-        _: u64,
-        _: &mut dyn FnMut(usize, Answer<'_>),
-    ) -> bool {
+    fn execute_transaction(&mut self, _: &Transaction<'_>, _: u64, _: Answers<'_>) -> bool {
         false
     }
 
@@ -200,12 +190,7 @@ fn measure_stages(
 
 fn main() {
     let hasher = KeyHasher::random();
-    let options = StoreOptions {
-        memory_bytes: 64 << 20,
-        semantics: Semantics::Store,
-        hasher: hasher.clone(),
-        huge_pages: false,
-    };
+    let options = StoreOptions::new(64 << 20, &hasher);
     let mut store = Store::new(options).expect("the system has address space");
     println!(
         "{:>8} {:>8} {:>14} {:>16}",

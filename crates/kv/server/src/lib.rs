@@ -10,29 +10,15 @@
 //! The split and its names are those of MICA (Lim et al., NSDI 2014) and of the DPU offload studies
 //! that took it up.
 
-mod alert;
-mod backend;
-pub mod client;
-pub mod design;
-pub mod directory;
-pub mod ethernet;
-pub mod herd;
-mod idle;
-mod memory;
-pub mod offload;
-pub mod partitions;
-pub mod persistence;
-pub mod replica;
 pub mod server;
-mod transport;
-mod waker;
 
-pub use design::Design;
-pub use overside_kv_datagram::udp;
+pub use overside_kv_backend::{persistence, replica};
+pub use overside_kv_client::{self as client, directory};
+pub use overside_kv_datagram::{ethernet, herd, udp};
 pub use overside_kv_protocol as protocol;
 pub use overside_kv_protocol::{stages, ticks};
 pub use overside_kv_store::{
-    Answer, Condition, Element, Expiry, ExpiryCondition, KEY_MAX_BYTES, KeyHasher, List,
+    Answer, Answers, Condition, Element, Expiry, ExpiryCondition, KEY_MAX_BYTES, KeyHasher, List,
     ListBuilder, Metadata, Operation, ProcessingEngine, Refusal, Request, ScanPosition, ScoreBound,
     SetOptions, SortedRange, Statistics, Store, Transaction, VALUE_MAX_BYTES, Value, ValueKind,
     answer, clock, codec, effect, engine, forward_to, hash, partition, partition_of, request,

@@ -32,11 +32,11 @@ use std::thread;
 use overside_base::{EventFd, raise_descriptor_limit, random_hex};
 use overside_device::threads::pin;
 
-pub use crate::backend::{EXPIRY_BUCKETS, PartitionWork, StorageBackend, TICK_MS};
-pub use crate::memory::Memory;
-pub use crate::waker::Waker;
 pub use addresses::{Addresses, Protection, UnauthenticatedAccess};
 pub use ethernet::PortError;
+pub use overside_kv_backend::Memory;
+pub use overside_kv_backend::Waker;
+pub use overside_kv_backend::{EXPIRY_BUCKETS, PartitionWork, StorageBackend, TICK_MS};
 pub use overside_link::{Password, PasswordError};
 pub use settings::{Limits, Settings, Steering, Tls};
 

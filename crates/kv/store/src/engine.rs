@@ -10,12 +10,7 @@ pub const BATCH_REQUESTS: usize = 256;
 pub trait ProcessingEngine {
     /// Executes a batch in order, as of `now_ms` (milliseconds since 1970; never goes back), and
     /// hands each answer over with its request's index, in order.
-    fn execute(
-        &mut self,
-        batch: &[Request<'_>],
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    );
+    fn execute(&mut self, batch: &[Request<'_>], now_ms: u64, answers: Answers<'_>);
 
     /// Executes all of a transaction, with nothing in between, if every watched key still has its
     /// version. Returns `true` if it did.
@@ -23,7 +18,7 @@ pub trait ProcessingEngine {
         &mut self,
         transaction: &Transaction<'_>,
         now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
+        answers: Answers<'_>,
     ) -> bool;
 
     /// Hands over keys from `position` on, about `count` of them, fewer or none where there are few;
@@ -68,6 +63,9 @@ pub trait ProcessingEngine {
     }
 }
 
+/// Takes the answer to each request of a batch, with the request's number in it.
+pub type Answers<'a> = &'a mut dyn FnMut(usize, Answer<'_>);
+
 /// Requests that are executed together if nothing that was watched has changed.
 #[derive(Clone, Debug, Default)]
 pub struct Transaction<'a> {
@@ -82,43 +80,18 @@ pub struct Transaction<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanPosition(pub u64);
 
-impl Statistics {
-    /// Adds those of another part of the keys.
-    pub fn add(&mut self, other: &Self) {
-        self.items += other.items;
-        self.items_with_expiry += other.items_with_expiry;
-        self.payload_bytes += other.payload_bytes;
-        self.memory_bytes += other.memory_bytes;
-        self.memory_limit_bytes += other.memory_limit_bytes;
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.evictions += other.evictions;
-        self.expirations += other.expirations;
-        self.refusals += other.refusals;
+crate::counts! {
+    /// Counts since the start, and sizes now.
+    pub struct Statistics {
+        items: "items" = "Keys.",
+        items_with_expiry: "items_with_expiry" = "Keys that have an expiry.",
+        payload_bytes: "payload_bytes" = "Bytes of keys and values.",
+        memory_bytes: "memory_bytes" = "Memory of the store, its index and free space inside included.",
+        memory_limit_bytes: "memory_limit_bytes" = "Most memory that the store may take.",
+        hits: "hits_total" = "Reads that found their key.",
+        misses: "misses_total" = "Reads that did not.",
+        evictions: "evictions_total" = "Keys dropped to make room.",
+        expirations: "expirations_total" = "Keys removed because their time had passed.",
+        refusals: "refusals_total" = "Writes refused because the store was full.",
     }
-}
-
-/// Counts since the start, and sizes now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Keys.
-    pub items: u64,
-    /// Keys that have an expiry.
-    pub items_with_expiry: u64,
-    /// Bytes of keys and values.
-    pub payload_bytes: u64,
-    /// Memory taken, the index and free space inside included.
-    pub memory_bytes: u64,
-    /// Most memory that may be taken.
-    pub memory_limit_bytes: u64,
-    /// Reads that found their key.
-    pub hits: u64,
-    /// Reads that did not.
-    pub misses: u64,
-    /// Keys dropped to make room.
-    pub evictions: u64,
-    /// Keys removed because their time had passed.
-    pub expirations: u64,
-    /// Writes refused because the store was full.
-    pub refusals: u64,
 }

@@ -6,6 +6,7 @@
 pub mod answer;
 pub mod clock;
 pub mod codec;
+mod counts;
 mod double;
 pub mod effect;
 pub mod engine;
@@ -19,7 +20,7 @@ pub mod store;
 
 pub use answer::{Answer, Element, List, ListBuilder, Metadata, Refusal, Value, ValueKind};
 pub use double::{Double, parse_double};
-pub use engine::{ProcessingEngine, ScanPosition, Statistics, Transaction};
+pub use engine::{Answers, ProcessingEngine, ScanPosition, Statistics, Transaction};
 pub use hash::KeyHasher;
 pub use partition::partition_of;
 pub use request::{

@@ -73,6 +73,19 @@ pub struct StoreOptions {
     pub huge_pages: bool,
 }
 
+impl StoreOptions {
+    /// A store that refuses writes when it is full, without huge pages.
+    #[must_use]
+    pub fn new(memory_bytes: usize, hasher: &KeyHasher) -> Self {
+        Self {
+            memory_bytes,
+            semantics: Semantics::Store,
+            hasher: hasher.clone(),
+            huge_pages: false,
+        }
+    }
+}
+
 /// Reason why a partition could not be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {

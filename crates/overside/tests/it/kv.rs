@@ -22,6 +22,11 @@ pub(crate) struct Serving {
     pub said: Value,
 }
 
+/// The words of a command line.
+pub(crate) fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
 impl Serving {
     pub(crate) fn start(user: &User, arguments: &[&str]) -> Self {
         let common = ["kv", "serve", "--json", "--memory", "16MiB"];
@@ -143,18 +148,33 @@ fn clients_store_and_read_and_a_signal_ends_it_in_order() {
 #[test]
 fn nobody_is_admitted_by_mistake() {
     let user = User::new();
-    let open = refused(&user, &["--listen", "0.0.0.0"]);
-    assert_contains(&open, "other machines can reach 0.0.0.0:6379");
-    let tls = ["--tls-listen", "192.0.2.1:7000", "--tls-keys", "keys"];
-    assert_contains(refused(&user, &tls), "--tls-clients required");
-    assert_contains(refused(&user, &tls[..2]), "--tls-keys");
-    let memcached = refused(&user, &["--memcached", "0.0.0.0"]);
-    assert_contains(&memcached, "other machines can reach 0.0.0.0:11211");
-    assert_contains(&memcached, "has no password");
-    let datagram = refused(&user, &["--datagram", "192.0.2.1:7000"]);
-    assert_contains(&datagram, "other machines can reach 192.0.2.1:7000");
-    assert_contains(&datagram, "datagrams have no password");
-    assert_contains(&datagram, "--dpdk-trusted");
+    let tls = "--tls-listen 192.0.2.1:7000";
+    for (arguments, says) in [
+        (
+            "--listen 0.0.0.0",
+            &["other machines can reach 0.0.0.0:6379"][..],
+        ),
+        (
+            &format!("{tls} --tls-keys keys"),
+            &["--tls-clients required"],
+        ),
+        (tls, &["--tls-keys"]),
+        (
+            "--memcached 0.0.0.0",
+            &["other machines can reach 0.0.0.0:11211", "has no password"],
+        ),
+        (
+            "--datagram 192.0.2.1:7000",
+            &[
+                "other machines can reach 192.0.2.1:7000",
+                "datagrams have no password",
+                "--dpdk-trusted",
+            ],
+        ),
+    ] {
+        let text = refused(&user, &words(arguments));
+        says.iter().for_each(|part| assert_contains(&text, part));
+    }
     std::fs::write(user.path("password"), "secret\n").unwrap();
     let set_mode = |mode| {
         let permissions = Permissions::from_mode(mode);
@@ -347,15 +367,8 @@ fn clients_with_a_certificate_of_the_authority_are_admitted() {
     let keys = user.keys();
     let directory = Path::new(&keys);
     keys_of_server(directory);
-    let arguments = [
-        "--tls-listen",
-        "127.0.0.1:0",
-        "--tls-keys",
-        &keys,
-        "--tls-clients",
-        "required",
-    ];
-    let serving = Serving::start(&user, &arguments);
+    let arguments = format!("--tls-listen 127.0.0.1:0 --tls-keys {keys} --tls-clients required");
+    let serving = Serving::start(&user, &words(&arguments));
     assert_eq!(serving.said["listen"], Value::Array(Vec::new()));
     let port = serving.port("tls");
     let Some(reply) = redis_cli(directory, &port, true) else {
@@ -379,14 +392,7 @@ fn the_communication_engine_runs_on_an_agent_and_may_be_lost() {
     let agent = Running::start(&user, &["--insecure", "--device", "cpu"]);
     let address = agent.address.clone();
     user.done(&["agents", "add", "dpu0", &address]);
-    let lat = [
-        "--design",
-        "lat",
-        "--dpu",
-        "dpu0",
-        "--listen",
-        "127.0.0.1:0",
-    ];
+    let lat = words("--design lat --dpu dpu0 --listen 127.0.0.1:0");
     let mut serving = Serving::start(&user, &lat);
     assert_eq!(serving.said["dpu"], "dpu0");
     let value = "x".repeat(200_000);

@@ -9,21 +9,7 @@ use overside_testkit::assert_contains;
 use serde_json::Value;
 
 use crate::agent::{Running, User, err};
-use crate::kv::Serving;
-
-const SHORT: [&str; 11] = [
-    "--json",
-    "--records",
-    "500",
-    "--seconds",
-    "0.2",
-    "--warm-up",
-    "0.05",
-    "-c",
-    "3",
-    "-P",
-    "4",
-];
+use crate::kv::{Serving, words};
 
 fn known_agent(user: &User, name: &str) -> Running {
     let agent = Running::start(user, &["--insecure", "--device", "cpu"]);
@@ -31,9 +17,10 @@ fn known_agent(user: &User, name: &str) -> Running {
     agent
 }
 
-fn bench(user: &User, server: &str, arguments: &[&str]) -> Value {
-    let all = [&["kv", "bench", server], &SHORT[..], arguments].concat();
-    serde_json::from_str(&user.done(&all)).unwrap()
+fn bench(user: &User, server: &str, arguments: &str) -> Value {
+    let short = "--json --records 500 --seconds 0.2 --warm-up 0.05 -c 3 -P 4";
+    let all = format!("kv bench {server} {short} {arguments}");
+    serde_json::from_str(&user.done(&words(&all))).unwrap()
 }
 
 #[test]
@@ -42,17 +29,17 @@ fn figures_of_this_machine_stand_beside_results_that_it_made() {
     let _agent = known_agent(&user, "one");
     let serving = Serving::start(&user, &["--listen", "127.0.0.1:0"]);
     let server = format!("redis://127.0.0.1:{}", serving.port("listen"));
-    let found = bench(&user, &server, &[]);
+    let found = bench(&user, &server, "");
     assert!(found["hash_ns_per_key"].as_f64().unwrap() > 0.0);
     if thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
         let cores = found["core_round_trip_cores"].as_array().unwrap();
         assert!(cores.len() == 2 && cores[0] != cores[1], "{cores:?}");
         assert!(found["core_round_trip_ns"].as_f64().unwrap() > 0.0);
     }
-    for without in [["--no-calibration"].as_slice(), &["--from", "one"]] {
+    for without in ["--no-calibration", "--from one"] {
         let found = bench(&user, &server, without);
         for name in ["hash_ns_per_key", "core_round_trip_ns"] {
-            assert!(found[name].is_null(), "{without:?}: {name}");
+            assert!(found[name].is_null(), "{without}: {name}");
         }
     }
 }
@@ -65,7 +52,7 @@ fn several_machines_load_one_server_with_requests_of_their_own() {
     let server = format!("redis://127.0.0.1:{}", serving.port("listen"));
     for from in ["one", "one,two", "local,two"] {
         // Each generator only reads keys that it inserted itself, so all are found.
-        let found = bench(&user, &server, &["--from", from, "--workload", "d"]);
+        let found = bench(&user, &server, &format!("--from {from} --workload d"));
         assert_eq!(
             found["from"].as_array().unwrap().len(),
             from.split(',').count()
@@ -76,7 +63,7 @@ fn several_machines_load_one_server_with_requests_of_their_own() {
         assert_eq!(point["misses"], 0, "{from}");
         assert!(point["answered"].as_u64() >= point["hits"].as_u64());
     }
-    let open = bench(&user, &server, &["--from", "one,two", "--rate", "2000"]);
+    let open = bench(&user, &server, "--from one,two --rate 2000");
     assert_eq!(open["points"][0]["mode"]["rate_per_s"], 2000.0);
     let requests = open["points"][0]["windows"].as_array().unwrap().iter();
     let requests: u64 = requests
@@ -91,12 +78,11 @@ fn several_machines_load_one_server_with_requests_of_their_own() {
 #[test]
 fn connections_are_dealt_out_among_the_endpoints_of_a_server() {
     let user = User::new();
-    let both = ["--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"];
-    let serving = Serving::start(&user, &both);
+    let serving = Serving::start(&user, &words("--listen 127.0.0.1:0 --listen 127.0.0.1:0"));
     let servers = serving
         .endpoints("listen")
         .map(|address| format!("redis://{address}"));
-    let found = bench(&user, &servers[0], &[&servers[1]]);
+    let found = bench(&user, &servers[0], &servers[1]);
     let point = &found["points"][0];
     let counts: Vec<u64> = (point["requests_by_endpoint"].as_array().unwrap().iter())
         .map(|count| count.as_u64().unwrap())
@@ -124,19 +110,18 @@ fn a_client_of_request_regions_that_is_killed_harms_no_other() {
     let mut serving = Serving::start(&user, &listen);
     assert_eq!(serving.said["herd"], "herd");
     // It scans the whole server, which also has other records.
-    let found = bench(&user, "herd:herd", &["--workload", "a"]);
+    let found = bench(&user, "herd:herd", "--workload a");
     assert_eq!(found["points"][0]["misses"], 0);
     let redis = format!("redis://127.0.0.1:{}", serving.port("listen"));
-    let found = bench(&user, &redis, &["--no-load"]);
+    let found = bench(&user, &redis, "--no-load");
     assert_eq!(found["points"][0]["misses"], 0);
     for _ in 0..3 {
-        let long = ["kv", "bench", "herd:herd", "--no-load", "--seconds", "60"];
-        let long = [&long[..], &["--records", "500", "-c", "4", "-P", "64"]].concat();
-        let mut killed = user.command(&long).spawn().unwrap();
+        let long = "kv bench herd:herd --no-load --seconds 60 --records 500 -c 4 -P 64";
+        let mut killed = user.command(&words(long)).spawn().unwrap();
         thread::sleep(Duration::from_millis(100));
         killed.kill().unwrap();
         killed.wait().unwrap();
-        let found = bench(&user, "herd:herd", &["--no-load"]);
+        let found = bench(&user, "herd:herd", "--no-load");
         assert_eq!(found["points"][0]["misses"], 0);
     }
     // A killed server leaves its socket; the next one replaces it.
@@ -144,7 +129,7 @@ fn a_client_of_request_regions_that_is_killed_harms_no_other() {
     let gone = ["kv", "bench", "herd:herd"];
     assert_contains(user.fails(3, &gone), "calling the peer at herd");
     let _again = Serving::start(&user, &listen);
-    bench(&user, "herd:herd", &[]);
+    bench(&user, "herd:herd", "");
     let open = ["kv", "serve", "--herd", "127.0.0.1:0"];
     assert_contains(
         user.fails(2, &open),
@@ -155,43 +140,42 @@ fn a_client_of_request_regions_that_is_killed_harms_no_other() {
 #[test]
 fn what_cannot_be_measured_is_refused_before_anything_is() {
     let user = User::new();
-    for (words, reason) in [
+    let _agent = known_agent(&user, "one");
+    const HUGE: &str = "-P 4096 -c 20000 --value-size 64MiB";
+    for (code, arguments, reason) in [
+        // Nobody listens there.
         (
-            ["--rate", "1000,0"],
+            2,
+            "redis://127.0.0.1:1 --rate 1000,0",
             "the rate must be 1 request a second or more",
         ),
         (
-            ["--seconds", "0"],
+            2,
+            "redis://127.0.0.1:1 --seconds 0",
             "the time that counts must be longer than 0",
         ),
+        (2, "--from who", "overside agents add who"),
+        (2, "--from local,local", "local is named twice"),
+        // What an agent finds wrong is told here.
+        (
+            3,
+            "redis://127.0.0.1:1 --from one",
+            "one: 127.0.0.1:1: Connection refused",
+        ),
+        (
+            3,
+            "redis:/tmp/socket --from one",
+            "a Unix socket is reached from its own machine",
+        ),
+        (
+            3,
+            &format!("redis://127.0.0.1:1 --from one {HUGE}"),
+            "the agent has no memory for it",
+        ),
     ] {
-        // Nothing listens at this port.
-        let asked = [&["kv", "bench", "redis://127.0.0.1:1"], &words[..]].concat();
-        assert_contains(user.fails(2, &asked), reason);
+        let asked = format!("kv bench {arguments}");
+        assert_contains(user.fails(code, &words(&asked)), reason);
     }
-}
-
-#[test]
-fn what_an_agent_finds_wrong_is_told_here() {
-    let user = User::new();
-    let _agent = known_agent(&user, "one");
-    let nobody = ["kv", "bench", "redis://127.0.0.1:1", "--from", "one"];
-    assert_contains(
-        user.fails(3, &nobody),
-        "one: 127.0.0.1:1: Connection refused",
-    );
-    let socket = ["kv", "bench", "redis:/tmp/socket", "--from", "one"];
-    assert_contains(
-        user.fails(3, &socket),
-        "a Unix socket is reached from its own machine",
-    );
-    let huge = ["-P", "4096", "-c", "20000", "--value-size", "64MiB"];
-    let huge = [&nobody[..], &huge[..]].concat();
-    assert_contains(user.fails(3, &huge), "the agent has no memory for it");
-    let unknown = ["kv", "bench", "--from", "who"];
-    assert_contains(user.fails(2, &unknown), "overside agents add who");
-    let twice = ["kv", "bench", "--from", "local,local"];
-    assert_contains(user.fails(2, &twice), "local is named twice");
 }
 
 #[test]

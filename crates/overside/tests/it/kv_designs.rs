@@ -11,49 +11,34 @@ use overside_testkit::linearizability::{check, history};
 use serde_json::Value;
 
 use crate::agent::{Running, User, err};
-use crate::kv::{PATIENCE, Serving, ask, keys_of_server, redis_cli, refused, run};
-
-const BOTH: [&str; 2] = ["--dpu-listen", "127.0.0.1:0"];
+use crate::kv::{PATIENCE, Serving, ask, keys_of_server, redis_cli, refused, run, words};
 
 /// All designs that need a DPU, with several cores if they support that.
-const DESIGNS: [(&str, &[&str]); 9] = [
-    ("lat", &[]),
-    ("sav", &["--dpu-cores", "3"]),
-    (
-        "dual",
-        &["--cores", "2", "--dpu-cores", "2", BOTH[0], BOTH[1]],
-    ),
-    ("shrd", &BOTH),
-    (
-        "shrd",
-        &["--cores", "2", "--dpu-cores", "2", BOTH[0], BOTH[1]],
-    ),
-    ("proc", &[]),
-    ("proc", &["--cores", "2"]),
-    ("dpu-only", &[]),
-    ("dpu-only", &["--dpu-cores", "2"]),
+const DESIGNS: [(&str, &str); 9] = [
+    ("lat", ""),
+    ("sav", "--dpu-cores 3"),
+    ("dual", "--cores 2 --dpu-cores 2 --dpu-listen 127.0.0.1:0"),
+    ("shrd", "--dpu-listen 127.0.0.1:0"),
+    ("shrd", "--cores 2 --dpu-cores 2 --dpu-listen 127.0.0.1:0"),
+    ("proc", ""),
+    ("proc", "--cores 2"),
+    ("dpu-only", ""),
+    ("dpu-only", "--dpu-cores 2"),
 ];
 
 fn agent(user: &User, address: &str) -> Running {
-    agent_with(user, &["--listen", address])
+    agent_with(user, &format!("--listen {address}"))
 }
 
-fn agent_with(user: &User, options: &[&str]) -> Running {
-    let agent = Running::start(user, &[&["--insecure"], options].concat());
+fn agent_with(user: &User, options: &str) -> Running {
+    let agent = Running::start(user, &words(&format!("--insecure {options}")));
     user.done(&["agents", "add", "dpu0", &agent.address]);
     agent
 }
 
-fn start(user: &User, design: &str, options: &[&str]) -> Serving {
-    let common = [
-        "--design",
-        design,
-        "--dpu",
-        "dpu0",
-        "--listen",
-        "127.0.0.1:0",
-    ];
-    Serving::start(user, &[&common[..], options].concat())
+fn start(user: &User, design: &str, options: &str) -> Serving {
+    let all = format!("--design {design} --dpu dpu0 --listen 127.0.0.1:0 {options}");
+    Serving::start(user, &words(&all))
 }
 
 /// Returns the addresses for clients on both sides.
@@ -106,12 +91,11 @@ fn a_link_over_ucx_serves_all_keys() {
         return;
     }
     let _agent = agent(&user, "127.0.0.1:0");
-    serves_all_keys(&user, "lat", &["--link", "ucx"]);
-    let several = ["--dpu-cores", "2", "--link", "ucx"];
-    serves_all_keys(&user, "sav", &several);
+    serves_all_keys(&user, "lat", "--link ucx");
+    serves_all_keys(&user, "sav", "--dpu-cores 2 --link ucx");
 }
 
-fn serves_all_keys(user: &User, design: &str, options: &[&str]) {
+fn serves_all_keys(user: &User, design: &str, options: &str) {
     let long = "x".repeat(200_000);
     let mut serving = start(user, design, options);
     assert_eq!(serving.said["dpu"], "dpu0");
@@ -159,7 +143,7 @@ fn serves_all_keys(user: &User, design: &str, options: &[&str]) {
 fn requests_of_all_cores_of_a_dpu_are_counted_and_share_writes() {
     let user = User::new();
     let _agent = agent(&user, "127.0.0.1:0");
-    let serving = start(&user, "sav", &["--dpu-cores", "3"]);
+    let serving = start(&user, "sav", "--dpu-cores 3");
     let endpoint = &endpoints(&serving)[0];
     for _ in 0..12 {
         ask(
@@ -280,12 +264,12 @@ fn wait_for(address: &str) {
 #[test]
 fn nothing_acknowledged_is_lost_with_an_agent_that_keeps_its_keys() {
     let user = User::new();
-    let keeps = ["--kv-dir", "kept"];
+    let keeps = "--kv-dir kept";
     for (number, (design, options)) in DESIGNS[3..].iter().enumerate() {
         let state = format!("state-{number}");
-        let durable = [options, &["--dir", &state, "--sync", "always"][..]].concat();
+        let durable = format!("{options} --dir {state} --sync always");
         let mut acknowledged = [0u64; 20];
-        let mut running = agent_with(&user, &keeps);
+        let mut running = agent_with(&user, keeps);
         let mut serving = start(&user, design, &durable);
         let endpoints = endpoints(&serving);
         let check = |acknowledged: &[u64]| {
@@ -311,17 +295,15 @@ fn nothing_acknowledged_is_lost_with_an_agent_that_keeps_its_keys() {
                 }
                 drop(running);
             });
-            running = agent_with(&user, &[&keeps[..], &["--listen", &address]].concat());
+            running = agent_with(&user, &format!("{keeps} --listen {address}"));
             endpoints.iter().for_each(|endpoint| wait_for(endpoint));
             check(&acknowledged);
         }
         assert_eq!(serving.end("-KILL"), None, "{design}");
         assert_contains(serving.errors(), "are kept there: trying again");
         // Neither side accepts the keys of another partition layout.
-        let other = run(
-            &user,
-            &["--listen", "127.0.0.1:0", "--cores", "4", "--dir", &state],
-        );
+        let other = format!("--listen 127.0.0.1:0 --cores 4 --dir {state}");
+        let other = run(&user, &words(&other));
         assert_eq!(other.status.code(), Some(3));
         assert_contains(err(&other), "on a DPU, one a core");
         let mut again = start(&user, design, &durable);
@@ -335,32 +317,20 @@ fn nothing_acknowledged_is_lost_with_an_agent_that_keeps_its_keys() {
 fn an_agent_gives_hosts_only_what_its_owner_says() {
     let user = User::new();
     let _agent = agent(&user, "127.0.0.1:0");
-    let asked = |more: &[&str]| {
-        let common = ["--design", "lat", "--dpu", "dpu0"];
-        let output = run(&user, &[&common[..], more].concat());
+    let asked = |more: &str| {
+        let output = run(&user, &words(&format!("--design lat --dpu dpu0 {more}")));
         assert_eq!(output.status.code(), Some(3));
         err(&output)
     };
-    assert_contains(asked(&["--tls-listen", "127.0.0.1:0"]), "--kv-tls-keys DIR");
-    let port = ["--dpdk-port", "net_memif0", "--dpdk-address", "10.9.0.2"];
-    let port = [&port[..], &["--dpdk-trusted"]].concat();
-    assert_contains(asked(&port), "--kv-dpdk-port net_memif0");
+    assert_contains(asked("--tls-listen 127.0.0.1:0"), "--kv-tls-keys DIR");
+    let port = "--dpdk-port net_memif0 --dpdk-address 10.9.0.2 --dpdk-trusted";
+    assert_contains(asked(port), "--kv-dpdk-port net_memif0");
 }
 
 #[test]
 fn an_agent_keeps_what_it_is_told_to_where_its_owner_says() {
     let user = User::new();
-    let proc = [
-        "--design",
-        "proc",
-        "--dpu",
-        "dpu0",
-        "--listen",
-        "127.0.0.1:0",
-        "--memory",
-        "16MiB",
-    ];
-    let durable = [&proc[..], &["--dir", "state"]].concat();
+    let durable = words("--design proc --dpu dpu0 --listen 127.0.0.1:0 --memory 16MiB --dir state");
     let refused = |durable: &[&str]| {
         let output = run(&user, durable);
         assert_eq!(output.status.code(), Some(3));
@@ -370,8 +340,8 @@ fn an_agent_keeps_what_it_is_told_to_where_its_owner_says() {
         let _agent = agent(&user, "127.0.0.1:0");
         assert_contains(refused(&durable), "start it with --kv-dir DIR");
     }
-    let _agent = agent_with(&user, &["--kv-dir", "kept"]);
-    let serving = start(&user, "proc", &["--dir", "state"]);
+    let _agent = agent_with(&user, "--kv-dir kept");
+    let serving = start(&user, "proc", "--dir state");
     ask(
         connect(&endpoints(&serving)[0]),
         "SET key value\r\n",
@@ -380,7 +350,7 @@ fn an_agent_keeps_what_it_is_told_to_where_its_owner_says() {
     // One server at a time.
     assert_contains(refused(&durable), "is in use by another server");
     drop(serving);
-    let _other = agent_with(&user, &["--kv-dir", "elsewhere"]);
+    let _other = agent_with(&user, "--kv-dir elsewhere");
     assert_contains(refused(&durable), "the agent has no store");
 }
 
@@ -390,8 +360,8 @@ fn what_a_client_saves_is_there_after_everything_was_killed() {
     // The clients' side has all keys, some of them, or none.
     for (number, (design, options)) in [DESIGNS[0], DESIGNS[4], DESIGNS[6]].iter().enumerate() {
         let state = format!("state-{number}");
-        let durable = [&["--dir", &state, "--sync", "snapshots"][..], options].concat();
-        let running = agent_with(&user, &["--kv-dir", "kept"]);
+        let durable = format!("--dir {state} --sync snapshots {options}");
+        let running = agent_with(&user, "--kv-dir kept");
         let mut serving = start(&user, design, &durable);
         let endpoint = endpoints(&serving).pop().unwrap();
         let sets: String = (0..40).map(|key| format!("SET {key} {key}\r\n")).collect();
@@ -413,7 +383,7 @@ fn what_a_client_saves_is_there_after_everything_was_killed() {
         ask(connect(&endpoint), "SET late x\r\n", "+OK\r\n");
         assert_eq!(serving.end("-KILL"), None);
         drop(running);
-        let _again = agent_with(&user, &["--kv-dir", "kept"]);
+        let _again = agent_with(&user, "--kv-dir kept");
         let again = start(&user, design, &durable);
         for endpoint in endpoints(&again) {
             let gets: String = (0..40).map(|key| format!("GET {key}\r\n")).collect();
@@ -425,7 +395,7 @@ fn what_a_client_saves_is_there_after_everything_was_killed() {
     }
     // Without a directory there is no place for snapshots, on either side.
     let _agent = agent(&user, "127.0.0.1:0");
-    let serving = start(&user, "lat", &[]);
+    let serving = start(&user, "lat", "");
     let said = talk(&endpoints(&serving)[0], "BGSAVE\r\nQUIT\r\n");
     assert_contains(said, "without a directory");
 }
@@ -447,22 +417,13 @@ fn clients_of_every_protocol_come_to_the_dpu() {
     let user = User::new();
     let keys = user.keys();
     keys_of_server(Path::new(&keys));
-    let _agent = agent_with(&user, &["--kv-tls-keys", &keys]);
-    let memcached = ["--memcached", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
-    let tls = ["--tls-listen", "127.0.0.1:0", "--tls-clients", "required"];
-    let here = start(&user, "lat", &[memcached, tls].concat());
+    let _agent = agent_with(&user, &format!("--kv-tls-keys {keys}"));
+    let all = "--memcached 127.0.0.1:0 --metrics 127.0.0.1:0 --tls-listen 127.0.0.1:0 --tls-clients required";
+    let here = start(&user, "lat", all);
     check_protocols(&here.said, &keys);
-    let there = [
-        "--dpu-listen",
-        "memcached=127.0.0.1:0",
-        "--dpu-listen",
-        "metrics=127.0.0.1:0",
-        "--dpu-listen",
-        "tls=127.0.0.1:0",
-        "--dpu-listen",
-        "127.0.0.1:0",
-    ];
-    let both = start(&user, "shrd", &there);
+    let there = ["memcached=", "metrics=", "tls=", ""];
+    let there = there.map(|protocol| format!("--dpu-listen {protocol}127.0.0.1:0 "));
+    let both = start(&user, "shrd", &there.concat());
     assert_eq!(both.said["memcached"], Value::Array(Vec::new()));
     check_protocols(&both.said["dpu_endpoints"], &keys);
 }
@@ -507,16 +468,16 @@ fn a_server_ends_with_the_keys_that_the_agent_had() {
 fn a_client_of_a_dpu_that_has_everything_ends_the_server() {
     let user = User::new();
     let _agent = agent(&user, "127.0.0.1:0");
-    let mut serving = start(&user, "dpu-only", &[]);
+    let mut serving = start(&user, "dpu-only", "");
     connect(&endpoints(&serving)[0])
         .write_all(b"SHUTDOWN\r\n")
         .unwrap();
     assert_eq!(serving.wait(), Some(3));
     assert_contains(serving.errors(), "a client has ended it");
     // Also if the server can start with an empty store.
-    let _agent = agent_with(&user, &["--kv-dir", "kept"]);
+    let _agent = agent_with(&user, "--kv-dir kept");
     for (design, options) in [DESIGNS[3], DESIGNS[7]] {
-        let durable = [options, &["--dir", design][..]].concat();
+        let durable = format!("{options} --dir {design}");
         let mut serving = start(&user, design, &durable);
         connect(&endpoints(&serving).pop().unwrap())
             .write_all(b"SHUTDOWN\r\n")
@@ -529,16 +490,13 @@ fn a_client_of_a_dpu_that_has_everything_ends_the_server() {
 #[test]
 fn a_dry_run_says_what_each_side_would_take() {
     let user = User::new();
-    let plan = |arguments: &[&str]| {
-        let all = [
-            &["--dry-run", "--dpu", "dpu0", "--memory", "1GiB", "--design"],
-            arguments,
-        ];
-        let output = run(&user, &all.concat());
+    let plan = |arguments: &str| {
+        let all = format!("--dry-run --dpu dpu0 --memory 1GiB --design {arguments}");
+        let output = run(&user, &words(&all));
         assert!(output.status.success(), "{}", err(&output));
         String::from_utf8(output.stdout).unwrap()
     };
-    insta::assert_snapshot!(plan(&["sav", "--dpu-cores", "4"]), @r"
+    insta::assert_snapshot!(plan("sav --dpu-cores 4"), @r"
     design: sav
       on the host: 1 core, with the keys
       on dpu0: 4 cores, each with clients
@@ -552,23 +510,16 @@ fn a_dry_run_says_what_each_side_would_take() {
       connections: 256 MiB
       links: 32 MiB
     ");
-    let text = plan(&["shrd", "--dpu-listen", "127.0.0.1:7000"]);
+    let text = plan("shrd --dpu-listen 127.0.0.1:7000");
     assert_contains(
         &text,
         "listens at: 127.0.0.1:6379, on the DPU at 127.0.0.1:7000\n",
     );
     let side = "  store, index included: 512 MiB\n  connections: 256 MiB\n  links: 16 MiB\n";
     assert_eq!(text.matches(side).count(), 2, "{text}");
-    let kept = plan(&["proc", "--dir", "state"]);
+    let kept = plan("proc --dir state");
     assert_contains(&kept, "keeps everything in: state, and on the DPU\n");
-    let json = plan(&[
-        "dual",
-        "--cores",
-        "3",
-        "--dpu-listen",
-        "127.0.0.1:7000",
-        "--json",
-    ]);
+    let json = plan("dual --cores 3 --dpu-listen 127.0.0.1:7000 --json");
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["threads"]["host"]["communication"], 2);
     assert_eq!(json["threads"]["dpu"]["communication"], 1);
@@ -577,14 +528,7 @@ fn a_dry_run_says_what_each_side_would_take() {
     // Without --memory the store's limit is the free memory of the DPU.
     let output = run(
         &user,
-        &[
-            "--dry-run",
-            "--json",
-            "--dpu",
-            "dpu0",
-            "--design",
-            "dpu-only",
-        ],
+        &words("--dry-run --json --dpu dpu0 --design dpu-only"),
     );
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["memory_bytes"]["dpu"]["total"], 2u64 << 30);
@@ -593,38 +537,37 @@ fn a_dry_run_says_what_each_side_would_take() {
 #[test]
 fn a_design_that_cannot_run_is_refused_with_a_remedy() {
     let user = User::new();
-    let with =
-        |arguments: &[&str]| refused(&user, &[&["--dpu", "dpu0", "--design"], arguments].concat());
-    let too_much = with(&["lat", "--client-memory", "2GiB"]);
-    assert_contains(&too_much, "connections 2048 MiB, links 8 MiB");
-    assert_contains(&too_much, "less --client-memory");
-    let too_much = with(&["proc", "--memory", "3GiB"]);
-    assert_contains(&too_much, "less --memory");
-    assert_contains(with(&["dual", "--dpu-listen", "::1"]), "--cores 2 or more");
-    assert_contains(with(&["shrd"]), "--dpu-listen ADDRESS is required");
-    let open = with(&["shrd", "--dpu-listen", "192.0.2.1"]);
-    assert_contains(open, "--password-file");
-    assert_contains(with(&["lat", "--dpu-cores", "2"]), "--dpu-cores 2");
-    assert_contains(
-        with(&["lat", "--dpu-listen", "::1"]),
-        "without --dpu-listen",
-    );
-    assert_contains(with(&["cpu-only"]), "no use for --dpu");
-    assert_contains(with(&["shrd", "--dpu-listen", "ftp=::1"]), "memcached");
-    let exposed = with(&["shrd", "--dpu-listen", "memcached=192.0.2.1"]);
-    assert_contains(exposed, "memcached's protocol has no password");
-    assert_contains(with(&["lat", "--unix", "socket"]), "no paths");
-    let keys = with(&["lat", "--tls-listen", "::1", "--tls-keys", "keys"]);
-    assert_contains(keys, "--kv-tls-keys");
+    for (arguments, says) in [
+        (
+            "lat --client-memory 2GiB",
+            "connections 2048 MiB, links 8 MiB",
+        ),
+        ("lat --client-memory 2GiB", "less --client-memory"),
+        ("proc --memory 3GiB", "less --memory"),
+        ("dual --dpu-listen ::1", "--cores 2 or more"),
+        ("shrd", "--dpu-listen ADDRESS is required"),
+        ("shrd --dpu-listen 192.0.2.1", "--password-file"),
+        ("lat --dpu-cores 2", "--dpu-cores 2"),
+        ("lat --dpu-listen ::1", "without --dpu-listen"),
+        ("cpu-only", "no use for --dpu"),
+        ("shrd --dpu-listen ftp=::1", "memcached"),
+        (
+            "shrd --dpu-listen memcached=192.0.2.1",
+            "memcached's protocol has no password",
+        ),
+        ("lat --unix socket", "no paths"),
+        ("lat --tls-listen ::1 --tls-keys keys", "--kv-tls-keys"),
+        ("lat --card bf9", "bf2:separated"),
+    ] {
+        let all = format!("--dpu dpu0 --design {arguments}");
+        assert_contains(refused(&user, &words(&all)), says);
+    }
     assert_contains(refused(&user, &["--design", "sav"]), "--dpu NODE");
-    assert_contains(with(&["lat", "--card", "bf9"]), "bf2:separated");
     // The limits of an agent's card are only known after connecting to it.
-    let both = ["--design", "dual", "--cores", "2", "--dpu-listen", "::1"];
-    let card = ["--dry-run", "--dpu", "dpu0", "--card", "bf3"];
-    let output = run(&user, &[&both[..], &card].concat());
+    let both = "--dry-run --design dual --cores 2 --dpu-listen ::1 --dpu dpu0 --card";
+    let output = run(&user, &words(&format!("{both} bf3")));
     assert_eq!(output.status.code(), Some(3));
     assert_contains(err(&output), "no such mode (dpukv.hw.bf3");
-    let separated = ["--dry-run", "--dpu", "dpu0", "--card", "bf2:separated"];
-    let output = run(&user, &[&both[..], &separated].concat());
+    let output = run(&user, &words(&format!("{both} bf2:separated")));
     assert!(output.status.success(), "{}", err(&output));
 }

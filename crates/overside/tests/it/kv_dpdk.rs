@@ -10,24 +10,14 @@ use overside_testkit::assert_contains;
 use serde_json::Value;
 
 use crate::agent::{Running, User, err};
-use crate::kv::{PATIENCE, Serving, refused};
+use crate::kv::{PATIENCE, Serving, words};
 
 const SERVER: &str = "datagram://10.9.0.2:6379";
 
 /// Returns the reason to skip the test; `None` if this build has DPDK.
 fn missing(user: &User, device: &str) -> Option<String> {
-    let nobody = [
-        "kv",
-        "bench",
-        SERVER,
-        "--dpdk-port",
-        device,
-        "--dpdk-address",
-    ];
-    let output = user
-        .command(&[&nobody[..], &["224.0.0.1"]].concat())
-        .output()
-        .unwrap();
+    let nobody = format!("kv bench {SERVER} --dpdk-port {device} --dpdk-address 224.0.0.1");
+    let output = user.command(&words(&nobody)).output().unwrap();
     assert_contains(err(&output), "no address of a host");
     let devices = user.command(&["devices"]).output().unwrap();
     let all = String::from_utf8_lossy(&devices.stdout).into_owned() + &err(&devices);
@@ -66,21 +56,18 @@ fn percent_at_owner(field: &impl Fn(&str) -> String) -> f64 {
     100.0 * own as f64 / (own + others) as f64
 }
 
-const SHORT: [&str; 13] = [
-    "--json",
-    "--records",
-    "5000",
-    "--seconds",
-    "0.5",
-    "--warm-up",
-    "0.1",
-    "-c",
-    "4",
-    "-P",
-    "64",
-    "--workload",
-    "a",
-];
+const SHORT: &str = "--json --records 5000 --seconds 0.5 --warm-up 0.1 -c 4 -P 64 --workload a";
+
+/// Options of a server at a port.
+fn at_port(port: &str) -> String {
+    format!("--dpdk-port {port} --dpdk-address 10.9.0.2 --dpdk-trusted")
+}
+
+/// A load through a port.
+fn bench(port: &str, queues: &str) -> String {
+    let at = format!("--dpdk-port {port} --dpdk-address 10.9.0.1 --dpdk-queues {queues}");
+    format!("kv bench {SERVER} {at} {SHORT}")
+}
 
 #[test]
 fn two_processes_over_shared_memory() {
@@ -92,30 +79,13 @@ fn two_processes_over_shared_memory() {
     let port = |role: &str| format!("net_memif0,role={role},socket={}", socket.display());
     for (cores, queues, steering) in [("1", "1", "none"), ("2", "2", "software")] {
         let (server, client) = (port("server"), port("client"));
-        let serve = [
-            "--listen",
-            "127.0.0.1:0",
-            "--dpdk-port",
-            &server,
-            "--dpdk-address",
-            "10.9.0.2",
-        ];
-        let serve = [&serve[..], &["--dpdk-trusted", "--cores", cores]].concat();
-        let mut serving = Serving::start(&user, &serve);
+        let serve = format!("--listen 127.0.0.1:0 --cores {cores} {}", at_port(&server));
+        let mut serving = Serving::start(&user, &words(&serve));
         assert_eq!(serving.said["datagram"][0], "10.9.0.2:6379");
-        let bench = [
-            "kv",
-            "bench",
-            SERVER,
-            "--dpdk-port",
-            &client,
-            "--dpdk-address",
-            "10.9.0.1",
-        ];
-        let bench = [&bench[..], &["--dpdk-queues", queues], &SHORT].concat();
+        let bench = bench(&client, queues);
         // A client that connects again is served as well.
         for _ in 0..2 {
-            let found: Value = serde_json::from_str(&user.done(&bench)).unwrap();
+            let found: Value = serde_json::from_str(&user.done(&words(&bench))).unwrap();
             assert_eq!(found["points"][0]["misses"], 0);
             assert!(found["points"][0]["hits"].as_u64().unwrap() > 0);
         }
@@ -133,17 +103,10 @@ fn two_processes_over_shared_memory() {
         assert!(!socket.exists());
     }
     // A killed server leaves its socket; the next one replaces it.
-    let server = port("server");
-    let serve = [
-        "--dpdk-port",
-        &server,
-        "--dpdk-address",
-        "10.9.0.2",
-        "--dpdk-trusted",
-    ];
-    assert_eq!(Serving::start(&user, &serve).end("-KILL"), None);
+    let serve = at_port(&port("server"));
+    assert_eq!(Serving::start(&user, &words(&serve)).end("-KILL"), None);
     assert!(socket.exists());
-    let mut again = Serving::start(&user, &serve);
+    let mut again = Serving::start(&user, &words(&serve));
     assert_eq!(again.end("-TERM"), Some(0));
 }
 
@@ -159,14 +122,12 @@ fn the_port_of_an_agent() {
     let agent = Running::start(&user, &["--insecure", "--kv-dpdk-port", &server]);
     user.done(&["agents", "add", "dpu0", &agent.address]);
     for (design, cores) in [("lat", "1"), ("sav", "2")] {
-        let serve = ["--design", design, "--dpu", "dpu0", "--dpu-cores", cores];
-        let at = ["--listen", "127.0.0.1:0", "--dpdk-port", &server];
-        let serve = [&serve[..], &at, &["--dpdk-address", "10.9.0.2"]].concat();
-        let mut serving = Serving::start(&user, &[&serve[..], &["--dpdk-trusted"]].concat());
-        let bench = ["kv", "bench", SERVER, "--dpdk-port", &client];
-        let bench = [&bench[..], &["--dpdk-address", "10.9.0.1"]].concat();
-        let bench = [&bench[..], &["--dpdk-queues", cores], &SHORT].concat();
-        let found: Value = serde_json::from_str(&user.done(&bench)).unwrap();
+        let serve =
+            format!("--design {design} --dpu dpu0 --dpu-cores {cores} --listen 127.0.0.1:0");
+        let serve = format!("{serve} {}", at_port(&server));
+        let mut serving = Serving::start(&user, &words(&serve));
+        let bench = bench(&client, cores);
+        let found: Value = serde_json::from_str(&user.done(&words(&bench))).unwrap();
         assert_eq!(found["points"][0]["misses"], 0, "{design}");
         let stream = TcpStream::connect(serving.said["listen"][0].as_str().unwrap()).unwrap();
         let field = info(stream);
@@ -195,29 +156,18 @@ impl Network {
     fn serve_by(user: &User, driver: &str, arguments: &[&str]) -> Option<Self> {
         let has_users = driver != "net_af_xdp0";
         let users = ["--user", "--map-root-user"].into_iter();
-        let port = format!("{driver},iface=kv1");
         let script = "ip link set lo up && ip link add kv0 type veth peer name kv1 && \
                       ip link set kv0 gso_max_segs 1 && ip addr add 10.9.0.1/24 dev kv0 && \
                       ip link set kv0 up && ip link set kv1 up && echo made && exec \"$0\" \"$@\"";
         let server = user.command(&[]);
-        let serve = [
-            "kv",
-            "serve",
-            "--json",
-            "--memory",
-            "16MiB",
-            "--listen",
-            "127.0.0.1:7379",
-            "--dpdk-port",
-            &port,
-            "--dpdk-address",
-            "10.9.0.2",
-        ];
+        let serve = format!(
+            "kv serve --json --memory 16MiB --listen 127.0.0.1:7379 --dpdk-port {driver},iface=kv1 --dpdk-address 10.9.0.2"
+        );
         let mut process = Command::new("unshare")
             .args(users.filter(|_| has_users))
             .args(["--net", "sh", "-c", script])
             .arg(server.get_program())
-            .args(serve)
+            .args(words(&serve))
             .args(arguments)
             .current_dir(user.path(""))
             .stdout(Stdio::piped())
@@ -321,7 +271,7 @@ fn clients_of_the_kernel_reach_it_by_af_xdp() {
     let Some(mut network) = Network::serve_by(&user, "net_af_xdp0", &["--dpdk-trusted"]) else {
         return println!("skipped: AF_XDP needs root, and a kernel that has it");
     };
-    let output = network.overside(&user, &[&["kv", "bench", SERVER][..], &SHORT].concat());
+    let output = network.overside(&user, &words(&format!("kv bench {SERVER} {SHORT}")));
     assert!(output.status.success(), "{}", err(&output));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["points"][0]["misses"], 0);
@@ -341,7 +291,7 @@ fn clients_of_the_kernel_reach_it_by_an_interface() {
         return println!("skipped: networks cannot be made here");
     };
     assert_eq!(network.said["dpdk_port"], "net_af_packet0,iface=kv1");
-    let output = network.overside(&user, &[&["kv", "bench", SERVER][..], &SHORT].concat());
+    let output = network.overside(&user, &words(&format!("kv bench {SERVER} {SHORT}")));
     assert!(output.status.success(), "{}", err(&output));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["points"][0]["misses"], 0);
@@ -425,47 +375,43 @@ fn what_finds_no_descriptor_is_dropped_and_counted() {
 #[test]
 fn what_cannot_be_is_refused_with_a_remedy() {
     let user = User::new();
-    let port = ["--dpdk-port", "net_memif0", "--dpdk-address", "10.9.0.2"];
-    let with = |more: &[&'static str]| refused(&user, &[&port[..], more].concat());
-    assert_contains(with(&[]), "--dpdk-trusted");
-    assert_contains(with(&["--password-file", "file"]), "--dpdk-trusted");
-    assert_contains(
-        refused(
-            &user,
-            &["--dpdk-port", "net_memif0", "--dpdk-address", "127.0.0.1"],
+    for (code, arguments, says) in [
+        (
+            2,
+            "serve --dpdk-port net_memif0 --dpdk-address 10.9.0.2",
+            "--dpdk-trusted",
         ),
-        "no address of a host",
-    );
-    let bench = [
-        "kv",
-        "bench",
-        "redis://10.9.0.2",
-        "--dpdk-port",
-        "net_memif0",
-    ];
-    let bench = [&bench[..], &["--dpdk-address", "10.9.0.1"]].concat();
-    assert_contains(user.fails(2, &bench), "datagram://");
-    let twice = ["--dpdk-trusted", "--datagram", "10.9.0.2:6379"];
-    let twice = [&["kv", "serve"], &port[..], &twice].concat();
-    assert_contains(user.fails(3, &twice), "UDP port 6379");
+        (
+            2,
+            "serve --dpdk-port net_memif0 --dpdk-address 10.9.0.2 --password-file file",
+            "--dpdk-trusted",
+        ),
+        (
+            2,
+            "serve --dpdk-port net_memif0 --dpdk-address 127.0.0.1",
+            "no address of a host",
+        ),
+        (
+            2,
+            "bench redis://10.9.0.2 --dpdk-port net_memif0 --dpdk-address 10.9.0.1",
+            "datagram://",
+        ),
+        (
+            3,
+            "serve --dpdk-port net_memif0 --dpdk-address 10.9.0.2 --dpdk-trusted --datagram 10.9.0.2:6379",
+            "UDP port 6379",
+        ),
+    ] {
+        assert_contains(user.fails(code, &words(&format!("kv {arguments}"))), says);
+    }
     if let Some(reason) = missing(&user, "net_nothing0") {
         return println!("{reason}");
     }
-    let unknown = [
-        "kv",
-        "serve",
-        "--dpdk-port",
-        "net_nothing0",
-        "--dpdk-address",
-        "10.9.0.2",
-    ];
-    let unknown = [&unknown[..], &["--dpdk-trusted"]].concat();
-    assert_contains(user.fails(3, &unknown), "is its driver installed?");
-    let nobody = ["kv", "serve", "--dpdk-port", "net_af_packet0,iface=none9"];
-    let nobody = [
-        &nobody[..],
-        &["--dpdk-address", "10.9.0.2", "--dpdk-trusted"],
-    ]
-    .concat();
-    assert_contains(user.fails(3, &nobody), "CAP_NET_RAW");
+    for (port, says) in [
+        ("net_nothing0", "is its driver installed?"),
+        ("net_af_packet0,iface=none9", "CAP_NET_RAW"),
+    ] {
+        let serve = format!("kv serve {}", at_port(port));
+        assert_contains(user.fails(3, &words(&serve)), says);
+    }
 }

@@ -11,23 +11,13 @@ use overside_testkit::assert_contains;
 use serde_json::Value;
 
 use crate::agent::{Running, User, err};
-use crate::kv::Serving;
+use crate::kv::{Serving, words};
 
 const STAGES: [&str; 6] = ["receive", "parse", "process", "persist", "respond", "other"];
 
-fn profile(user: &User, arguments: &[&str]) -> Output {
-    let common = [
-        "kv",
-        "profile",
-        "--seconds",
-        "1",
-        "--warm-up",
-        "0.1",
-        "--records",
-        "1000",
-    ];
-    let all = [&common[..], arguments].concat();
-    user.command(&all).output().unwrap()
+fn profile(user: &User, arguments: &str) -> Output {
+    let all = format!("kv profile --seconds 1 --warm-up 0.1 --records 1000 {arguments}");
+    user.command(&words(&all)).output().unwrap()
 }
 
 fn out(output: &Output) -> String {
@@ -43,7 +33,7 @@ fn parsed(output: &Output) -> Value {
 fn stages_share_the_time_of_the_server() {
     let user = User::new();
     let begin = Instant::now();
-    let said = parsed(&profile(&user, &["--json", "-P", "16", "--workload", "a"]));
+    let said = parsed(&profile(&user, "--json -P 16 --workload a"));
     let passed_ns = begin.elapsed().as_nanos() as f64;
     let number = |name: &str| {
         said[name]
@@ -94,11 +84,8 @@ fn both_sides_of_a_design_are_told_apart() {
     let user = User::new();
     let agent = Running::start(&user, &["--insecure"]);
     user.done(&["agents", "add", "dpu0", &agent.address]);
-    let design = ["--", "--design", "sav", "--dpu", "dpu0", "--dpu-cores", "2"];
-    let said = parsed(&profile(
-        &user,
-        &[&["--json", "-P", "16"], &design[..]].concat(),
-    ));
+    let design = "-- --design sav --dpu dpu0 --dpu-cores 2";
+    let said = parsed(&profile(&user, &format!("--json -P 16 {design}")));
     for side in [&said, &said["keys"]] {
         let shares = STAGES.map(|stage| side["stages"][stage]["share"].as_f64().unwrap());
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{side}");
@@ -110,7 +97,7 @@ fn both_sides_of_a_design_are_told_apart() {
     // Both sides count the same commands, except for those in flight when they are read.
     let [clients, keys] = [&said, &said["keys"]].map(|side| side["commands"].as_f64().unwrap());
     assert!((keys / clients - 1.0).abs() < 0.1, "{keys} of {clients}");
-    let text = out(&profile(&user, &design));
+    let text = out(&profile(&user, design));
     assert_contains(&text, "clients     share");
     assert_contains(&text, "keys        share");
 }
@@ -121,30 +108,19 @@ fn a_server_that_runs_is_asked_with_its_password() {
     let file = user.path("password");
     std::fs::write(&file, "secret\n").unwrap();
     std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
-    let password = ["--password-file", "password"];
-    let serving = Serving::start(
-        &user,
-        &[&["--listen", "127.0.0.1:0"][..], &password].concat(),
-    );
+    let password = "--password-file password";
+    let serving = format!("--listen 127.0.0.1:0 {password}");
+    let serving = Serving::start(&user, &words(&serving));
     let server = format!("redis://127.0.0.1:{}", serving.port("listen"));
-    let output = profile(
-        &user,
-        &[&[server.as_str(), "-c", "2"][..], &password].concat(),
-    );
+    let output = profile(&user, &format!("{server} -c 2 {password}"));
     assert!(output.status.success(), "{}", err(&output));
     let text = out(&output);
     assert_contains(&text, "ns/command");
-    for stage in [
-        "\nreceive ",
-        "\nparse ",
-        "\nprocess ",
-        "\nrespond ",
-        "\nall ",
-    ] {
-        assert_contains(&text, stage);
+    for stage in ["receive", "parse", "process", "respond", "all"] {
+        assert_contains(&text, &format!("\n{stage} "));
     }
     assert_contains(&text, "commands a batch");
-    let refused = profile(&user, &[&server]);
+    let refused = profile(&user, &server);
     assert_eq!(refused.status.code(), Some(3));
     assert_contains(err(&refused), "NOAUTH");
 }
@@ -161,13 +137,13 @@ fn a_server_without_these_counters_is_refused() {
         stream.write_all(b"$10\r\n# Server\r\n\r\n+OK\r\n").unwrap();
         asked[..len].to_vec()
     });
-    let refused = profile(&user, &[&server]);
+    let refused = profile(&user, &server);
     assert_eq!(refused.status.code(), Some(3));
     assert_contains(err(&refused), "does not count stages");
     assert!(other.join().unwrap().starts_with(b"*1\r\n$4\r\nINFO\r\n"));
-    let memcached = profile(&user, &["memcached://127.0.0.1:11211"]);
+    let memcached = profile(&user, "memcached://127.0.0.1:11211");
     assert_eq!(memcached.status.code(), Some(2));
-    let empty = profile(&user, &["--no-load"]);
+    let empty = profile(&user, "--no-load");
     assert_eq!(empty.status.code(), Some(2));
     assert_contains(err(&empty), "--no-load");
 }

@@ -1,18 +1,15 @@
 //! The server's counters, as `INFO` has them.
 
-use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use overside_kv::client::{Reply, command};
+use overside_kv::client;
 use overside_kv::stages::Stage;
 use overside_kv_bench::{Address, Settings};
 
 /// Longest time to connect to the server, and longest time to wait for a part of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest answer.
-const ANSWER_MAX_BYTES: u64 = 1 << 20;
 
 /// Counts since the server's start.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,36 +77,18 @@ impl ServerCounters {
     }
 }
 
-fn info(settings: &Settings) -> Result<String, String> {
-    let text = |error: std::io::Error| error.to_string();
+fn info(settings: &Settings) -> std::io::Result<String> {
+    let password = settings.password.as_deref();
     match &settings.address {
         Address::Tcp(address) => {
-            let stream = TcpStream::connect_timeout(address, PATIENCE).map_err(text)?;
-            stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
-            ask(stream, settings.password.as_deref())
+            let stream = TcpStream::connect_timeout(address, PATIENCE)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            client::info(stream, password)
         }
         Address::Unix(path) => {
-            let stream = UnixStream::connect(path).map_err(text)?;
-            stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
-            ask(stream, settings.password.as_deref())
-        }
-    }
-}
-
-fn ask(mut stream: impl Read + Write, password: Option<&[u8]>) -> Result<String, String> {
-    let mut question = Vec::new();
-    if let Some(password) = password {
-        command(&[b"AUTH", password], &mut question);
-    }
-    command(&[b"INFO"], &mut question);
-    let text = |error: std::io::Error| error.to_string();
-    stream.write_all(&question).map_err(text)?;
-    let mut replies = BufReader::new(stream.take(ANSWER_MAX_BYTES));
-    loop {
-        match Reply::read(&mut replies).map_err(text)? {
-            Reply::Bytes(info) => return Ok(String::from_utf8_lossy(&info).into_owned()),
-            Reply::Error(refusal) => return Err(refusal),
-            _ => {}
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            client::info(stream, password)
         }
     }
 }

@@ -7,10 +7,10 @@ use std::thread;
 use overside_base::lock;
 use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
-use overside_kv::design::Layout;
-use overside_kv::offload::agent::{OpenRequest, PersistenceRequest};
-use overside_kv::offload::{RemoteClients, SideEngines, SideError, SideStop};
 use overside_kv::server::{Addresses, Server, Settings};
+use overside_kv_offload::agent::{OpenRequest, PersistenceRequest};
+use overside_kv_offload::design::Layout;
+use overside_kv_offload::{RemoteClients, SideEngines, SideError, SideStop};
 use overside_link::verbs::Side;
 
 use super::{Arguments, remedy};
@@ -202,7 +202,7 @@ impl Running<'_> {
         dpu: Option<&DpuSide>,
     ) -> Vec<(Settings, Description<'static>)> {
         let description = |side| Description {
-            design: self.settings.design.name(),
+            design: self.settings.design.unwrap_or("cpu-only"),
             side,
             partitions: self.layout.partitions(),
             is_advertised: side == "host" || server.is_none(),

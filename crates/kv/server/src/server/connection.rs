@@ -6,7 +6,7 @@ use super::buffers::{BUFFER_BYTES, Buffers};
 use super::counters::CloseReason;
 use super::epoll::EventFlags;
 use crate::protocol::{COMMAND_MAX_BYTES, OUTPUT_PAUSE_BYTES, Session};
-use crate::transport::{Received, Transport};
+use overside_kv_backend::transport::{Received, Transport};
 
 /// Bytes that are read at a time from a client that has not authenticated. They limit how many
 /// passwords it can try at once.

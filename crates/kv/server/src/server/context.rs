@@ -38,7 +38,7 @@ impl ServerContext for Context<'_> {
             return user == b"default";
         };
         let is_right = expected.is(password) & (user == b"default");
-        self.state.counters.wrong_passwords += u64::from(!is_right);
+        self.state.counters.traffic.wrong_passwords += u64::from(!is_right);
         is_right
     }
 

@@ -12,43 +12,43 @@ const FIRST_CLASS_LOG2: u32 = 10;
 /// Counts since the start.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counters {
-    pub connections_accepted: u64,
-    pub connections_rejected: u64,
+    pub traffic: Traffic,
     pub closed: [u64; CloseReason::COUNT],
-    pub bytes_received: u64,
-    pub bytes_sent: u64,
-    pub wrong_passwords: u64,
     pub turns: Histogram,
     pub datagrams: DatagramCounters,
-    pub ethernet: EthernetCounters,
+    pub ethernet: FrameCounts,
 }
 
-/// Datagrams since the start, and those that wait now.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct DatagramCounters {
-    pub received: u64,
-    pub received_bytes: u64,
-    pub sent: u64,
-    pub sent_bytes: u64,
-    /// Answers that the kernel did not take.
-    pub unsent: u64,
-    /// Malformed.
-    pub invalid: u64,
-    /// Copies of datagrams with writes.
-    pub repeated: u64,
-    /// Not from this machine.
-    pub refused: u64,
-    /// Dropped by the kernel because no more could wait; a train that came together counts as one.
-    pub dropped: u64,
-    /// Bytes that wait to be received. `backlog_max_bytes` is the most that was seen, `queue_bytes`
-    /// the most that can wait.
-    pub backlog_bytes: u64,
-    pub backlog_max_bytes: u64,
-    pub queue_bytes: u64,
-    /// One-sided writes of clients into request regions, bytes of them, and requests that were in them.
-    pub region_writes: u64,
-    pub region_written_bytes: u64,
-    pub region_requests: u64,
+overside_kv_store::counts! {
+    /// Connections and their bytes.
+    pub(super) struct Traffic {
+        connections_accepted: "connections_total" = "Connections accepted.",
+        connections_rejected: "connections_rejected_total" = "Connections beyond the limit.",
+        wrong_passwords: "wrong_passwords_total" = "Wrong passwords.",
+        bytes_received: "received_bytes_total" = "Bytes received from clients.",
+        bytes_sent: "sent_bytes_total" = "Bytes sent to clients.",
+    }
+}
+
+overside_kv_store::counts! {
+    /// Datagrams since the start, and those that wait now.
+    pub(super) struct DatagramCounters {
+        received: "datagrams_received" = "Datagrams received.",
+        received_bytes: "datagrams_received_bytes" = "Bytes of them.",
+        sent: "datagrams_sent" = "Datagrams sent.",
+        sent_bytes: "datagrams_sent_bytes" = "Bytes of them.",
+        unsent: "datagrams_unsent" = "Datagrams that could not be sent.",
+        invalid: "datagrams_invalid" = "Datagrams dropped as malformed.",
+        repeated: "datagrams_repeated" = "Copies of datagrams with writes.",
+        refused: "datagrams_refused" = "Datagrams dropped because they are not from this machine.",
+        dropped: "datagrams_dropped" = "Dropped: the receive queue was full.",
+        backlog_bytes: "datagrams_backlog_bytes" = "What waits to be received.",
+        backlog_max_bytes: "datagrams_backlog_max_bytes" = "The most that was seen to wait.",
+        queue_bytes: "datagrams_queue_bytes" = "What can wait to be received.",
+        region_writes: "region_link_writes" = "One-sided writes of clients into request regions.",
+        region_written_bytes: "region_link_written_bytes" = "Bytes of them.",
+        region_requests: "region_requests" = "Requests in them.",
+    }
 }
 
 impl DatagramCounters {
@@ -58,192 +58,15 @@ impl DatagramCounters {
         self.sent_bytes += sent.bytes;
         self.unsent += sent.failed;
     }
-
-    /// Names in `INFO` with descriptions, for the metrics; sizes are those of now.
-    pub(super) fn fields(&self) -> [(&'static str, &'static str, u64); 15] {
-        [
-            ("datagrams_received", "Datagrams received.", self.received),
-            (
-                "datagrams_received_bytes",
-                "Bytes of them.",
-                self.received_bytes,
-            ),
-            ("datagrams_sent", "Datagrams sent.", self.sent),
-            ("datagrams_sent_bytes", "Bytes of them.", self.sent_bytes),
-            (
-                "datagrams_unsent",
-                "Datagrams that could not be sent.",
-                self.unsent,
-            ),
-            (
-                "datagrams_invalid",
-                "Datagrams dropped as malformed.",
-                self.invalid,
-            ),
-            (
-                "datagrams_repeated",
-                "Copies of datagrams with writes.",
-                self.repeated,
-            ),
-            (
-                "datagrams_refused",
-                "Datagrams dropped because they are not from this machine.",
-                self.refused,
-            ),
-            (
-                "datagrams_dropped",
-                "Dropped: the receive queue was full.",
-                self.dropped,
-            ),
-            (
-                "datagrams_backlog_bytes",
-                "What waits to be received.",
-                self.backlog_bytes,
-            ),
-            (
-                "datagrams_backlog_max_bytes",
-                "The most that was seen to wait.",
-                self.backlog_max_bytes,
-            ),
-            (
-                "datagrams_queue_bytes",
-                "What can wait to be received.",
-                self.queue_bytes,
-            ),
-            (
-                "region_link_writes",
-                "One-sided writes of clients into request regions.",
-                self.region_writes,
-            ),
-            (
-                "region_link_written_bytes",
-                "Bytes of them.",
-                self.region_written_bytes,
-            ),
-            ("region_requests", "Requests in them.", self.region_requests),
-        ]
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.received += other.received;
-        self.received_bytes += other.received_bytes;
-        self.sent += other.sent;
-        self.sent_bytes += other.sent_bytes;
-        self.unsent += other.unsent;
-        self.invalid += other.invalid;
-        self.repeated += other.repeated;
-        self.refused += other.refused;
-        self.dropped += other.dropped;
-        self.backlog_bytes += other.backlog_bytes;
-        self.backlog_max_bytes += other.backlog_max_bytes;
-        self.queue_bytes += other.queue_bytes;
-        self.region_writes += other.region_writes;
-        self.region_written_bytes += other.region_written_bytes;
-        self.region_requests += other.region_requests;
-    }
-}
-
-/// Frames of the port that DPDK drives, since the start.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EthernetCounters {
-    pub frames: FrameCounts,
-    pub received: u64,
-    /// To the worker that has their keys, by another one; and those that it had no room for.
-    pub handed_over: u64,
-    pub handover_dropped: u64,
-    /// Frames that the device dropped because no receive descriptor was free, by its own count.
-    /// `no_buffer` are those that its driver dropped because no buffer was free, `unsent` those
-    /// that the device could not send.
-    pub missed: u64,
-    pub no_buffer: u64,
-    pub unsent: u64,
-    /// Ports that have a link now.
-    pub links: u64,
-}
-
-impl EthernetCounters {
-    /// Names in `INFO` with descriptions, for the metrics.
-    pub(super) fn fields(&self) -> [(&'static str, &'static str, u64); 12] {
-        let frames = &self.frames;
-        [
-            ("frames_links", "Ports that have a link.", self.links),
-            ("frames_received", "Frames received.", self.received),
-            (
-                "frames_questions",
-                "ARP and ICMP echo that were answered.",
-                frames.questions,
-            ),
-            (
-                "frames_not_for_us",
-                "For others, or of protocols that are not spoken here.",
-                frames.not_for_us,
-            ),
-            (
-                "frames_fragments",
-                "Dropped: parts of IPv4 packets.",
-                frames.fragments,
-            ),
-            (
-                "frames_checksum_errors",
-                "Dropped: a checksum is wrong.",
-                frames.checksums,
-            ),
-            (
-                "frames_malformed",
-                "Dropped: lengths contradict each other.",
-                frames.malformed,
-            ),
-            (
-                "frames_handed_over",
-                "Handed over to the core that has their keys.",
-                self.handed_over,
-            ),
-            (
-                "frames_handover_dropped",
-                "Dropped: that core had too many.",
-                self.handover_dropped,
-            ),
-            (
-                "frames_missed",
-                "Dropped by the device: no receive descriptor was free.",
-                self.missed,
-            ),
-            (
-                "frames_no_buffer",
-                "Dropped by the driver: no buffer was free.",
-                self.no_buffer,
-            ),
-            (
-                "frames_unsent",
-                "Frames that the device could not send.",
-                self.unsent,
-            ),
-        ]
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.frames.add(&other.frames);
-        self.received += other.received;
-        self.handed_over += other.handed_over;
-        self.handover_dropped += other.handover_dropped;
-        self.missed += other.missed;
-        self.no_buffer += other.no_buffer;
-        self.unsent += other.unsent;
-        self.links += other.links;
-    }
 }
 
 impl Counters {
     /// Adds those of another worker.
     pub(super) fn add(&mut self, other: &Self) {
-        self.connections_accepted += other.connections_accepted;
-        self.connections_rejected += other.connections_rejected;
+        self.traffic.add(&other.traffic);
         for (sum, count) in self.closed.iter_mut().zip(other.closed) {
             *sum += count;
         }
-        self.bytes_received += other.bytes_received;
-        self.bytes_sent += other.bytes_sent;
-        self.wrong_passwords += other.wrong_passwords;
         self.turns.add(&other.turns);
         self.datagrams.add(&other.datagrams);
         self.ethernet.add(&other.ethernet);

@@ -21,9 +21,9 @@ use super::replies::{ReceivedPackets, Serving};
 use super::state::State;
 use crate::ethernet::port::HostQueue;
 use crate::ethernet::{Datagram, FrameKind, Path};
-use crate::idle::Idle;
 use crate::stages::Stage;
 use crate::udp::DESCRIPTOR_BYTES;
+use overside_kv_backend::idle::Idle;
 
 pub use binding::PortError;
 pub(super) use binding::bind;
@@ -168,7 +168,7 @@ impl PortQueue {
         let all = std::mem::take(&mut self.frames);
         let mut has_replies = false;
         for (number, frame) in all.into_iter().enumerate() {
-            let kind = self.queue.look(&frame, &mut counters.frames);
+            let kind = self.queue.look(&frame, counters);
             let datagram = match kind {
                 FrameKind::Datagram(datagram) => datagram,
                 FrameKind::Question(question) => {
@@ -179,7 +179,7 @@ impl PortQueue {
                 FrameKind::Neighbor(..) | FrameKind::Ignored(_) => continue,
             };
             let Some(owner) = self.owner(&datagram) else {
-                counters.frames.not_for_us += 1;
+                counters.not_for_us += 1;
                 continue;
             };
             // What was handed over is executed here in any case.

@@ -72,7 +72,7 @@ pub(super) fn info(
         }
     }
     let mut own = |name: &str, value: &dyn Display| field("Overside", name, value);
-    own("design", &state.settings.design.name());
+    own("design", &state.settings.design.unwrap_or("cpu-only"));
     own("steering", &state.settings.steering.name());
     own("partitions", &backing.partitions());
     own("requests_at_owner", &figures.partition_work.own);
@@ -158,21 +158,27 @@ fn stats(state: &State, figures: &Figures, statistics: &Statistics, now_ms: u64,
     let mut stats = |name: &str, value: &dyn Display| field("Stats", name, value);
     let counters = &figures.counters;
     let uptime_s = (now_ms.saturating_sub(state.shared.started_ms) / 1000).max(1);
-    stats("total_connections_received", &counters.connections_accepted);
+    stats(
+        "total_connections_received",
+        &counters.traffic.connections_accepted,
+    );
     stats("total_commands_processed", &figures.commands);
     stats(
         "commands_per_second_since_start",
         &(figures.commands / uptime_s),
     );
-    stats("total_net_input_bytes", &counters.bytes_received);
-    stats("total_net_output_bytes", &counters.bytes_sent);
-    stats("rejected_connections", &counters.connections_rejected);
+    stats("total_net_input_bytes", &counters.traffic.bytes_received);
+    stats("total_net_output_bytes", &counters.traffic.bytes_sent);
+    stats(
+        "rejected_connections",
+        &counters.traffic.connections_rejected,
+    );
     stats("expired_keys", &statistics.expirations);
     stats("evicted_keys", &statistics.evictions);
     stats("keyspace_hits", &statistics.hits);
     stats("keyspace_misses", &statistics.misses);
     stats("writes_refused_for_memory", &statistics.refusals);
-    stats("acl_access_denied_auth", &counters.wrong_passwords);
+    stats("acl_access_denied_auth", &counters.traffic.wrong_passwords);
     stats(
         "evicted_clients",
         &counters.closed[CloseReason::Memory as usize],

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use slab::Slab;
 
-use super::replies::{ReceivedPackets, Replies, Serving};
+use super::packets::{Endpoint, PacketServer};
+use super::replies::{ReceivedPackets, Serving};
 use crate::herd::{RegionInbox, RequestRegion, SLOT_BYTES, SLOTS};
-use crate::idle::Idle;
-use crate::offload::TRAILER_BYTES;
-use crate::protocol::datagram::DatagramEngine;
-use crate::stages::Stage;
+use crate::protocol::datagram::DATAGRAM_MAX_BYTES;
 use crate::udp::Peer;
+use overside_kv_backend::idle::Idle;
+use overside_kv_datagram::link::TRAILER_BYTES;
 
 /// Datagrams that are executed together, at most, and a client's last ones beyond them.
 const GROUP: usize = 512;
@@ -23,8 +23,7 @@ const CHECK_TURNS: u32 = 64;
 pub(super) struct Regions {
     inbox: RegionInbox,
     regions: Slab<RequestRegion>,
-    engine: DatagramEngine,
-    replies: Replies,
+    server: PacketServer,
     /// Datagrams that clients wrote, one behind the other. `ends` has the end of each, and the key
     /// of its region.
     bytes: Vec<u8>,
@@ -47,8 +46,7 @@ impl Regions {
         Self {
             inbox,
             regions: Slab::new(),
-            engine: DatagramEngine::default(),
-            replies: Replies::default(),
+            server: PacketServer::default(),
             bytes: Vec::new(),
             ends: Vec::new(),
             first: 0,
@@ -73,7 +71,7 @@ impl Regions {
 
     /// Requests executed.
     pub(super) fn commands(&self) -> u64 {
-        self.engine.counts().commands
+        self.server.commands()
     }
 
     /// Returns the longest time that the worker may sleep, since no event wakes it when clients
@@ -98,12 +96,9 @@ impl Regions {
         }
         self.idle.end();
         let counters = &mut serving.state.counters.datagrams;
-        counters.received += self.ends.len() as u64;
-        counters.received_bytes += self.bytes.len() as u64;
         counters.region_writes += self.ends.len() as u64;
         counters.region_written_bytes +=
             (self.bytes.len() + self.ends.len() * TRAILER_BYTES) as u64;
-        serving.state.stages.end(Stage::Receive);
         let (mut packets, mut senders) = (Vec::new(), Vec::new());
         let mut peers: Vec<&Peer> = Vec::new();
         let (mut begin, mut last) = (0, None);
@@ -121,9 +116,13 @@ impl Regions {
             senders: &senders,
             reply: &mut |bytes, ends| socket.send(bytes, ends, |peer| Some(peers[peer as usize])),
         };
-        let before = self.engine.counts().commands;
-        (self.replies).answer(&mut self.engine, received, serving);
-        serving.state.counters.datagrams.region_requests += self.engine.counts().commands - before;
+        let endpoint = Endpoint {
+            is_steered: false,
+            datagram_max_bytes: DATAGRAM_MAX_BYTES,
+        };
+        let before = self.server.commands();
+        self.server.serve(endpoint, received, serving);
+        serving.state.counters.datagrams.region_requests += self.server.commands() - before;
         true
     }
 

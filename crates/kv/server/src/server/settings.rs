@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Addresses, Password, Protection};
-use crate::Design;
 use crate::directory::RegistrationStatus;
 
 /// Settings of a server: addresses, access, limits and threads.
@@ -37,8 +36,8 @@ pub struct Settings {
     pub is_cache: bool,
     /// Replies of a batch leave before the next one is parsed, instead of those of a turn together.
     pub sends_early: bool,
-    /// Design of the server, only reported in `INFO`.
-    pub design: Design,
+    /// Name of the design, only reported in `INFO`; `None`: both engines are here.
+    pub design: Option<&'static str>,
     /// Name of the server in a directory, if it has one. Clients compare it to be sure that this is
     /// the server that they want.
     pub name: Option<String>,

@@ -12,7 +12,7 @@ use super::connection::Protocol;
 use super::counters::{CloseReason, Counters};
 use super::{PartitionWork, Settings};
 use crate::stages::Stage;
-use crate::waker::Waker;
+use overside_kv_backend::Waker;
 
 /// A connected client, as all workers see it. Only its own worker writes.
 #[derive(Debug)]
@@ -140,8 +140,7 @@ impl Figures {
         self.clients_memory_bytes += other.clients_memory_bytes;
         self.region_clients = self.region_clients.max(other.region_clients);
         self.blocked += other.blocked;
-        self.partition_work.own += other.partition_work.own;
-        self.partition_work.forwarded += other.partition_work.forwarded;
+        self.partition_work.add(&other.partition_work);
     }
 }
 

@@ -43,12 +43,12 @@ use super::packets::PacketServer;
 use super::regions::Regions;
 use super::state::State;
 use crate::KeyHasher;
-use crate::backend::{StorageBackend, TICK_MS};
 use crate::clock::Clock;
 use crate::protocol::{CommunicationEngine, MemcachedEngine};
 use crate::stages::Stage;
-use crate::waker::Waker;
 use connections::{Active, activate};
+use overside_kv_backend::Waker;
+use overside_kv_backend::{StorageBackend, TICK_MS};
 
 /// Tokens of sockets: a kind, and a number.
 const KIND: u64 = 0xff << 56;

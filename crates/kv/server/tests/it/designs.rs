@@ -1,9 +1,9 @@
 //! One processing engine with several communication engines, whose turns a seed decides.
 
 use overside_base::Random;
-use overside_kv::offload::{Channel, ChannelOptions, Optimizations, RemoteEngine, Responder};
 use overside_kv::server::Memory;
-use overside_kv::{Answer, ProcessingEngine, Request};
+use overside_kv::{ProcessingEngine, Request};
+use overside_kv_offload::{Channel, ChannelOptions, Optimizations, RemoteEngine, Responder};
 
 use crate::oracle::Oracle;
 use crate::requests::Requests;
@@ -21,13 +21,6 @@ struct Asker<'b> {
     batch: Vec<Request<'b>>,
     expected: Vec<String>,
     received: Vec<String>,
-}
-
-fn text(answer: &Answer<'_>) -> String {
-    match answer {
-        Answer::List(list) => format!("{:?}", list.iter().collect::<Vec<_>>()),
-        other => format!("{other:?}"),
-    }
 }
 
 impl<'b> Asker<'b> {
@@ -54,13 +47,13 @@ impl<'b> Asker<'b> {
             // The store executes it now, whatever others have asked before.
             let expected = &mut self.expected;
             model.execute(&self.batch, NOW_MS, &mut |_, answer| {
-                expected.push(text(&answer));
+                expected.push(format!("{answer:?}"));
             });
         } else {
             let received = &mut self.received;
             let is_whole = self.remote.poll(&self.batch, &mut |index, answer| {
                 assert_eq!(index, received.len(), "answers come in order");
-                received.push(text(&answer));
+                received.push(format!("{answer:?}"));
             });
             assert!(is_whole);
             assert_eq!(self.received, self.expected);

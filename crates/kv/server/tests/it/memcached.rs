@@ -13,6 +13,7 @@ use overside_kv::protocol::{MemcachedEngine, Ready, Session};
 
 use crate::oracle::Oracle;
 use crate::peers::memcached;
+use crate::requests::corpus;
 use crate::resp_client::TestServer;
 
 /// A client of the engine.
@@ -367,14 +368,6 @@ fn long_replies_of_many_clients_are_made_in_turns() {
 
 #[test]
 fn the_corpus_of_the_fuzz_target_is_answered_the_same_in_pieces() {
-    let corpus = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../fuzz/corpus/kv_memcached"
-    );
-    let mut files = 0;
-    for file in std::fs::read_dir(corpus).unwrap() {
-        checks::run(&std::fs::read(file.unwrap().path()).unwrap());
-        files += 1;
-    }
-    assert!(files > 5);
+    let files = corpus("kv_memcached", 5);
+    files.iter().for_each(|(_, bytes)| checks::run(bytes));
 }

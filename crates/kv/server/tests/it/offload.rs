@@ -3,23 +3,22 @@
 mod agent_checks;
 mod checks;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use overside_kv::offload::{
-    Batching, Channel, ChannelOptions, OffloadError, Optimizations, RemoteEngine, Responder,
-};
 use overside_kv::server::Memory;
 use overside_kv::{
     Answer, Expiry, Metadata, Operation, ProcessingEngine, Refusal, Request, ScanPosition,
     SetOptions, Statistics, Transaction,
 };
+use overside_kv_offload::{
+    Batching, Channel, ChannelOptions, OffloadError, Optimizations, RemoteEngine, Responder,
+};
 
 use crate::oracle::Oracle;
-use crate::requests::Requests;
+use crate::requests::{Requests, answers, corpus};
 
 const SMALL: ChannelOptions = ChannelOptions {
     slot_bytes: 4096,
@@ -65,22 +64,6 @@ impl Host {
     }
 }
 
-fn text(answer: Answer<'_>) -> String {
-    match answer {
-        Answer::List(list) => format!("{:?}", list.iter().collect::<Vec<_>>()),
-        other => format!("{other:?}"),
-    }
-}
-
-fn answers(engine: &mut dyn ProcessingEngine, batch: &[Request<'_>]) -> Vec<String> {
-    let mut all = Vec::new();
-    engine.execute(batch, 1_000_000, &mut |index, answer| {
-        assert_eq!(index, all.len(), "answers come in order");
-        all.push(text(answer));
-    });
-    all
-}
-
 fn set<'a>(key: &'a [u8], value: &'a [u8]) -> Request<'a> {
     Request::new(
         key,
@@ -119,18 +102,20 @@ fn what_expires_by_the_clock_of_who_asks_is_gone_at_once() {
     };
     let mut found = |now_ms: u64, batch: &[Request<'_>]| {
         let mut all = Vec::new();
-        remote.execute(batch, now_ms, &mut |_, answer| all.push(text(answer)));
+        remote.execute(batch, now_ms, &mut |_, answer| {
+            all.push(format!("{answer:?}"))
+        });
         all.pop().unwrap()
     };
     // The other side's clock says 1,000,000 ms all the time.
     let gone = found(1_000_020, &[until(b"a", 1_000_020), get(b"a")]);
-    assert_eq!(gone, text(Answer::Missing));
+    assert_eq!(gone, format!("{:?}", Answer::Missing));
     // Its clock goes on from there, and does not go back.
     let gone = found(1_000_000, &[until(b"b", 1_000_010), get(b"b")]);
-    assert_eq!(gone, text(Answer::Missing));
+    assert_eq!(gone, format!("{:?}", Answer::Missing));
     // A clock that is years ahead would make everything expire.
     let kept = found(u64::MAX, &[until(b"c", 1_002_000), get(b"c")]);
-    assert_ne!(kept, text(Answer::Missing));
+    assert_ne!(kept, format!("{:?}", Answer::Missing));
     host.end().1.unwrap();
 }
 
@@ -153,10 +138,10 @@ fn a_remote_engine_answers_as_one_here() {
                 let mut ours = Vec::new();
                 let mut theirs = Vec::new();
                 let executed = remote.execute_transaction(&transaction, 1_000_000, &mut |_, a| {
-                    ours.push(text(a));
+                    ours.push(format!("{a:?}"));
                 });
                 let expected = oracle.execute_transaction(&transaction, 1_000_000, &mut |_, a| {
-                    theirs.push(text(a));
+                    theirs.push(format!("{a:?}"));
                 });
                 assert_eq!((executed, ours), (expected, theirs));
                 continue;
@@ -342,16 +327,9 @@ fn an_engine_that_has_given_up_lets_the_host_know() {
 
 /// The files of a fuzz target's corpus that are right.
 fn right_of(target: &str, is_right: impl Fn(&[u8]) -> bool) -> Vec<String> {
-    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/corpus");
-    let mut right = Vec::new();
-    for file in std::fs::read_dir(Path::new(corpus).join(target)).unwrap() {
-        let path = file.unwrap().path();
-        if is_right(&std::fs::read(&path).unwrap()) {
-            right.push(path.file_name().unwrap().to_str().unwrap().to_owned());
-        }
-    }
-    right.sort();
-    right
+    let right = corpus(target, 0).into_iter();
+    let right = right.filter(|(_, content)| is_right(content));
+    right.map(|(name, _)| name).collect()
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! Engines that call each other on one thread, so that no call blocks.
 
 use overside_kv::codec::encode;
-use overside_kv::offload::{
-    Batching, Channel, ChannelOptions, OffloadError, RemoteEngine, Responder,
-};
 use overside_kv::server::Memory;
 use overside_kv::{
-    Answer, KeyHasher, Operation, ProcessingEngine, Request, ScanPosition, Transaction,
+    Answer, Answers, KeyHasher, Operation, ProcessingEngine, Request, ScanPosition, Transaction,
+};
+use overside_kv_offload::{
+    Batching, Channel, ChannelOptions, OffloadError, RemoteEngine, Responder,
 };
 
 use crate::oracle::Oracle;
+use crate::requests::{request, set};
 
 const OPTIONS: ChannelOptions = ChannelOptions {
     slot_bytes: 4096,
@@ -38,31 +39,13 @@ fn pairs(count: usize) -> Vec<Pair> {
     channels.into_iter().map(pair).collect()
 }
 
-fn request<'a>(key: &'a [u8], operation: Operation<'a>) -> Request<'a> {
-    let hash = hasher().hash(key);
-    Request {
-        key,
-        hash,
-        operation,
-    }
-}
-
-fn set<'a>(key: &'a [u8], value: &'a [u8]) -> Request<'a> {
-    let operation = Operation::set(value);
-    request(key, operation)
-}
-
 impl Pair {
     fn answer(&mut self) -> bool {
         self.responder.poll(&mut self.engine, NOW_MS).unwrap()
     }
 
     /// Executes a batch; the most messages that were under way.
-    fn execute(
-        &mut self,
-        batch: &[Request<'_>],
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) -> u64 {
+    fn execute(&mut self, batch: &[Request<'_>], answers: Answers<'_>) -> u64 {
         self.remote.begin(batch, NOW_MS);
         let before = self.responder.traffic().writes;
         let most = self.remote.traffic().writes - before;

@@ -9,7 +9,7 @@ use self::numbers::{fixed_point, fixed_point_text, signed, unsigned};
 
 use overside_kv::request::CounterChange;
 use overside_kv::{
-    Answer, Condition, Expiry, ExpiryCondition, KEY_MAX_BYTES, Metadata, Operation,
+    Answer, Answers, Condition, Expiry, ExpiryCondition, KEY_MAX_BYTES, Metadata, Operation,
     ProcessingEngine, Refusal, Request, ScanPosition, SetOptions, Statistics, Transaction,
     VALUE_MAX_BYTES, Value, ValueKind,
 };
@@ -399,12 +399,7 @@ impl Oracle {
 }
 
 impl ProcessingEngine for Oracle {
-    fn execute(
-        &mut self,
-        batch: &[Request<'_>],
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) {
+    fn execute(&mut self, batch: &[Request<'_>], now_ms: u64, answers: Answers<'_>) {
         for (index, request) in batch.iter().enumerate() {
             self.one(request, now_ms, &mut |answer| answers(index, answer));
         }
@@ -414,7 +409,7 @@ impl ProcessingEngine for Oracle {
         &mut self,
         transaction: &Transaction<'_>,
         now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
+        answers: Answers<'_>,
     ) -> bool {
         self.expire(now_ms);
         let mut watched = transaction.watched.iter();

@@ -9,14 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use overside_kv::partitions::{self, Partitioned};
 use overside_kv::server::{Memory, StorageBackend};
-use overside_kv::{
-    Answer, Operation, ProcessingEngine, Request, ScanPosition, Transaction, partition_of,
-};
+use overside_kv::{Operation, ProcessingEngine, Request, ScanPosition, Transaction, partition_of};
+use overside_kv_offload::partitions::{self, Partitioned};
 
 use crate::oracle::Oracle;
-use crate::requests::Requests;
+use crate::requests::{Requests, answers};
 
 const NOW_MS: u64 = 1_000_000;
 
@@ -57,25 +55,10 @@ impl Drop for Done<'_> {
     }
 }
 
-fn text(answer: Answer<'_>) -> String {
-    match answer {
-        Answer::List(list) => format!("{:?}", list.iter().collect::<Vec<_>>()),
-        other => format!("{other:?}"),
-    }
-}
-
-fn answers(engine: &mut dyn ProcessingEngine, batch: &[Request<'_>]) -> Vec<String> {
-    let mut all = Vec::new();
-    engine.execute(batch, NOW_MS, &mut |index, answer| {
-        assert_eq!(index, all.len(), "answers come in order");
-        all.push(text(answer));
-    });
-    all
-}
-
 fn executed(engine: &mut dyn ProcessingEngine, transaction: &Transaction<'_>) -> Vec<String> {
     let mut all = Vec::new();
-    let done = engine.execute_transaction(transaction, NOW_MS, &mut |_, a| all.push(text(a)));
+    let done =
+        engine.execute_transaction(transaction, NOW_MS, &mut |_, a| all.push(format!("{a:?}")));
     all.push(format!("{done}"));
     all
 }

@@ -11,7 +11,7 @@ use overside_kv::persistence::{
 };
 use overside_kv::request::SortedRangeBy;
 use overside_kv::server::StorageBackend;
-use overside_kv::store::{Semantics, Store, StoreOptions};
+use overside_kv::store::{Store, StoreOptions};
 use overside_kv::{
     Answer, Expiry, Metadata, Operation, ProcessingEngine, Request, ScanPosition, SetOptions,
     SortedRange, Transaction, Value, codec, forward_to,
@@ -396,12 +396,7 @@ fn a_partition_that_is_killed_has_everything_afterwards() {
     let mut now_ms = 1_000_000;
     let mut expected = BTreeMap::new();
     for _ in 0..20 {
-        let store = Store::new(StoreOptions {
-            memory_bytes: 64 << 20,
-            semantics: Semantics::Store,
-            hasher: requests.hasher.clone(),
-            huge_pages: false,
-        });
+        let store = Store::new(StoreOptions::new(64 << 20, &requests.hasher));
         let options = PersistenceOptions {
             log_bytes_max: 100_000,
             ..PersistenceOptions::new(directory.path().into())
@@ -428,12 +423,7 @@ fn a_log_of_more_than_ever_fitted_at_once_is_executed_again() {
     let directory = tempfile::tempdir().unwrap();
     let hasher = Requests::new(0).hasher;
     let open = |now_ms| {
-        let store = Store::new(StoreOptions {
-            memory_bytes: 2 << 20,
-            semantics: Semantics::Store,
-            hasher: hasher.clone(),
-            huge_pages: false,
-        });
+        let store = Store::new(StoreOptions::new(2 << 20, &hasher));
         let options = PersistenceOptions::new(directory.path().into());
         LoggedEngine::open(options, store.unwrap(), &hasher, now_ms)
     };

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use overside_base::{Random, lock};
 use overside_device::{Applied, CpuTime, ExternalBytes, MemoryError, Region, Slice};
-use overside_kv::offload::{Channel, ChannelOptions, Optimizations, RemoteEngine, Responder};
 use overside_kv::server::Memory;
 use overside_kv::{Answer, ProcessingEngine, Refusal, Request};
+use overside_kv_offload::{Channel, ChannelOptions, Optimizations, RemoteEngine, Responder};
 use overside_link::shm::{self, ShmOptions};
 use overside_link::verbs::{
     Access, Capabilities, Closed, Completion, ConnectError, Endpoint, EndpointId, ExportError,
@@ -276,13 +276,6 @@ fn channel(seed: u64) -> [(Channel, Arc<Mutex<Wire>>); 2] {
     })
 }
 
-fn text(answer: &Answer<'_>) -> String {
-    match answer {
-        Answer::List(list) => format!("{:?}", list.iter().collect::<Vec<_>>()),
-        other => format!("{other:?}"),
-    }
-}
-
 /// Executes random batches over a channel whose writes arrive in parts and in random order, and
 /// checks the answers. Returns the number of messages whose last word arrived before the rest of
 /// them.
@@ -304,7 +297,7 @@ fn simulate(seed: u64) -> usize {
             .collect();
         let mut expected = Vec::new();
         model.execute(&batch, NOW_MS, &mut |_, answer| {
-            expected.push(text(&answer))
+            expected.push(format!("{answer:?}"))
         });
         let mut received = Vec::new();
         remote.begin(&batch, NOW_MS);
@@ -316,7 +309,8 @@ fn simulate(seed: u64) -> usize {
                 1 => lock(&back).step(),
                 2 => _ = responder.poll(&mut store, NOW_MS).unwrap(),
                 _ => {
-                    let mut take = |_: usize, answer: Answer<'_>| received.push(text(&answer));
+                    let mut take =
+                        |_: usize, answer: Answer<'_>| received.push(format!("{answer:?}"));
                     if remote.poll(&batch, &mut take) {
                         break;
                     }
@@ -377,7 +371,7 @@ fn simulate_losses(seed: u64) -> usize {
                             Answer::Refused(Refusal::Unreachable) => refused += 1,
                             answer => {
                                 assert_eq!(refused, 0, "seed {seed}: an answer after none");
-                                received.push(text(&answer));
+                                received.push(format!("{answer:?}"));
                             }
                         };
                         if remote.poll(&batch, &mut take) {
@@ -391,7 +385,7 @@ fn simulate_losses(seed: u64) -> usize {
             let executed = (responder.requests() - before) as usize;
             let mut expected = Vec::new();
             model.execute(&batch[..executed], NOW_MS, &mut |_, answer| {
-                expected.push(text(&answer));
+                expected.push(format!("{answer:?}"));
             });
             // Each at most once and in order; and what was answered was executed.
             assert_eq!(received.len() + refused, batch.len(), "seed {seed}");

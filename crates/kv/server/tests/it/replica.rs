@@ -14,7 +14,7 @@ use overside_kv::persistence::frame::{FrameWriter, Kind};
 use overside_kv::persistence::{LoggedEngine, PersistenceOptions};
 use overside_kv::replica::{GroupMember, Replication, ReplicationLayer, StreamParser};
 use overside_kv::server::{Memory, Server, StopHandle, StorageBackend};
-use overside_kv::store::{Semantics, StoreOptions};
+use overside_kv::store::StoreOptions;
 use overside_kv::{KeyHasher, Store};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,13 +26,7 @@ struct Running {
 }
 
 fn store(hasher: &KeyHasher) -> Store {
-    Store::new(StoreOptions {
-        memory_bytes: 64 << 20,
-        semantics: Semantics::Store,
-        hasher: hasher.clone(),
-        huge_pages: false,
-    })
-    .unwrap()
+    Store::new(StoreOptions::new(64 << 20, hasher)).unwrap()
 }
 
 /// With a log in `directory` if there is one.
@@ -321,14 +315,6 @@ fn a_stream_is_read_in_any_pieces_and_damage_is_found() {
 
 #[test]
 fn the_corpus_of_the_fuzz_target_is_read_the_same_in_pieces() {
-    let corpus = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../fuzz/corpus/kv_replica"
-    );
-    let mut files = 0;
-    for file in std::fs::read_dir(corpus).unwrap() {
-        checks::stream(&std::fs::read(file.unwrap().path()).unwrap());
-        files += 1;
-    }
-    assert!(files > 0);
+    let files = crate::requests::corpus("kv_replica", 0);
+    files.iter().for_each(|(_, bytes)| checks::stream(bytes));
 }

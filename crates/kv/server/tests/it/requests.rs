@@ -1,10 +1,12 @@
 //! Random requests, of few keys and values.
 
+use std::path::Path;
+
 use overside_base::Random;
 use overside_kv::request::{CounterChange, SortedAddOptions, SortedRangeBy};
 use overside_kv::{
-    Condition, Expiry, ExpiryCondition, KeyHasher, Operation, Request, ScoreBound, SetOptions,
-    SortedRange,
+    Condition, Expiry, ExpiryCondition, KeyHasher, Operation, ProcessingEngine, Request,
+    ScoreBound, SetOptions, SortedRange,
 };
 
 const KEYS: [&[u8]; 12] = [
@@ -23,6 +25,48 @@ const VALUES: [&[u8]; 10] = [
     &[b'z'; 5000],
 ];
 const SCORES: [f64; 6] = [0.0, -1.5, 1.0, 2.0, f64::INFINITY, f64::NEG_INFINITY];
+
+/// Names and content of the files of a fuzz target's corpus, in order; there are more than `least`.
+pub(crate) fn corpus(target: &str, least: usize) -> Vec<(String, Vec<u8>)> {
+    let all = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/corpus");
+    let file = |file: std::io::Result<std::fs::DirEntry>| {
+        let file = file.unwrap();
+        (
+            file.file_name().into_string().unwrap(),
+            std::fs::read(file.path()).unwrap(),
+        )
+    };
+    let files = std::fs::read_dir(Path::new(all).join(target)).unwrap();
+    let mut files: Vec<_> = files.map(file).collect();
+    files.sort();
+    assert!(files.len() > least);
+    files
+}
+
+/// Time at which [`answers`] asks.
+const NOW_MS: u64 = 1_000_000;
+
+pub(crate) fn request<'a>(key: &'a [u8], operation: Operation<'a>) -> Request<'a> {
+    Request::new(key, &Requests::new(0).hasher, operation)
+}
+
+pub(crate) fn set<'a>(key: &'a [u8], value: &'a [u8]) -> Request<'a> {
+    request(key, Operation::set(value))
+}
+
+pub(crate) fn get(key: &[u8]) -> Request<'_> {
+    request(key, Operation::Get)
+}
+
+/// Answers to a batch as text.
+pub(crate) fn answers(engine: &mut dyn ProcessingEngine, batch: &[Request<'_>]) -> Vec<String> {
+    let mut all = Vec::new();
+    engine.execute(batch, NOW_MS, &mut |index, answer| {
+        assert_eq!(index, all.len(), "answers come in order");
+        all.push(format!("{answer:?}"));
+    });
+    all
+}
 
 type Members = Box<[(f64, &'static [u8])]>;
 

@@ -186,6 +186,14 @@ impl Bench {
             .trim_end()
             .to_owned()
     }
+
+    /// Sends what stands before each ` -> `, and compares the reply with what stands behind.
+    pub(crate) fn talks(&mut self, client: &mut Client, exchanges: &str) {
+        for exchange in exchanges.trim().lines() {
+            let (line, expected) = exchange.trim().split_once(" -> ").unwrap();
+            assert_eq!(self.talk(client, line), expected, "{line}");
+        }
+    }
 }
 
 /// A command as an array of bulk strings.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use overside_base::Random;
 use overside_kv::engine::BATCH_REQUESTS;
 use overside_kv::protocol::Ready;
-use overside_kv::{Answer, ProcessingEngine, Request, forward_to};
+use overside_kv::{Answers, ProcessingEngine, Request, forward_to};
 
 use crate::oracle::Oracle;
 use crate::resp_client::{Bench, Client, command};
@@ -25,12 +25,7 @@ struct Counting {
 impl ProcessingEngine for Counting {
     forward_to!(engine: execute_transaction, scan, expire_some, flush, statistics);
 
-    fn execute(
-        &mut self,
-        batch: &[Request<'_>],
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) {
+    fn execute(&mut self, batch: &[Request<'_>], now_ms: u64, answers: Answers<'_>) {
         self.batches.set(self.batches.get() + 1);
         self.longest.set(self.longest.get().max(batch.len()));
         self.engine.execute(batch, now_ms, answers);

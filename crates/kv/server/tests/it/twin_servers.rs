@@ -1,7 +1,7 @@
 //! Servers that answer alike, without clients of their own. Fuzz targets have them too.
 
 use overside_kv::protocol::ServerContext;
-use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
+use overside_kv::store::{MEMORY_MIN_BYTES, StoreOptions};
 use overside_kv::{KeyHasher, ProcessingEngine, Store};
 
 /// Time at which both servers begin, in milliseconds since 1970. It never advances.
@@ -31,12 +31,7 @@ impl ServerContext for OpenServer {
 /// Two with empty stores whose versions are the same.
 pub(super) fn twin_servers(hasher: &KeyHasher) -> [OpenServer; 2] {
     let server = || {
-        let options = StoreOptions {
-            memory_bytes: MEMORY_MIN_BYTES,
-            semantics: Semantics::Store,
-            hasher: hasher.clone(),
-            huge_pages: false,
-        };
+        let options = StoreOptions::new(MEMORY_MIN_BYTES, hasher);
         OpenServer(Store::starting_at(options, NOW_MS).unwrap())
     };
     [server(), server()]

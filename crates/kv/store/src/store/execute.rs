@@ -3,8 +3,9 @@
 use super::Store;
 use super::item::{Item, NewItem};
 use crate::{
-    Answer, Condition, Expiry, KEY_MAX_BYTES, Metadata, Operation, ProcessingEngine, Refusal,
-    Request, ScanPosition, SetOptions, Statistics, Transaction, VALUE_MAX_BYTES, Value, ValueKind,
+    Answer, Answers, Condition, Expiry, KEY_MAX_BYTES, Metadata, Operation, ProcessingEngine,
+    Refusal, Request, ScanPosition, SetOptions, Statistics, Transaction, VALUE_MAX_BYTES, Value,
+    ValueKind,
 };
 
 /// By how many requests each step of fetching is ahead of the next.
@@ -88,12 +89,7 @@ impl Fetcher {
 }
 
 impl ProcessingEngine for Store {
-    fn execute(
-        &mut self,
-        batch: &[Request<'_>],
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) {
+    fn execute(&mut self, batch: &[Request<'_>], now_ms: u64, answers: Answers<'_>) {
         if let [request] = batch {
             // One request alone waits for its memory anyway.
             return self.execute_one(0, request, now_ms, answers);
@@ -115,7 +111,7 @@ impl ProcessingEngine for Store {
         &mut self,
         transaction: &Transaction<'_>,
         now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
+        answers: Answers<'_>,
     ) -> bool {
         let mut watched = transaction.watched.iter();
         let is_unchanged = watched.all(|(key, hash, expected)| match *expected {
@@ -173,7 +169,7 @@ impl Store {
         index: usize,
         request: &Request<'_>,
         now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
+        answers: Answers<'_>,
     ) -> bool {
         let item = self.item(offset);
         if !item.has_key(request.key) || item.expires_at_ms().is_some_and(|at| at <= now_ms) {
@@ -221,7 +217,7 @@ impl Store {
         index: usize,
         request: &Request<'_>,
         now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
+        answers: Answers<'_>,
     ) {
         if request.key.len() > KEY_MAX_BYTES {
             answers(index, Answer::Refused(Refusal::TooLarge));

@@ -16,7 +16,7 @@ use crate::server::connection::{Connection, Protocol};
 use crate::server::counters::CloseReason;
 use crate::server::epoll::EventFlags;
 use crate::server::listeners::{Peer, Service};
-use crate::transport::Transport;
+use overside_kv_backend::transport::Transport;
 
 /// Connections accepted a turn and listener.
 const ACCEPTED_MAX: usize = 64;
@@ -68,9 +68,9 @@ impl Worker<'_> {
             return self.admit_scrape(socket);
         }
         let limits = &self.state.settings.limits;
-        self.state.counters.connections_accepted += 1;
+        self.state.counters.traffic.connections_accepted += 1;
         if !self.state.shared.admit(limits.clients) {
-            self.state.counters.connections_rejected += 1;
+            self.state.counters.traffic.connections_rejected += 1;
             let rejection = match service {
                 Service::Memcached => MEMCACHED_REJECTION,
                 Service::Plain => REJECTION,

@@ -47,17 +47,17 @@ impl Worker<'_> {
         let counters = &mut self.state.counters;
         for one in &mut *group {
             let connection = &mut one.connection;
-            counters.bytes_sent += connection.send(self.now_ms) as u64;
+            counters.traffic.bytes_sent += connection.send(self.now_ms) as u64;
             if one.is_readable {
                 let received = connection.receive(&mut self.buffers);
-                counters.bytes_received += received as u64;
+                counters.traffic.bytes_received += received as u64;
                 if received > 0 {
                     self.clients.table[one.key].entry.set_active_ms(self.now_ms);
                 }
             }
             one.is_ready = connection.is_ready(&mut self.buffers);
         }
-        let wrong = counters.wrong_passwords;
+        let wrong = counters.traffic.wrong_passwords;
         self.state.stages.end(Stage::Receive);
         if group.iter().any(|one| one.is_ready) {
             match self.state.settings.sends_early {
@@ -70,7 +70,7 @@ impl Worker<'_> {
                 false => self.process(group, &[Protocol::Resp, Protocol::Memcached]),
             }
         }
-        if self.state.counters.wrong_passwords != wrong {
+        if self.state.counters.traffic.wrong_passwords != wrong {
             timers::delay_unauthenticated(group, self.now_ms);
         }
         self.send(group);
@@ -79,7 +79,7 @@ impl Worker<'_> {
     /// Sends pending replies.
     fn send(&mut self, group: &mut [Active]) {
         for one in group {
-            self.state.counters.bytes_sent += one.connection.send(self.now_ms) as u64;
+            self.state.counters.traffic.bytes_sent += one.connection.send(self.now_ms) as u64;
         }
         self.state.stages.end(Stage::Respond);
     }

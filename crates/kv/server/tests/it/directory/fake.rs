@@ -29,7 +29,8 @@ fn fake(answer: &'static [u8], more: &'static [u8]) -> Location {
 
 #[test]
 fn what_etcd_does_not_say_is_refused() {
-    let answers: [&[u8]; 9] = [
+    let answers: [&[u8]; 10] = [
+        b"HTTP/1.1 200 OK\r\n\r\n{\"header\":{\"revision\":\"1\"},\"more\":true}",
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
         b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnull",
         b"HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n{\"header\":{\"revision\":\"0x1000\"}}",

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 
-use overside_kv::offload::agent::{Question, Reply};
+use overside_kv_offload::agent::{Question, Reply};
 use overside_link::codec::Message;
 
 /// Any bytes are refused, or a question or reply that is the same once it has been written and read again; whether

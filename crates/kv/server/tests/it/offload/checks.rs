@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_kv::codec::decode_answer;
-use overside_kv::offload::{
-    Batching, Channel, ChannelOptions, OffloadError, RemoteEngine, Responder,
-};
 use overside_kv::server::{Memory, StorageBackend};
-use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
+use overside_kv::store::{MEMORY_MIN_BYTES, StoreOptions};
 use overside_kv::{
     Answer, KEY_MAX_BYTES, KeyHasher, Operation, ProcessingEngine, Refusal, Request, ScanPosition,
     SetOptions, Store, Transaction,
+};
+use overside_kv_offload::{
+    Batching, Channel, ChannelOptions, OffloadError, RemoteEngine, Responder,
 };
 use overside_link::shm::{self, ShmOptions};
 use overside_link::verbs::{
@@ -233,12 +233,7 @@ fn read(answer: &Answer<'_>) {
 /// The engine answers.
 fn answering(channel: Channel, mut peer: Peer, mut data: &[u8]) -> usize {
     let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
-    let store = Store::new(StoreOptions {
-        memory_bytes: MEMORY_MIN_BYTES,
-        semantics: Semantics::Store,
-        hasher: hasher.clone(),
-        huge_pages: false,
-    });
+    let store = Store::new(StoreOptions::new(MEMORY_MIN_BYTES, &hasher));
     let mut engine = Memory::new(store.unwrap(), NOW_MS);
     let mut responder = Responder::new(channel, hasher);
     let mut answers = 0;

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use overside_kv::partitions::{self, Partitioned};
 use overside_kv::server::{Memory, StorageBackend};
 use overside_kv::{
-    Answer, Operation, ProcessingEngine, Refusal, Request, Transaction, forward_to, partition_of,
+    Answers, Operation, ProcessingEngine, Refusal, Request, Transaction, forward_to, partition_of,
 };
+use overside_kv_offload::partitions::{self, Partitioned};
 
-use super::{NOW_MS, answers, executed};
+use super::{NOW_MS, executed};
 use crate::oracle::Oracle;
 use crate::requests::Requests;
+use crate::requests::answers;
 
 /// A backing whose disk fails while a flag is set.
 struct Failing {
@@ -25,12 +26,7 @@ struct Failing {
 impl ProcessingEngine for Failing {
     forward_to!(memory: scan, expire_some, statistics);
 
-    fn execute(
-        &mut self,
-        batch: &[Request<'_>],
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) {
+    fn execute(&mut self, batch: &[Request<'_>], now_ms: u64, answers: Answers<'_>) {
         self.has_unanswered |= batch.iter().any(|request| request.operation.is_write());
         self.memory.execute(batch, now_ms, answers);
     }
@@ -39,7 +35,7 @@ impl ProcessingEngine for Failing {
         &mut self,
         transaction: &Transaction<'_>,
         now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
+        answers: Answers<'_>,
     ) -> bool {
         self.has_unanswered = true;
         (self.memory).execute_transaction(transaction, now_ms, answers)

@@ -1,8 +1,10 @@
 //! Tests that the histories of a server's concurrent clients are linearizable, key by key.
 
 use overside_kv::server::{Memory, Settings, StorageBackend};
-use overside_kv::store::{Semantics, StoreOptions};
-use overside_kv::{Answer, KeyHasher, Operation, ProcessingEngine, Request, Store, forward_to};
+use overside_kv::store::StoreOptions;
+use overside_kv::{
+    Answer, Answers, KeyHasher, Operation, ProcessingEngine, Request, Store, forward_to,
+};
 
 use overside_testkit::linearizability::{check, history};
 
@@ -14,12 +16,7 @@ fn server(workers: usize, is_broken: bool) -> Running {
         ..settings()
     };
     Running::start_with(settings, move |hasher, now_ms| {
-        let store = Store::new(StoreOptions {
-            memory_bytes: 4 << 20,
-            semantics: Semantics::Store,
-            hasher: hasher.clone(),
-            huge_pages: false,
-        });
+        let store = Store::new(StoreOptions::new(4 << 20, hasher));
         let engine = Stale {
             store: store.unwrap(),
             hasher: hasher.clone(),
@@ -69,12 +66,7 @@ struct Stale {
 impl ProcessingEngine for Stale {
     forward_to!(store: execute_transaction, scan, expire_some, flush, statistics);
 
-    fn execute(
-        &mut self,
-        batch: &[Request<'_>],
-        now_ms: u64,
-        answers: &mut dyn FnMut(usize, Answer<'_>),
-    ) {
+    fn execute(&mut self, batch: &[Request<'_>], now_ms: u64, answers: Answers<'_>) {
         if !self.is_broken {
             return self.store.execute(batch, now_ms, answers);
         }

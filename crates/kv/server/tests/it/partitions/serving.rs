@@ -242,6 +242,7 @@ fn what_was_received_is_answered_before_all_workers_end() {
         let sets = (0..count).map(|key| format!("SET {number}:{} v\r\n", key % 50));
         client.say(sets.collect::<String>().as_bytes());
     }
+    clients.iter().for_each(Client::is_delivered);
     server.stop();
     for (number, client) in clients.iter_mut().enumerate() {
         let count = if number % 4 == 0 { EACH } else { 1 };

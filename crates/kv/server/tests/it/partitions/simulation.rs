@@ -5,9 +5,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use overside_base::{Random, lock};
-use overside_kv::partitions::Partitioned;
 use overside_kv::server::StorageBackend;
 use overside_kv::{Answer, Condition, KeyHasher, Operation, ProcessingEngine, Request, SetOptions};
+use overside_kv_offload::partitions::Partitioned;
 use overside_testkit::linearizability::{Event, Record, check};
 
 use super::{NOW_MS, workers};

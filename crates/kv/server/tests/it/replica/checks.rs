@@ -4,7 +4,7 @@ use overside_kv::persistence::Replicable;
 use overside_kv::persistence::frame::{FrameWriter, Kind};
 use overside_kv::replica::{ReceivedFrame, StreamError, StreamParser};
 use overside_kv::server::Memory;
-use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
+use overside_kv::store::{MEMORY_MIN_BYTES, StoreOptions};
 use overside_kv::{KeyHasher, ProcessingEngine, Store};
 
 const NOW_MS: u64 = 1_700_000_000_000;
@@ -82,12 +82,7 @@ fn frames_of(identity: [u8; 8], mut rest: &[u8]) -> Vec<u8> {
 
 fn execute(frames: &[ReceivedFrame]) {
     let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
-    let options = StoreOptions {
-        memory_bytes: MEMORY_MIN_BYTES,
-        semantics: Semantics::Store,
-        hasher: hasher.clone(),
-        huge_pages: false,
-    };
+    let options = StoreOptions::new(MEMORY_MIN_BYTES, &hasher);
     let mut memory = Memory::new(Store::new(options).unwrap(), NOW_MS);
     for frame in frames {
         if frame.kind == Kind::CopyBegin {

@@ -9,8 +9,10 @@ use overside_kv::server::{
     Addresses, Memory, Password, Protection, Server, ServerError, Settings, Steering,
     StorageBackend, UnauthenticatedAccess,
 };
-use overside_kv::store::{MEMORY_MIN_BYTES, Semantics, StoreOptions};
-use overside_kv::{Answer, KeyHasher, Operation, Request, Store};
+use overside_kv::store::{MEMORY_MIN_BYTES, StoreOptions};
+use overside_kv::{Answer, KeyHasher, Request, Store};
+
+use crate::requests::{get, set};
 
 use super::running::{PATIENCE, Running, addresses, local, settings, until};
 
@@ -28,12 +30,7 @@ fn running(workers: usize) -> Running {
 }
 
 pub(super) fn store(hasher: &KeyHasher, now_ms: u64) -> Box<dyn StorageBackend + Send> {
-    let options = StoreOptions {
-        memory_bytes: MEMORY_MIN_BYTES,
-        semantics: Semantics::Store,
-        hasher: hasher.clone(),
-        huge_pages: false,
-    };
+    let options = StoreOptions::new(MEMORY_MIN_BYTES, hasher);
     Box::new(Memory::new(Store::new(options).unwrap(), now_ms))
 }
 
@@ -46,29 +43,33 @@ fn socket(running: &Running) -> UdpSocket {
     socket
 }
 
-pub(super) fn request<'a>(key: &'a [u8], operation: Operation<'a>) -> Request<'a> {
-    Request {
-        key,
-        hash: 0,
-        operation,
-    }
-}
-
-pub(super) fn set<'a>(key: &'a [u8], value: &'a [u8]) -> Request<'a> {
-    let operation = Operation::set(value);
-    request(key, operation)
+/// Requests of a client; the datagram, and that of their answers, may be so long.
+pub(super) fn packet(client: u64, sequence: u64, limit: u16, requests: &[Request<'_>]) -> Vec<u8> {
+    let mut datagram = RequestDatagram::default();
+    datagram.begin(&Header {
+        client,
+        sequence,
+        limit,
+        ..Header::default()
+    });
+    assert!(requests.iter().all(|one| datagram.push(one, limit.into())));
+    datagram.bytes().to_vec()
 }
 
 fn datagram(sequence: u64, requests: &[Request<'_>]) -> Vec<u8> {
-    let mut datagram = RequestDatagram::default();
-    datagram.begin(&Header {
-        client: 5,
-        sequence,
-        limit: 60_000,
-        ..Header::default()
-    });
-    assert!(requests.iter().all(|one| datagram.push(one, 60_000)));
-    datagram.bytes().to_vec()
+    packet(5, sequence, 60_000, requests)
+}
+
+/// Client, sequence number and values of a datagram of answers.
+pub(super) fn values(answer: &[u8]) -> (u64, u64, Vec<Option<Vec<u8>>>) {
+    let (header, records) = Header::read(answer).unwrap();
+    let value = |reply| match reply {
+        Ok(Reply::Answer(Answer::Value(value))) => Some(value.data.to_vec()),
+        Ok(_) => None,
+        Err(error) => panic!("{error}"),
+    };
+    let values = replies(header.count, records).map(value).collect();
+    (header.client, header.sequence, values)
 }
 
 /// Sends the requests once and returns the values of their answers.
@@ -76,14 +77,9 @@ fn ask(socket: &UdpSocket, sequence: u64, requests: &[Request<'_>]) -> Vec<Optio
     socket.send(&datagram(sequence, requests)).unwrap();
     let mut buffer = vec![0; 65_536];
     let len = socket.recv(&mut buffer).unwrap();
-    let (header, records) = Header::read(&buffer[..len]).unwrap();
-    assert_eq!((header.sequence, header.client), (sequence, 5));
-    let value = |reply| match reply {
-        Ok(Reply::Answer(Answer::Value(value))) => Some(value.data.to_vec()),
-        Ok(_) => None,
-        Err(error) => panic!("{error}"),
-    };
-    replies(header.count, records).map(value).collect()
+    let (client, answered, values) = values(&buffer[..len]);
+    assert_eq!((answered, client), (sequence, 5));
+    values
 }
 
 #[test]
@@ -91,19 +87,12 @@ fn datagrams_and_connections_have_the_same_keys() {
     let running = running(1);
     let (socket, mut redis) = (socket(&running), running.connect());
     redis.ask("SET a 1", "+OK\r\n");
-    let values = ask(
-        &socket,
-        1,
-        &[set(b"b", b"2"), request(b"a", Operation::Get)],
-    );
+    let values = ask(&socket, 1, &[set(b"b", b"2"), get(b"a")]);
     assert_eq!(values, [None, Some(b"1".to_vec())]);
     redis.ask("GET b", "$1\r\n2\r\n");
     let long = vec![b'v'; 50_000];
     ask(&socket, 2, &[set(b"long", &long)]);
-    assert_eq!(
-        ask(&socket, 3, &[request(b"long", Operation::Get)]),
-        [Some(long)]
-    );
+    assert_eq!(ask(&socket, 3, &[get(b"long")]), [Some(long)]);
     assert_eq!(running.metric("overside_kv_datagrams_received_total "), 3.0);
     assert_eq!(running.metric("overside_kv_datagrams_sent_total "), 3.0);
     assert_eq!(running.metric("overside_kv_commands_total "), 6.0);
@@ -120,7 +109,7 @@ fn every_partition_is_reached_from_every_socket() {
             .map(|key| set(key.as_bytes(), b"value"))
             .collect();
         ask(client, number, &sets);
-        let get = |key: &'_ String| ask(client, 99, &[request(key.as_bytes(), Operation::Get)]);
+        let get = |key: &'_ String| ask(client, 99, &[get(key.as_bytes())]);
         assert!(keys.iter().all(|key| get(key) == [Some(b"value".to_vec())]));
     }
     running.connect().ask("DBSIZE", ":600\r\n");
@@ -135,7 +124,7 @@ fn garbage_is_counted_and_others_are_served() {
         noise.send(&good[..len]).unwrap();
         noise.send(&vec![len as u8; 20 * len + 1]).unwrap();
     }
-    assert_eq!(ask(&client, 2, &[request(b"a", Operation::Get)]), [None]);
+    assert_eq!(ask(&client, 2, &[get(b"a")]), [None]);
     until("counted", || {
         running.metric("overside_kv_datagrams_invalid_total ") > good.len() as f64
     });
@@ -156,7 +145,7 @@ fn a_flood_is_dropped_by_the_kernel_and_counted() {
     };
     let running = Running::start_with(settings, store);
     let (flood, client) = (socket(&running), socket(&running));
-    let many = datagram(1, &vec![request(b"a", Operation::Get); 256]);
+    let many = datagram(1, &vec![get(b"a"); 256]);
     until("dropped", || {
         for _ in 0..2000 {
             // Its own buffer may be full.
@@ -165,7 +154,7 @@ fn a_flood_is_dropped_by_the_kernel_and_counted() {
         running.metric("overside_kv_datagrams_dropped_total ") > 0.0
     });
     client.set_read_timeout(Some(PATIENCE / 100)).unwrap();
-    let question = datagram(7, &[request(b"a", Operation::Get)]);
+    let question = datagram(7, &[get(b"a")]);
     until("answered", || {
         let _ = client.send(&question);
         client.recv(&mut [0; 1000]).is_ok()
@@ -265,15 +254,15 @@ fn datagrams_from_another_address_are_dropped_and_counted() {
         running.metric("overside_kv_datagrams_refused_total ") == 1.0
     });
     let local = socket(&running);
-    assert_eq!(ask(&local, 1, &[request(b"a", Operation::Get)]), [None]);
+    assert_eq!(ask(&local, 1, &[get(b"a")]), [None]);
 }
 
 #[test]
 fn a_server_ends_whatever_clients_send() {
     let mut running = running(1);
     let client = socket(&running);
-    let question = datagram(1, &[request(b"a", Operation::Get)]);
-    assert_eq!(ask(&client, 1, &[request(b"a", Operation::Get)]), [None]);
+    let question = datagram(1, &[get(b"a")]);
+    assert_eq!(ask(&client, 1, &[get(b"a")]), [None]);
     running.stop();
     client.send(&question).unwrap();
     assert!(running.wait());
@@ -300,9 +289,7 @@ fn the_client_library_has_its_requests_executed() {
         };
         client.execute(&sets, &mut count).unwrap();
         assert_eq!(stored, 5000);
-        let gets = keys
-            .iter()
-            .map(|key| request(key.as_bytes(), Operation::Get));
+        let gets = keys.iter().map(|key| get(key.as_bytes()));
         let gets: Vec<_> = gets.collect();
         let mut found = vec![None; 5000];
         let mut take = |index: usize, reply: Option<Reply<'_>>| {
@@ -326,7 +313,7 @@ fn a_server_that_is_not_there_is_an_error_or_no_answer() {
         ..ExchangeOptions::default()
     };
     let mut client = DatagramClient::connect(address, options).unwrap();
-    let gets = [request(b"a", Operation::Get)];
+    let gets = [get(b"a")];
     let mut replies = Vec::new();
     let mut take = |index, reply: Option<Reply<'_>>| replies.push((index, reply.is_none()));
     client.execute(&gets, &mut take).unwrap();
@@ -362,9 +349,7 @@ fn requests_arrive_at_the_worker_that_has_their_keys() {
         let mut client = DatagramClient::connect(address, ExchangeOptions::default()).unwrap();
         let keys: Vec<String> = (0..4000).map(|key| format!("key:{key}")).collect();
         let sets = keys.iter().map(|key| set(key.as_bytes(), key.as_bytes()));
-        let gets = keys
-            .iter()
-            .map(|key| request(key.as_bytes(), Operation::Get));
+        let gets = keys.iter().map(|key| get(key.as_bytes()));
         let mut answered = 0;
         for requests in [sets.collect::<Vec<_>>(), gets.collect()] {
             let mut count = |_, reply: Option<Reply<'_>>| answered += usize::from(reply.is_some());

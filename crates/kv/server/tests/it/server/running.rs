@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
-use overside_kv::partitions;
 use overside_kv::server::{
     Addresses, Memory, Server, ServerError, Settings, StopHandle, StorageBackend,
 };
+use overside_kv_offload::partitions;
 
 use crate::oracle::Oracle;
 
@@ -141,6 +141,19 @@ impl Client<TcpStream> {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         Self(stream)
+    }
+
+    /// Waits until the server's socket has all that was sent: a write returns before, and on a busy machine long before.
+    pub(crate) fn is_delivered(&self) {
+        let port = format!(":{:04X}", self.0.local_addr().unwrap().port());
+        until("delivered", || {
+            // Of each socket of this machine: number, local address, remote one, state, bytes to send and to receive.
+            let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+            table.lines().any(|line| {
+                let fields: Vec<&str> = line.split_whitespace().collect();
+                fields[1].ends_with(&port) && fields[4].starts_with("00000000:")
+            })
+        });
     }
 }
 

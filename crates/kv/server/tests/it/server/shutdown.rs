@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use overside_kv::server::Settings;
 
-use super::running::{Running, settings};
+use super::running::{Client, Running, settings};
 
 #[test]
 fn what_was_received_is_answered_before_it_ends() {
@@ -16,6 +16,7 @@ fn what_was_received_is_answered_before_it_ends() {
         client.say(&b"PING\r\n".repeat(4000));
         client.say(b"PI");
     }
+    clients.iter().for_each(Client::is_delivered);
     running.stop();
     for client in &mut clients {
         assert_eq!(client.rest(), b"+PONG\r\n".repeat(4000));

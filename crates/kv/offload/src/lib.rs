@@ -1,0 +1,101 @@
+//! The two engines on different sides of a link.
+//!
+//! The communication engine of one side parses a whole batch, and its [`RemoteEngine`] sends it as one
+//! compact message by one one-sided write. The [`Responder`] of the other side executes it and answers
+//! with one write. Sessions, packets and buffers of clients stay where the clients are.
+//!
+//! # Messages
+//!
+//! Each direction has a ring of slots in the receiver's memory, of equal size. Message `n`, from 1 on, lies
+//! in slot `n` modulo their number, at its end:
+//!
+//! ```text
+//!   | ... | body | body length (4) | checksum (4) | sequence (6) count (2) |
+//! ```
+//!
+//! Little endian. The last word, read at once, announces a message: the sequence number that is
+//! due. One-sided writes, and the parts of one, need not arrive in order, so the checksum (CRC-32
+//! of body, length and last word) shows if all has arrived; until then the receiver looks again. A
+//! body that is longer than a slot lies in memory that the sender exports, and the message has its
+//! place: the receiver reads it (rendezvous). Bodies are made by [`codec`](crate::codec). Nothing
+//! of it is believed before it has been checked.
+//!
+//! # Flow
+//!
+//! 1. As many questions may be without an answer as both sides have slots. So an answer always has a slot.
+//!    A question that has to be fetched is the only one under way.
+//! 2. Questions are answered in order. An answer that would be too long comes in several messages, each with some of
+//!    the answers; the next one follows when the asking side has said `Continue`. It does so behind its earlier
+//!    questions; the answering side keeps that until then, a slot's worth each.
+//! 3. The answering side may sleep while nothing comes: it writes the number of the message that it waits for (8 bytes)
+//!    behind the slots of the asking side, which wakes it by a message of the link after that message.
+//! 4. Neither side waits for the other by itself: [`RemoteEngine::begin`] and [`RemoteEngine::poll`],
+//!    [`Responder::poll`].
+
+pub mod agent;
+mod backing;
+mod channel;
+mod cost;
+mod counts;
+pub mod design;
+pub mod partitions;
+mod remote_engine;
+mod responder;
+mod serve;
+mod side;
+mod statistics;
+mod topic;
+mod work;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use overside_kv_protocol::{self as protocol, stages, ticks};
+use overside_kv_store::{
+    Answer, Answers, KEY_MAX_BYTES, KeyHasher, Metadata, Operation, ProcessingEngine, Refusal,
+    Request, ScanPosition, Statistics, Transaction, clock, codec, engine, partition_of, store,
+};
+
+pub use channel::{Channel, ChannelOptions, Traffic};
+pub use cost::{LinkCost, LinkCostError, link_cost};
+pub use counts::LinkCounts;
+pub use design::Design;
+pub use overside_kv_datagram::link::OffloadError;
+pub use remote_engine::{Batching, RemoteEngine};
+pub use responder::Responder;
+pub use serve::{RemoteClients, serve};
+pub use side::{SideEngines, SideError, SideStop};
+pub use work::ServingWork;
+
+/// Greatest memory of a link with its work in flight, in addition to that of connections.
+pub const LINK_BYTES: u64 = 8 << 20;
+
+/// Notes that the other side is lost.
+pub type OnLoss = Arc<dyn Fn(&OffloadError) + Send + Sync>;
+
+/// Optimizations that can be turned off, to compare with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Optimizations {
+    /// Rule by which requests are grouped into messages.
+    pub batching: Batching,
+    /// Longest message in bytes, unless a single request is longer; `None`: messages are divided by
+    /// the number of their requests only.
+    pub message_bytes: Option<u32>,
+    /// `true` if the next message is made while the other side executes the one before.
+    pub overlap: bool,
+    /// Replies of a batch leave before the next one is parsed.
+    pub sends_early: bool,
+}
+
+impl Default for Optimizations {
+    fn default() -> Self {
+        Self {
+            batching: Batching::Batch,
+            message_bytes: None,
+            overlap: true,
+            sends_early: false,
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Topics of messages.
+
+/// Topic of a message: the first byte of its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Topic {
+    /// Requests, to be answered in order.
+    Requests = 0,
+    /// A transaction.
+    Transaction = 1,
+    /// Keys from a position on.
+    Scan = 2,
+    /// To remove everything.
+    Flush = 3,
+    /// Counts and sizes.
+    Statistics = 4,
+    /// The rest of the answers.
+    Continue = 5,
+    /// To write everything to disk, in the background.
+    Save = 6,
+}
+
+impl Topic {
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        [
+            Self::Requests,
+            Self::Transaction,
+            Self::Scan,
+            Self::Flush,
+            Self::Statistics,
+            Self::Continue,
+            Self::Save,
+        ]
+        .into_iter()
+        .find(|topic| *topic as u8 == byte)
+    }
+}
