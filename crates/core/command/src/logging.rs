@@ -80,6 +80,11 @@ impl Verbosity {
         self.output.start(verb, level, code)
     }
 
+    /// `true` if the user wants to know more.
+    pub fn is_verbose(&self) -> bool {
+        self.verbose > self.quiet
+    }
+
     /// Returns the same settings for another process, whose level is `level` unless another is given.
     pub fn settings(&self, level: LevelFilter) -> Value {
         let output = &self.output;

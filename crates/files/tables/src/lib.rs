@@ -7,7 +7,7 @@
 //! | its schema and batches, whatever the format | `table` |
 //! | where its row groups and batches lie in the file | `pieces` |
 //! | how each format is read | `pack`, `parquet`, `csv` |
-//! | how Arrow IPC is written | `pack` |
+//! | how Arrow IPC and Parquet are written | `pack`, `parquet` |
 //! | what a format makes of a type, and of a table that is written | `types`, `storage` |
 //! | memory that goes round | `memory` |
 
@@ -28,8 +28,8 @@ pub use column::{Columns, position};
 pub use csv::CsvOptions;
 pub use error::Error;
 pub use format::Format;
-pub use parquet::{Between, ParquetOptions, Strings};
+pub use parquet::{Between, ParquetOptions, ParquetWriter, Strings};
 pub use pieces::pieces;
 pub use schema::{check_schema, schema_difference};
-pub use storage::Storage;
+pub use storage::{Conversion, Storage};
 pub use table::Table;

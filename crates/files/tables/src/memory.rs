@@ -2,6 +2,7 @@
 //! dropped, so that messages after the first few touch no new pages.
 
 use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow_buffer::Buffer;
@@ -99,6 +100,69 @@ impl Drop for Lent {
         if let Some(region) = self.region.take() {
             self.home.put(region);
         }
+    }
+}
+
+/// One holder's part of bytes that several count together.
+pub(crate) struct HeldBytes {
+    all: Arc<AtomicUsize>,
+    own: usize,
+}
+
+impl HeldBytes {
+    pub(crate) fn new(all: &Arc<AtomicUsize>) -> Self {
+        Self {
+            all: Arc::clone(all),
+            own: 0,
+        }
+    }
+
+    /// Adds some, and returns the bytes of all holders.
+    pub(crate) fn add(&mut self, bytes: usize) -> usize {
+        self.own += bytes;
+        self.all.fetch_add(bytes, Ordering::Relaxed) + bytes
+    }
+
+    pub(crate) fn own(&self) -> usize {
+        self.own
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.own, Ordering::Relaxed);
+    }
+}
+
+/// Memory for the row groups of Parquet that are not written yet, of all files that share it.
+///
+/// Beyond half of it a file closes its row group if that has its share or more, so those of all files together stay
+/// within all of it, and one batch each.
+pub struct RowGroupMemory {
+    pub(crate) bytes: Arc<AtomicUsize>,
+    pub(crate) bytes_max: usize,
+}
+
+impl RowGroupMemory {
+    /// Row groups may have so many bytes together, as Arrow has them in memory.
+    pub fn new(bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            bytes: Arc::default(),
+            bytes_max,
+        })
+    }
+
+    /// `true` if the row groups have more than half of the memory, and this one of `own` bytes a file's share of that.
+    pub(crate) fn is_short(self: &Arc<Self>, own: usize) -> bool {
+        // Whoever shares it holds a reference.
+        let files = Arc::strong_count(self).saturating_sub(1).max(1);
+        let half = self.bytes_max / 2;
+        self.bytes.load(Ordering::Relaxed) > half && own >= half / files
+    }
+
+    /// `true` if the row groups have all of the memory.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) >= self.bytes_max
     }
 }
 

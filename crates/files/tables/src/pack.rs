@@ -36,6 +36,7 @@ mod threads;
 mod unpacker;
 
 pub(crate) use messages::blocks;
+pub(crate) use threads::Pending;
 
 pub use codec::{Codec, Layout};
 pub use executors::{Job, Placement};

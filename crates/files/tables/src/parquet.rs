@@ -1,16 +1,22 @@
 //! Parquet files.
 
+mod distinct;
 mod footer;
 mod groups;
 mod logical;
+mod positioned;
+mod side_by_side;
 mod strings;
+mod writer;
 
 pub use groups::Between;
 pub(crate) use logical::parquet_schema;
+pub use writer::ParquetWriter;
 
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMicrosecondType;
@@ -25,11 +31,20 @@ use parquet::arrow::arrow_reader::{
 use parquet::basic::Type as Physical;
 use parquet::file::metadata::ParquetMetaData;
 
+use positioned::Positioned;
+use side_by_side::{Group, SideBySide};
+
+use crate::pack::CodecPool;
 use crate::types::{stored_type, with_type};
 use crate::{Columns, Error, Format};
 
 /// Rows that are decoded at once.
 const BATCH_ROWS: usize = 8192;
+/// Rows that are decoded at once by several threads, where so many have no more than so many bytes.
+const LONG_BATCH_ROWS: usize = 64 << 10;
+const LONG_BATCH_BYTES: usize = 32 << 20;
+/// Groups of columns that are decoded side by side.
+const GROUPS_MAX: usize = 16;
 
 /// Arrow types of the strings and bytes of a Parquet file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +56,7 @@ pub enum Strings {
 }
 
 /// Options for reading a Parquet file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct ParquetOptions<'a> {
     /// Arrow types of strings and bytes.
     pub strings: Strings,
@@ -49,15 +64,18 @@ pub struct ParquetOptions<'a> {
     pub bounds: &'a [Between],
     /// Schema that the file was written with: what a writer converted gets its type back.
     pub written: Option<&'a SchemaRef>,
+    /// Threads that decode columns side by side; `None`: the caller's only.
+    pub pool: Option<&'a Arc<CodecPool>>,
 }
 
-/// Opens a Parquet file; the schema is that of the batches. Strings are decoded as views: rows that
+/// Opens a Parquet file; the schema is that of the batches. CPU time of other threads is added to `cpu_ns`. Strings are decoded as views: rows that
 /// have the same value in the file's dictionary share it in memory. A copy for each would be
 /// gigabytes where the file has bytes.
 pub(crate) fn open<E: From<Error>>(
     file: File,
     options: ParquetOptions<'_>,
     choose: impl FnOnce(&Schema) -> Result<Columns, E>,
+    cpu_ns: &Arc<AtomicU64>,
 ) -> Result<(ParquetBatches, SchemaRef), E> {
     let mut opened = Opened::new(&file)?;
     let columns = choose(&opened.declared)?;
@@ -65,7 +83,7 @@ pub(crate) fn open<E: From<Error>>(
     if let Some(written) = options.written {
         opened.give_back(written);
     }
-    Ok(opened.build(file, options, &columns)?)
+    Ok(opened.build(file, options, &columns, cpu_ns)?)
 }
 
 /// A file whose footer has been read.
@@ -111,7 +129,8 @@ impl Opened {
             return Ok(());
         }
         let only = Columns::Only(roots);
-        for batch in self.reader(file.try_clone()?, &microseconds, &only, &[])? {
+        let file = Positioned::new(file.try_clone()?);
+        for batch in self.reader(file, &microseconds, &only, &[], BATCH_ROWS)? {
             if batch?
                 .columns()
                 .iter()
@@ -148,10 +167,11 @@ impl Opened {
 
     fn reader(
         &self,
-        file: File,
+        file: Positioned,
         schema: &SchemaRef,
         columns: &Columns,
         bounds: &[Between],
+        rows: usize,
     ) -> Result<ParquetRecordBatchReader, Error> {
         let options = ArrowReaderOptions::new().with_schema(Arc::clone(schema));
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(self.stored.metadata()), options);
@@ -164,7 +184,7 @@ impl Opened {
         };
         let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
             .with_projection(mask)
-            .with_batch_size(BATCH_ROWS);
+            .with_batch_size(rows);
         if !bounds.is_empty() {
             builder = builder.with_row_groups(groups::wanted(&self.stored, bounds));
         }
@@ -176,9 +196,9 @@ impl Opened {
         file: File,
         options: ParquetOptions<'_>,
         columns: &Columns,
+        cpu_ns: &Arc<AtomicU64>,
     ) -> Result<(ParquetBatches, SchemaRef), Error> {
         let views = strings::with_views(&self.decoded, columns);
-        let reader = self.reader(file, &views, columns, options.bounds)?;
         let schema = match options.strings {
             Strings::AsWritten => &self.declared,
             Strings::Views => &views,
@@ -187,12 +207,46 @@ impl Opened {
             Columns::All => SchemaRef::clone(schema),
             Columns::Only(indices) => SchemaRef::new(schema.project(indices)?),
         };
+        let indices: Vec<usize> = match columns {
+            Columns::All => (0..views.fields().len()).collect(),
+            Columns::Only(indices) => indices.clone(),
+        };
+        let file = Positioned::new(file);
+        let reader = |columns: &Columns, rows| {
+            self.reader(file.clone(), &views, columns, options.bounds, rows)
+        };
+        let decoding = match options.pool {
+            Some(pool) if pool.threads() > 1 && indices.len() > 1 => {
+                let size = indices.len().div_ceil(GROUPS_MAX);
+                let groups = indices.chunks(size).enumerate().map(|(at, group)| {
+                    let wanted: Vec<usize> = (at * size..at * size + group.len()).collect();
+                    Ok::<_, Error>(Group {
+                        reader: reader(&Columns::Only(group.to_vec()), self.batch_rows())?,
+                        schema: Arc::new(schema.project(&wanted)?),
+                        string_bytes_max: strings::BATCH_BYTES_MAX / GROUPS_MAX,
+                    })
+                });
+                let groups = groups.collect::<Result<_, _>>()?;
+                Decoding::SideBySide(SideBySide::new(groups, &schema, pool, cpu_ns))
+            }
+            _ => Decoding::Here(reader(columns, BATCH_ROWS)?),
+        };
         let batches = ParquetBatches {
-            reader,
+            decoding,
             schema: SchemaRef::clone(&schema),
             pending: Vec::new(),
         };
         Ok((batches, schema))
+    }
+
+    /// Rows that are decoded at once by several threads.
+    fn batch_rows(&self) -> usize {
+        let groups = self.file.row_groups().iter();
+        let (rows, bytes) = groups.fold((0, 0), |(rows, bytes), group| {
+            (rows + group.num_rows(), bytes + group.total_byte_size())
+        });
+        let row_bytes = (bytes / rows.max(1)).max(1) as usize;
+        (LONG_BATCH_BYTES / row_bytes).clamp(BATCH_ROWS, LONG_BATCH_ROWS)
     }
 }
 
@@ -221,11 +275,25 @@ pub(crate) fn row_groups(file: &File) -> Result<Vec<Range<u64>>, Error> {
 
 /// The batches of a file.
 pub(crate) struct ParquetBatches {
-    reader: ParquetRecordBatchReader,
+    decoding: Decoding,
     /// Schema of the batches that come out.
     schema: SchemaRef,
     /// Rows that were decoded and are not out yet, last first.
     pending: Vec<RecordBatch>,
+}
+
+enum Decoding {
+    Here(ParquetRecordBatchReader),
+    SideBySide(SideBySide),
+}
+
+impl Decoding {
+    fn next(&mut self) -> Result<Option<RecordBatch>, Error> {
+        match self {
+            Self::Here(reader) => Ok(reader.next().transpose()?),
+            Self::SideBySide(columns) => columns.next(),
+        }
+    }
 }
 
 impl Iterator for ParquetBatches {
@@ -234,9 +302,9 @@ impl Iterator for ParquetBatches {
     fn next(&mut self) -> Option<Self::Item> {
         let batch = match self.pending.pop() {
             Some(batch) => batch,
-            None => match self.reader.next()? {
+            None => match self.decoding.next().transpose()? {
                 Ok(batch) => batch,
-                Err(error) => return Some(Err(error.into())),
+                Err(error) => return Some(Err(error)),
             },
         };
         if batch.schema_ref() == &self.schema {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 use parquet::schema::types::SchemaDescriptor;
 
@@ -21,7 +21,16 @@ pub struct Storage {
     schema: SchemaRef,
     /// Schema of what is stored; the same if no column is converted.
     stored: SchemaRef,
-    notes: Vec<String>,
+    conversions: Vec<Conversion>,
+}
+
+/// Conversion of a column.
+#[derive(Clone, Debug)]
+pub struct Conversion {
+    /// Sentence for the user.
+    pub text: String,
+    /// `true` if values only get a finer unit.
+    pub is_minor: bool,
 }
 
 impl Storage {
@@ -34,7 +43,7 @@ impl Storage {
             format,
             schema: SchemaRef::clone(schema),
             stored: SchemaRef::clone(schema),
-            notes: Vec::new(),
+            conversions: Vec::new(),
         };
         if format == Format::Arrow {
             return Ok(storage);
@@ -50,11 +59,10 @@ impl Storage {
                 reason: remedy.into(),
             })?;
             converted.dedup();
-            for (from, to) in converted {
+            for (from, to, is_minor) in converted {
                 let name = field.name();
-                storage
-                    .notes
-                    .push(format!("column {name:?}: {format} stores {from} as {to}"));
+                let text = format!("column {name:?}: {format} stores {from} as {to}");
+                storage.conversions.push(Conversion { text, is_minor });
             }
             fields.push(with_type(field, kind));
         }
@@ -63,6 +71,11 @@ impl Storage {
             storage.stored = Arc::new(Schema::new_with_metadata(fields, metadata));
         }
         Ok(storage)
+    }
+
+    /// Schema of the batches that are stored.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
     /// Schema of what is stored.
@@ -78,9 +91,9 @@ impl Storage {
         parquet_schema(&self.schema, &self.stored).map_err(Error::format)
     }
 
-    /// Conversions, one sentence each, for the user.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
+    /// Returns the conversions of columns.
+    pub fn conversions(self) -> Vec<Conversion> {
+        self.conversions
     }
 
     /// Converts a batch to the stored types. A batch without such columns is not copied.
@@ -92,23 +105,8 @@ impl Storage {
         if !is_csv && Arc::ptr_eq(&self.schema, &self.stored) {
             return Ok(batch.clone());
         }
-        let fields = self.stored.fields().iter();
-        let columns = batch.columns().iter().zip(fields).map(|(array, field)| {
-            let text = match is_csv {
-                true => as_text(field, array),
-                false => Ok(None),
-            };
-            let stored = text.and_then(|text| match text {
-                Some(text) => Ok(text),
-                None => convert(array, field.data_type()),
-            });
-            stored.map_err(|error| Error::Unstorable {
-                column: field.name().clone(),
-                kind: array.data_type().to_string(),
-                format: self.format,
-                reason: error.to_string(),
-            })
-        });
+        let columns = batch.columns().iter().enumerate();
+        let columns = columns.map(|(at, array)| self.store_column(at, array));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         if is_csv {
@@ -125,5 +123,26 @@ impl Storage {
         Ok(RecordBatch::try_new_with_options(
             stored, columns, &options,
         )?)
+    }
+    /// Converts the column in that place to its stored type.
+    ///
+    /// # Errors
+    /// As [`Storage::store`].
+    pub(crate) fn store_column(&self, at: usize, array: &ArrayRef) -> Result<ArrayRef, Error> {
+        let field = self.stored.field(at);
+        let text = match self.format {
+            Format::Csv => as_text(field, array),
+            _ => Ok(None),
+        };
+        let stored = text.and_then(|text| match text {
+            Some(text) => Ok(text),
+            None => convert(array, field.data_type()),
+        });
+        stored.map_err(|error| Error::Unstorable {
+            column: field.name().clone(),
+            kind: array.data_type().to_string(),
+            format: self.format,
+            reason: error.to_string(),
+        })
     }
 }

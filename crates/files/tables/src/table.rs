@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
@@ -29,6 +30,8 @@ pub struct Table<'a> {
     schema: SchemaRef,
     batches: Option<Batches<'a>>,
     notes: Vec<String>,
+    /// CPU time of tasks on the threads of a pool, in nanoseconds.
+    cpu_ns: Arc<AtomicU64>,
 }
 
 impl<'a> Table<'a> {
@@ -40,6 +43,7 @@ impl<'a> Table<'a> {
             schema: SchemaRef::clone(schema),
             batches: Some(Box::new(batches)),
             notes: Vec::new(),
+            cpu_ns: Arc::default(),
         }
     }
 
@@ -90,8 +94,12 @@ impl<'a> Table<'a> {
         choose: impl FnOnce(&Schema) -> Result<Columns, E>,
     ) -> Result<Self, E> {
         guarded(|| {
-            let (batches, schema) = parquet::open(file, options, choose)?;
-            Ok(Self::new(&schema, batches))
+            let cpu_ns = Arc::default();
+            let (batches, schema) = parquet::open(file, options, choose, &cpu_ns)?;
+            Ok(Self {
+                cpu_ns,
+                ..Self::new(&schema, batches)
+            })
         })
     }
 
@@ -113,6 +121,11 @@ impl<'a> Table<'a> {
     /// The schema of the batches: that of the columns that are read.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// Returns the CPU time of decoding on the threads of a pool so far, in nanoseconds.
+    pub fn cpu_ns(&self) -> u64 {
+        self.cpu_ns.load(Ordering::Relaxed)
     }
 
     /// Sentences for the user about how the table is read.

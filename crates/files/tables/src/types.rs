@@ -19,6 +19,8 @@ pub enum Answer {
     Kept(&'static str),
     /// The values are stored as another type, which the text names.
     Converted(&'static str),
+    /// The values are stored in a finer unit, that of the type which the text names.
+    Finer(&'static str),
     /// A writer refuses the column; the text is the remedy.
     Refused(&'static str),
 }
@@ -58,7 +60,7 @@ const fn row(
 /// The types, in the order in which rows are looked up.
 #[rustfmt::skip]
 pub const TYPES: &[TypeRow] = {
-    use Answer::{Converted, Kept, Refused};
+    use Answer::{Converted, Finer, Kept, Refused};
     use DataType as Type;
     use TimeUnit::Second;
     &[
@@ -74,9 +76,9 @@ pub const TYPES: &[TypeRow] = {
         }, PLAIN, Converted("hexadecimal digits")),
         row("date32", |kind| *kind == Type::Date32, PLAIN, TEXT),
         row("date64", |kind| *kind == Type::Date64, Converted("date32; a time within the day is refused"), TEXT),
-        row("time32[s]", |kind| *kind == Type::Time32(Second), Converted("time32[ms]"), TEXT),
+        row("time32[s]", |kind| *kind == Type::Time32(Second), Finer("time32[ms]"), TEXT),
         row("time32[ms], time64", |kind| matches!(kind, Type::Time32(_) | Type::Time64(_)), PLAIN, TEXT),
-        row("timestamp[s]", |kind| matches!(kind, Type::Timestamp(Second, _)), Converted("timestamp[ms]"), ZONED),
+        row("timestamp[s]", |kind| matches!(kind, Type::Timestamp(Second, _)), Finer("timestamp[ms]"), ZONED),
         row("timestamp[ms], [us], [ns]", |kind| matches!(kind, Type::Timestamp(..)),
             Kept("the zone's name for readers of Arrow's schema, UTC for others"), ZONED),
         row("duration", |kind| matches!(kind, Type::Duration(_)),
@@ -104,7 +106,7 @@ pub fn markdown() -> String {
     let text = |answer: Answer| match answer {
         Answer::Kept("") => "kept".to_owned(),
         Answer::Kept(more) => format!("kept: {more}"),
-        Answer::Converted(to) => format!("converted to {to}"),
+        Answer::Converted(to) | Answer::Finer(to) => format!("converted to {to}"),
         Answer::Refused(remedy) => format!("refused: {remedy}"),
     };
     let mut table =
@@ -124,14 +126,14 @@ pub(crate) fn with_type(field: &FieldRef, kind: DataType) -> FieldRef {
     }
 }
 
-/// Returns the type in which a format stores values, and notes conversions.
+/// Returns the type in which a format stores values, and notes conversions: from, to, and whether only to a finer unit.
 ///
 /// # Errors
 /// The type within `kind` that is refused, and the remedy.
 pub(crate) fn stored_type(
     format: Format,
     kind: &DataType,
-    notes: &mut Vec<(String, &'static str)>,
+    notes: &mut Vec<(String, &'static str, bool)>,
 ) -> Result<DataType, (String, &'static str)> {
     use DataType as Type;
     let row = TYPES.iter().find(|row| (row.has)(kind));
@@ -142,7 +144,8 @@ pub(crate) fn stored_type(
     });
     match answer {
         Answer::Refused(remedy) => return Err((kind.to_string(), remedy)),
-        Answer::Converted(to) => notes.push((kind.to_string(), to)),
+        Answer::Converted(to) => notes.push((kind.to_string(), to, false)),
+        Answer::Finer(to) => notes.push((kind.to_string(), to, true)),
         Answer::Kept(_) => {}
     }
     let mut of = |field: &FieldRef| {

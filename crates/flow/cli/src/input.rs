@@ -1,12 +1,14 @@
 //! Tables that are read.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use overside_command::complain;
 use overside_command::messages::shown;
 use overside_flow::files::{CsvOptions, FileReader, ReadOptions};
@@ -56,6 +58,25 @@ fn entries(list: &str) -> Vec<String> {
     entries
 }
 
+/// Parser of the path of an output or a tree.
+pub(super) fn local_path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(local)
+}
+
+/// Refuses an address, of which a local directory would be made.
+fn local<P: AsRef<OsStr>>(path: P) -> Result<P, String> {
+    let text = path.as_ref().to_string_lossy();
+    let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+    match scheme.is_empty() || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        true => Ok(path),
+        false => Err(format!(
+            "{}: only local files are read and written here; a pipeline writes to s3://BUCKET/PREFIX (overside flow \
+             run), and what is to be read is copied here first",
+            shown(&*text)
+        )),
+    }
+}
+
 /// Open table with its name.
 pub(super) struct Input {
     pub name: String,
@@ -93,6 +114,7 @@ impl Input {
             true => "stdin".into(),
             false => shown(path),
         };
+        local(path)?;
         let failed = |error: io::Error| format!("{name}: {error}");
         let file = match path == "-" {
             true => File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?),

@@ -9,6 +9,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use overside_backends::OpenError;
 use overside_command::{
+    complain,
     logging::Verbosity,
     messages::shown,
     options::{Placement, Threads},
@@ -18,6 +19,8 @@ use overside_flow::Error;
 use overside_flow::files::{FileFormat, FileWriter, OutputFile, WriteOptions};
 use overside_flow::pack::{Codec, CodecPool, Outer, Placement as CodecPlacement};
 use overside_placement::Verify;
+
+use crate::input::local_path;
 
 /// Rows of a batch that is written.
 pub(super) const BATCH_ROWS: usize = 64 << 10;
@@ -94,6 +97,20 @@ pub(super) fn threads(threads: &Threads) -> Result<Arc<CodecPool>, String> {
     Ok(Arc::new(pool))
 }
 
+/// Says which columns the format stores as another type. Those that only get a finer unit are named with `-v`.
+pub(super) fn say_conversions(
+    options: WriteOptions,
+    schema: &SchemaRef,
+    verbosity: &Verbosity,
+) -> Result<(), Error> {
+    for note in options.check_columns(schema)? {
+        if !note.is_minor || verbosity.is_verbose() {
+            complain!("overside flow: {}", note.text);
+        }
+    }
+    Ok(())
+}
+
 /// Message for an error of a file that is written; it names `--force` if the file exists.
 pub(super) fn said(error: impl Into<Error>) -> String {
     let error = error.into();
@@ -107,7 +124,7 @@ pub(super) fn said(error: impl Into<Error>) -> String {
 #[derive(clap::Args)]
 pub(super) struct TableArguments {
     /// The file to write
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", value_parser = local_path())]
     file: PathBuf,
     /// The same seed gives the same rows
     #[arg(long, value_name = "N", default_value = "0")]

@@ -16,7 +16,7 @@ use overside_flow::pack::StageTime;
 use overside_flow::partition_name;
 use overside_flow::{Error, Repartition};
 
-use super::input::{CsvArguments, Input};
+use super::input::{CsvArguments, Input, local_path};
 use super::method::MethodArguments;
 use super::output::{self, OutputArguments};
 use super::text::{self, Summary};
@@ -57,7 +57,7 @@ pub(super) struct Arguments {
     )]
     sort: Vec<SortColumn>,
     /// Directory for the partitions; it is made if absent
-    #[arg(short = 'o', long = "out", value_name = "DIR")]
+    #[arg(short = 'o', long = "out", value_name = "DIR", value_parser = local_path())]
     directory: PathBuf,
     /// Print what was written, and the time of each stage, as JSON
     #[arg(long)]
@@ -149,6 +149,7 @@ impl Arguments {
             OutputFile::create(&path, self.output.force)
         };
         let options = self.output.options();
+        output::say_conversions(options, &schema, &self.verbosity).map_err(in_first)?;
         let repartition = Repartition::new(&schema, &key, options, &pool, create);
         let sorted = repartition.and_then(|repartition| match self.sort.is_empty() {
             true => Ok(repartition),

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use overside_flow_operators::Error;
 
 /// Size of the buffer in which a file's bytes are collected before they are written, in bytes.
-const BUFFER_BYTES: usize = 256 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// File that gets its name when it is complete. Until then it has none if the file system supports that
 /// (`O_TMPFILE`, open(2)), so a process that ends early leaves nothing behind.

@@ -72,6 +72,7 @@ impl FileReader {
                     strings: Strings::AsWritten,
                     bounds: &options.bounds,
                     written: options.written.as_ref(),
+                    pool: Some(pool),
                 };
                 Table::parquet(file, options, all).map(Batches::Table)
             }
@@ -108,7 +109,10 @@ impl FileReader {
     pub fn time(&self) -> StageTime {
         match &self.batches {
             Batches::Ipc(unpacker) => unpacker.time(),
-            Batches::Table(_) => self.time,
+            Batches::Table(table) => StageTime {
+                cpu_ns: self.time.cpu_ns + table.cpu_ns(),
+                ..self.time
+            },
         }
     }
 }

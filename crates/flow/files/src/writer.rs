@@ -5,22 +5,15 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use arrow_csv::Writer as CsvWriter;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use overside_base::lock;
+use overside_tables::memory::RowGroupMemory;
 use overside_tables::pack::{Codec, CodecPool, Layout, Outer, PackOptions, Packer, StageTime};
-use overside_tables::{Format, Storage};
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter};
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use overside_tables::{Conversion, Format, ParquetWriter, Storage};
 
 use crate::FileFormat;
 use overside_flow_operators::Error;
 use overside_flow_operators::values_bytes;
-
-/// Number of rows of a Parquet row group: readers skip whole groups, and this size is common.
-const ROW_GROUP_ROWS: usize = 128 << 10;
 
 /// Format and compression of a file to write.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,15 +55,12 @@ impl WriteOptions {
         }
     }
 
-    /// Refuses columns that the format does not have, and warns about those that it converts.
+    /// Refuses columns that the format does not have, and returns what is to be said of those that it converts.
     ///
     /// # Errors
     /// [`Error::Table`].
-    pub fn check_columns(&self, schema: &SchemaRef) -> Result<(), Error> {
-        for note in self.storage(schema)?.notes() {
-            tracing::warn!("{note}");
-        }
-        Ok(())
+    pub fn check_columns(&self, schema: &SchemaRef) -> Result<Vec<Conversion>, Error> {
+        Ok(self.storage(schema)?.conversions())
     }
 
     /// Returns how the format stores the columns.
@@ -87,7 +77,6 @@ impl WriteOptions {
 /// Table that is being written.
 pub struct FileWriter<W: Write + Send + 'static> {
     batches: Batches<W>,
-    storage: Storage,
     time: StageTime,
     failure: Failure,
 }
@@ -95,12 +84,12 @@ pub struct FileWriter<W: Write + Send + 'static> {
 enum Batches<W: Write + Send + 'static> {
     /// Arrow IPC, which counts its own time.
     Ipc(Box<Packer<W>>),
-    Parquet(Box<ArrowWriter<Counted<W>>>),
-    Csv(Box<CsvWriter<Counted<W>>>),
+    Parquet(Box<ParquetWriter<Counted<W>>>),
+    Csv(Box<CsvWriter<Counted<W>>>, Box<Storage>),
 }
 
 impl<W: Write + Send + 'static> FileWriter<W> {
-    /// Starts a table.
+    /// Starts a table. Row groups of Parquet wait in the memory that the pool has for them.
     ///
     /// # Errors
     /// [`Error::Options`] for options that the format does not have, and [`Error`].
@@ -108,6 +97,20 @@ impl<W: Write + Send + 'static> FileWriter<W> {
         output: W,
         schema: &SchemaRef,
         options: WriteOptions,
+        pool: &Arc<CodecPool>,
+    ) -> Result<Self, Error> {
+        Self::with_memory(output, schema, options, pool.row_groups(), pool)
+    }
+
+    /// Starts a table whose row groups, those of Parquet, wait in `memory`.
+    ///
+    /// # Errors
+    /// As [`FileWriter::new`].
+    pub fn with_memory(
+        output: W,
+        schema: &SchemaRef,
+        options: WriteOptions,
+        memory: &Arc<RowGroupMemory>,
         pool: &Arc<CodecPool>,
     ) -> Result<Self, Error> {
         let schema = SchemaRef::clone(schema);
@@ -133,28 +136,16 @@ impl<W: Write + Send + 'static> FileWriter<W> {
                 Batches::Ipc(Box::new(Packer::new(output, schema, options, pool)?))
             }
             FileFormat::Parquet => {
-                let compression = match options.codec {
-                    Codec::None => Compression::UNCOMPRESSED,
-                    Codec::Lz4 => Compression::LZ4_RAW,
-                    Codec::Zstd(level) => Compression::ZSTD(ZstdLevel::try_new(level as i32)?),
-                };
-                let properties = WriterProperties::builder()
-                    .set_compression(compression)
-                    .set_key_value_metadata(key_values(&schema))
-                    .set_max_row_group_row_count(Some(ROW_GROUP_ROWS));
-                let mut options = ArrowWriterOptions::new().with_properties(properties.build());
-                if let Some(schema) = storage.parquet_schema()? {
-                    options = options.with_parquet_schema(schema);
-                }
-                let schema = SchemaRef::clone(storage.stored_schema());
-                let writer = ArrowWriter::try_new_with_options(counted(output), schema, options)?;
+                let output = counted(output);
+                let writer = ParquetWriter::new(output, storage, options.codec, memory, pool)?;
                 Batches::Parquet(Box::new(writer))
             }
-            FileFormat::Csv => Batches::Csv(Box::new(CsvWriter::new(counted(output)))),
+            FileFormat::Csv => {
+                Batches::Csv(Box::new(CsvWriter::new(counted(output))), Box::new(storage))
+            }
         };
         Ok(Self {
             batches,
-            storage,
             time: StageTime::default(),
             failure,
         })
@@ -165,14 +156,15 @@ impl<W: Write + Send + 'static> FileWriter<W> {
     /// # Errors
     /// [`Error`]; then nothing more can be written.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        let bytes = values_bytes(batch);
         let work = || match &mut self.batches {
             Batches::Ipc(packer) => Ok::<_, Error>(packer.write(batch)?),
-            Batches::Parquet(writer) => Ok(writer.write(&self.storage.store(batch)?)?),
-            Batches::Csv(writer) => Ok(writer.write(&self.storage.store(batch)?)?),
+            Batches::Parquet(writer) => Ok(writer.write(batch, bytes)?),
+            Batches::Csv(writer, storage) => Ok(writer.write(&storage.store(batch)?)?),
         };
         let written = self.time.measure(work);
         written.map_err(|error| self.failure.or(error))?;
-        self.time.bytes_in += values_bytes(batch) as u64;
+        self.time.bytes_in += bytes as u64;
         Ok(())
     }
 
@@ -189,11 +181,12 @@ impl<W: Write + Send + 'static> FileWriter<W> {
         match batches {
             Batches::Ipc(packer) => Ok(packer.finish()?),
             Batches::Parquet(writer) => {
-                let output = time.measure(|| writer.into_inner())?;
+                let (output, cpu_ns) = time.measure(|| writer.finish())?;
+                time.cpu_ns += cpu_ns;
                 time.bytes_out = output.bytes;
                 Ok((output.output, time))
             }
-            Batches::Csv(writer) => {
+            Batches::Csv(writer, _) => {
                 let output = time.measure(|| {
                     let mut output = writer.into_inner();
                     output.flush().map(|()| output)
@@ -203,19 +196,6 @@ impl<W: Write + Send + 'static> FileWriter<W> {
             }
         }
     }
-}
-
-/// Returns metadata of the table that other readers expect outside of Arrow's schema: those of GeoParquet,
-/// pandas and Spark.
-fn key_values(schema: &Schema) -> Option<Vec<KeyValue>> {
-    let entries = schema
-        .metadata()
-        .iter()
-        .filter(|(key, _)| *key != ARROW_SCHEMA_META_KEY);
-    let entries = entries.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-    let mut entries: Vec<KeyValue> = entries.collect();
-    entries.sort_by(|one, other| one.key.cmp(&other.key));
-    (!entries.is_empty()).then_some(entries)
 }
 
 /// I/O error of the output, stored when it occurs. Format libraries report it only as text, or together with

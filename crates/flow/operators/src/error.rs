@@ -24,9 +24,6 @@ pub enum Error {
         /// Role of the column, such as `times`.
         role: &'static str,
     },
-    /// Parquet's library reports an error in the data.
-    #[error("{0}")]
-    Parquet(#[from] parquet::errors::ParquetError),
     /// The request is not possible; the text gives the reason.
     #[error("{0}")]
     Refused(String),

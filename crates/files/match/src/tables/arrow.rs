@@ -59,6 +59,7 @@ impl Search {
             strings: Strings::Views,
             bounds: &[],
             written: None,
+            pool: None,
         };
         self.table(Table::parquet(file, options, choose)?, sink)
     }

@@ -7,13 +7,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::PrimitiveBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Date32Type, Decimal128Type, Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, NullArray, PrimitiveArray, StringArray};
 use arrow_cast::cast;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_cast::parse::Parser;
 use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 
 use crate::types::has_leap_second;
@@ -300,11 +298,12 @@ fn values<T: ArrowPrimitiveType>(
     text: &StringArray,
     value: impl Fn(&str) -> Option<T::Native>,
 ) -> Result<PrimitiveArray<T>, usize> {
-    let mut values = PrimitiveBuilder::<T>::with_capacity(text.len());
+    let mut values = Vec::with_capacity(text.len());
     for (row, text) in text.iter().enumerate() {
-        values.append_option(text.map(|text| value(text).ok_or(row)).transpose()?);
+        let value = text.map(|text| value(text).ok_or(row)).transpose()?;
+        values.push(value.unwrap_or_default());
     }
-    Ok(values.finish())
+    Ok(PrimitiveArray::new(values.into(), text.nulls().cloned()))
 }
 
 /// Returns `true` if Arrow's cast to the type that the user named loses nothing of the value.
@@ -327,15 +326,69 @@ fn is_kept(text: &str, kind: &DataType) -> bool {
     }
 }
 
-/// Returns `true` for the digits of a whole number without leading zeros.
+/// A number without an exponent and without zeros in front of it.
+struct Plain {
+    is_negative: bool,
+    /// Digits without the point.
+    digits: u64,
+    /// Number of the digits.
+    count: usize,
+    /// Number of the digits behind the point; `None` without a point.
+    fraction: Option<usize>,
+}
+
+/// Most digits of [`Plain`].
+const PLAIN_DIGITS: usize = 18;
+const POWERS: [u64; PLAIN_DIGITS + 1] = {
+    let mut powers = [1; PLAIN_DIGITS + 1];
+    let mut at = 1;
+    while at < powers.len() {
+        powers[at] = 10 * powers[at - 1];
+        at += 1;
+    }
+    powers
+};
+
+impl Plain {
+    fn of(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let is_negative = bytes.first() == Some(&b'-');
+        let number = &bytes[usize::from(is_negative)..];
+        if number.len() > PLAIN_DIGITS {
+            return None;
+        }
+        let (mut digits, mut point) = (0, None);
+        for (at, byte) in number.iter().enumerate() {
+            match byte {
+                b'0'..=b'9' => digits = 10 * digits + u64::from(byte - b'0'),
+                b'.' if point.is_none() => point = Some(at),
+                _ => return None,
+            }
+        }
+        let whole = point.unwrap_or(number.len());
+        (whole == 1 || (whole > 1 && number[0] != b'0')).then_some(Self {
+            is_negative,
+            digits,
+            count: number.len() - usize::from(point.is_some()),
+            fraction: point.map(|point| number.len() - point - 1),
+        })
+    }
+}
+
+/// `true` for digits of a whole number without zeros in front of it.
 fn is_whole(digits: &str) -> bool {
     let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
     !digits.is_empty() && are_digits && (digits.len() == 1 || !digits.starts_with('0'))
 }
 
 fn integer(text: &str) -> Option<i64> {
+    if let Some(plain) = Plain::of(text) {
+        let value = plain.digits as i64;
+        let value = if plain.is_negative { -value } else { value };
+        return (plain.fraction.is_none() && (value != 0 || !plain.is_negative)).then_some(value);
+    }
     let digits = text.strip_prefix('-').unwrap_or(text);
-    (is_whole(digits) && text != "-0").then(|| text.parse().ok())?
+    is_whole(digits).then(|| text.parse().ok())?
 }
 
 fn decimal(text: &str, scale: i8) -> Option<i128> {
@@ -346,37 +399,60 @@ fn decimal(text: &str, scale: i8) -> Option<i128> {
     if !is_number || !is_such || whole.len() + fraction.len() > DIGITS.into() {
         return None;
     }
-    let digits = whole.bytes().chain(fraction.bytes());
-    let value = digits.fold(0, |sum, digit| 10 * sum + i128::from(digit - b'0'));
+    let value = match Plain::of(text) {
+        Some(plain) => plain.digits.into(),
+        None => (whole.bytes().chain(fraction.bytes()))
+            .fold(0, |sum, digit| 10 * sum + i128::from(digit - b'0')),
+    };
     match text.starts_with('-') {
         true => (value != 0).then_some(-value),
         false => Some(value),
     }
 }
 
+/// Days since 1970 of a date such as 2018-08-01 (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
 fn date(text: &str) -> Option<i32> {
-    let has_layout = text.len() == 10 && text.as_bytes()[4] == b'-' && text.as_bytes()[7] == b'-';
-    has_layout.then(|| Date32Type::parse(text))?
+    let bytes: &[u8; 10] = text.as_bytes().try_into().ok()?;
+    let number = |from: usize, to: usize| {
+        bytes[from..to].iter().try_fold(0, |sum, byte| {
+            let digit = byte.wrapping_sub(b'0');
+            (digit < 10).then(|| 10 * sum + i32::from(digit))
+        })
+    };
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        4 | 6 | 9 | 11 => 30,
+        2 => 28 + i32::from(is_leap),
+        _ => 31,
+    };
+    let has_layout = bytes[4] == b'-' && bytes[7] == b'-';
+    if !has_layout || !(1..=12).contains(&month) || !(1..=days).contains(&day) {
+        return None;
+    }
+    // Years that begin in March, so that the day of a leap year is the last.
+    let year = year - i32::from(month <= 2);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let of_years = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    Some(of_years + of_year - 719_468)
 }
 
 /// Parses a float if it would be written as the same text.
 fn float(text: &str, is_short: bool) -> Option<f64> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    // Floats distinguish all numbers with so few digits, so the digits are preserved. It remains to
-    // check their layout.
-    let is_plain = is_whole(whole)
-        && fraction.bytes().all(|byte| byte.is_ascii_digit())
-        && whole.len() + fraction.len() <= FLOAT_DIGITS
-        && (whole != "0" || !fraction.starts_with("0000"));
-    if is_plain {
-        let has_layout = match (digits.contains('.'), fraction) {
-            (true, "") => false,
-            (true, "0") => !is_short,
-            (true, fraction) => !fraction.ends_with('0'),
-            (false, _) => is_short,
+    // Numbers of so few digits are all different floats, so that the digits come back: what is left is their layout. The
+    // digits and the power of ten are floats without rounding, and so their quotient is the nearest float.
+    if let Some(plain) = Plain::of(text)
+        && plain.count <= FLOAT_DIGITS
+        && (plain.digits == 0 || plain.count < 5 || plain.digits >= POWERS[plain.count - 5])
+    {
+        let has_layout = match plain.fraction {
+            None => is_short,
+            Some(0) => false,
+            Some(1) if plain.digits % 10 == 0 => !is_short,
+            Some(_) => plain.digits % 10 != 0,
         };
-        return has_layout.then(|| text.parse().ok())?;
+        let value = plain.digits as f64 / POWERS[plain.fraction.unwrap_or(0)] as f64;
+        return has_layout.then_some(if plain.is_negative { -value } else { value });
     }
     let value = text.parse().ok()?;
     let mut buffer = ryu::Buffer::new();

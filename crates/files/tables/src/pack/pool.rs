@@ -11,7 +11,7 @@ use overside_placement::{ChunkResult, Policy, Report, Target};
 use super::executors::{Executors, Job, Placement};
 use super::threads::{Kernels, Pending, Threads};
 use crate::Error;
-use crate::memory::BufferPool;
+use crate::memory::{BufferPool, RowGroupMemory};
 
 /// Threads and memory of packers and unpackers. All of them share one pool, so that together they
 /// keep to one thread budget.
@@ -23,8 +23,12 @@ pub struct CodecPool {
     pub(super) memory: Arc<BufferPool>,
     /// Number of bytes that wait for the writers of all packers.
     pub(super) waiting_bytes: Arc<AtomicUsize>,
+    row_groups: Arc<RowGroupMemory>,
     executors: Option<Arc<Executors>>,
 }
+
+/// Bytes of the row groups of Parquet that are not written yet, of all files of a pool.
+const ROW_GROUP_BYTES_MAX: usize = 512 << 20;
 
 impl CodecPool {
     /// No more than so many threads compute at once, the caller's among them.
@@ -36,6 +40,7 @@ impl CodecPool {
             threads: Arc::new(Threads::new(threads)?),
             memory: Arc::default(),
             waiting_bytes: Arc::default(),
+            row_groups: RowGroupMemory::new(ROW_GROUP_BYTES_MAX),
             executors: None,
         })
     }
@@ -56,6 +61,7 @@ impl CodecPool {
             threads: Arc::clone(&self.threads),
             memory: Arc::clone(&self.memory),
             waiting_bytes: Arc::clone(&self.waiting_bytes),
+            row_groups: Arc::clone(&self.row_groups),
             executors: placement
                 .map(|placement| Arc::new(Executors::new(placement, self.threads()))),
         }
@@ -64,6 +70,11 @@ impl CodecPool {
     /// The memory of what is read and written.
     pub fn memory(&self) -> &Arc<BufferPool> {
         &self.memory
+    }
+
+    /// The memory of row groups, where a file is given no other.
+    pub fn row_groups(&self) -> &Arc<RowGroupMemory> {
+        &self.row_groups
     }
 
     /// The thread budget.
@@ -114,6 +125,22 @@ impl CodecPool {
     /// threads.
     pub fn help(&self) -> bool {
         self.threads.help()
+    }
+
+    /// Queues tasks that need no codec of ours.
+    pub(crate) fn start_tasks<T, F>(&self, tasks: impl IntoIterator<Item = F>) -> Pending<T>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> Result<T, Error> + Send + 'static,
+    {
+        let tasks = tasks.into_iter().map(|task| move |_: &mut _| task());
+        self.threads.start(tasks)
+    }
+
+    /// Works on the queue until these are done. The results in the order of their tasks, and the CPU time that they
+    /// took, in nanoseconds.
+    pub(crate) fn wait<T>(&self, pending: Pending<T>) -> Result<(Vec<T>, u64), Error> {
+        self.threads.wait(pending)
     }
 
     /// Queues tasks on the threads.

@@ -4,14 +4,13 @@
 //! with it.
 
 use std::io::{ErrorKind, IoSlice, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_buffer::Buffer;
 
 use super::pool::CodecPool;
 use super::threads::Pending;
 use crate::Error;
+use crate::memory::HeldBytes;
 
 /// Bytes that may wait to be written, of all tables of a pool.
 const WAITING_BYTES_MAX: usize = 128 << 20;
@@ -20,7 +19,7 @@ const WAITING_BYTES_MAX: usize = 128 << 20;
 pub(super) struct Sink<W> {
     state: SinkState<W>,
     waiting: Vec<Buffer>,
-    bytes: WaitingBytes,
+    bytes: HeldBytes,
 }
 
 enum SinkState<W> {
@@ -30,39 +29,12 @@ enum SinkState<W> {
     Lost,
 }
 
-/// A part of the bytes that wait for the writers of a pool.
-struct WaitingBytes {
-    all: Arc<AtomicUsize>,
-    own: usize,
-}
-
-impl WaitingBytes {
-    fn new(pool: &CodecPool) -> Self {
-        Self {
-            all: Arc::clone(&pool.waiting_bytes),
-            own: 0,
-        }
-    }
-
-    /// Adds some. Returns `true` if the maximum is exceeded.
-    fn add(&mut self, bytes: usize) -> bool {
-        self.own += bytes;
-        self.all.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX
-    }
-}
-
-impl Drop for WaitingBytes {
-    fn drop(&mut self) {
-        self.all.fetch_sub(self.own, Ordering::Relaxed);
-    }
-}
-
 impl<W: Write + Send + 'static> Sink<W> {
     pub(super) fn new(writer: W, pool: &CodecPool) -> Self {
         Self {
             state: SinkState::Idle(writer),
             waiting: Vec::new(),
-            bytes: WaitingBytes::new(pool),
+            bytes: HeldBytes::new(&pool.waiting_bytes),
         }
     }
 
@@ -74,7 +46,8 @@ impl<W: Write + Send + 'static> Sink<W> {
                 Ok(cpu_ns)
             });
         }
-        let is_too_much = self.bytes.add(pieces.iter().map(Buffer::len).sum());
+        let waiting_bytes = self.bytes.add(pieces.iter().map(Buffer::len).sum());
+        let is_too_much = waiting_bytes > WAITING_BYTES_MAX;
         self.waiting.extend(pieces);
         match &self.state {
             SinkState::Writing(pending) if !is_too_much && !pending.is_done() => return Ok(0),
@@ -92,7 +65,7 @@ impl<W: Write + Send + 'static> Sink<W> {
     pub(super) fn writer(&mut self, pool: &CodecPool) -> Result<(&mut W, u64), Error> {
         let (_, cpu_ns) = self.wait(pool)?;
         let pieces = std::mem::take(&mut self.waiting);
-        self.bytes = WaitingBytes::new(pool);
+        self.bytes = HeldBytes::new(&pool.waiting_bytes);
         let (writer, _) = self.wait(pool)?;
         write_all(writer, &pieces)?;
         Ok((writer, cpu_ns))
@@ -126,7 +99,7 @@ impl<W: Write + Send + 'static> Sink<W> {
     /// Begins to write what waits.
     fn start(&mut self, pool: &CodecPool) {
         let pieces = std::mem::take(&mut self.waiting);
-        let bytes = std::mem::replace(&mut self.bytes, WaitingBytes::new(pool));
+        let bytes = std::mem::replace(&mut self.bytes, HeldBytes::new(&pool.waiting_bytes));
         self.state = match std::mem::replace(&mut self.state, SinkState::Lost) {
             SinkState::Idle(mut writer) => {
                 let task = move |_: &mut _| {

@@ -84,7 +84,7 @@ struct Queue {
 }
 
 /// Results that are on their way.
-pub(super) struct Pending<T>(Arc<Mutex<Results<T>>>);
+pub(crate) struct Pending<T>(Arc<Mutex<Results<T>>>);
 
 struct Results<T> {
     slots: Vec<Option<Result<T, Error>>>,

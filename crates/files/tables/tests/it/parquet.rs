@@ -5,11 +5,17 @@ use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow_schema::{DataType, Schema};
-use overside_tables::{Between, Columns, Error, ParquetOptions, Strings, Table};
+use arrow_select::concat::concat_batches;
+use overside_tables::memory::RowGroupMemory;
+use overside_tables::pack::CodecPool;
+use overside_tables::{
+    Between, Columns, Error, Format, ParquetOptions, ParquetWriter, Storage, Strings, Table,
+};
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 fn written(batches: &[RecordBatch]) -> File {
     let file = tempfile::tempfile().unwrap();
@@ -27,6 +33,7 @@ fn options(strings: Strings, bounds: &[Between]) -> ParquetOptions<'_> {
         strings,
         bounds,
         written: None,
+        pool: None,
     }
 }
 
@@ -169,4 +176,91 @@ fn row_groups_outside_of_bounds_are_not_read() {
     );
     assert_eq!(numbers(&[between(0, name("x"), None)]), [0, 10, 20, 30]);
     assert_eq!(numbers(&[between(9, number(1), None)]), [0, 10, 20, 30]);
+}
+
+/// Batches of one value for many rows, values of their own, text, and lists.
+fn mixed(rows: i64, count: i64) -> Vec<RecordBatch> {
+    let batch = |at: i64| {
+        let ids = at * rows..(at + 1) * rows;
+        let text = ids
+            .clone()
+            .map(|id| (id % 3 > 0).then(|| format!("{}", id % 100)));
+        let lists = ids
+            .clone()
+            .map(|id| Some((0..id % 4).map(|value| Some(value as i32))));
+        let columns: [(&str, ArrayRef); 4] = [
+            (
+                "object",
+                Arc::new(Int64Array::from_iter_values(
+                    ids.clone().map(|id| id % 1000),
+                )),
+            ),
+            (
+                "x",
+                Arc::new(Float64Array::from_iter_values(
+                    ids.map(|id| (id as f64).sqrt()),
+                )),
+            ),
+            ("text", Arc::new(text.collect::<StringArray>())),
+            (
+                "list",
+                Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists)),
+            ),
+        ];
+        let columns = columns.map(|(name, array)| (name, array, true));
+        RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+    };
+    (0..count).map(batch).collect()
+}
+
+#[test]
+fn files_share_the_memory_of_their_row_groups_and_come_back() {
+    let batches = mixed(5000, 40);
+    let schema = batches[0].schema();
+    let whole = concat_batches(&schema, &batches).unwrap();
+    let pools =
+        [1, 2].map(|threads| Arc::new(CodecPool::new(threads.try_into().unwrap()).unwrap()));
+    for (pool, memory, codec) in [
+        (&pools[0], 1 << 30, "none"),
+        (&pools[1], 1 << 30, "zstd"),
+        (&pools[0], 1 << 20, "lz4"),
+        (&pools[1], 1 << 20, "zstd"),
+    ] {
+        let shared = RowGroupMemory::new(memory);
+        let mut files = Vec::new();
+        for _ in 0..3 {
+            let file = tempfile::tempfile().unwrap();
+            let storage = Storage::new(Format::Parquet, &schema).unwrap();
+            let output = file.try_clone().unwrap();
+            let codec = codec.parse().unwrap();
+            let writer = ParquetWriter::new(output, storage, codec, &shared, pool).unwrap();
+            files.push((file, writer));
+        }
+        for batch in &batches {
+            for (_, writer) in &mut files {
+                writer.write(batch, batch.get_array_memory_size()).unwrap();
+            }
+        }
+        for (file, writer) in files {
+            let (_, cpu_ns) = writer.finish().unwrap();
+            assert!(cpu_ns > 0);
+            let reader = ParquetRecordBatchReaderBuilder::try_new(file.try_clone().unwrap());
+            let groups = reader.unwrap().metadata().row_groups().to_vec();
+            match memory > 1 << 20 {
+                true => assert_eq!(groups.len(), 2),
+                false => assert!((10..=40).contains(&groups.len()), "{}", groups.len()),
+            }
+            let has_dictionary =
+                |column: usize| groups[0].column(column).dictionary_page_offset().is_some();
+            assert!(has_dictionary(0) && !has_dictionary(1) && has_dictionary(2));
+            let options = ParquetOptions {
+                pool: Some(pool),
+                ..options(Strings::AsWritten, &[])
+            };
+            let table = Table::parquet(file, options, all).unwrap();
+            assert_eq!(*table.schema(), schema);
+            let again = table.collect::<Result<Vec<_>, _>>().unwrap();
+            assert_eq!(concat_batches(&schema, &again).unwrap(), whole);
+        }
+    }
 }

@@ -10,7 +10,7 @@ use overside_flow::Error;
 use overside_flow::tree::{TreeKey, TreeOptions, TreeShape, TreeWriter, TreeWritten};
 use serde_json::{Value, json};
 
-use crate::input::{Columns, CsvArguments, Input};
+use crate::input::{Columns, CsvArguments, Input, local_path};
 use crate::output;
 use overside_command::{
     line,
@@ -27,7 +27,7 @@ split. If it is ended before that, the tree is what it was after the last split.
 Example: overside flow tree add tracks positions.parquet --id mmsi --time timestamp")]
 pub(super) struct Arguments {
     /// The tree's directory
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = local_path())]
     directory: PathBuf,
     /// Tables to absorb: Arrow IPC, Parquet or CSV; - is stdin
     #[arg(value_name = "TABLE", required = true)]

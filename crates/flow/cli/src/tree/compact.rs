@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use overside_flow::tree::{TreeReader, TreeWriter};
 
 use super::show;
+use crate::input::local_path;
 use crate::output;
 use overside_command::{logging::Verbosity, options::Threads};
 
@@ -17,7 +18,7 @@ Then DIR/*.parquet is the whole table: each object is in one leaf, by object and
 Example: overside flow tree compact tracks")]
 pub(super) struct Arguments {
     /// The tree's directory
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = local_path())]
     directory: PathBuf,
     #[command(flatten)]
     threads: Threads,

@@ -15,6 +15,7 @@ use overside_flow::pack::CodecPool;
 use overside_flow::tree::{TrackQuery, TrackSource, TreeReader, TreeUnion};
 use overside_flow_service::RemoteNodes;
 
+use crate::input::local_path;
 use crate::output;
 use overside_command::{
     logging::Verbosity,
@@ -53,7 +54,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SQL", allow_hyphen_values = true)]
     select: Option<String>,
     /// Write to FILE instead of stdout
-    #[arg(short = 'o', long = "out", value_name = "FILE")]
+    #[arg(short = 'o', long = "out", value_name = "FILE", value_parser = local_path())]
     file: Option<PathBuf>,
     /// arrow, arrow-stream, parquet or csv [default: csv; arrow in a file]
     #[arg(long, value_name = "FORMAT")]
@@ -134,13 +135,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         Some(path) => {
             let output = OutputFile::create(path, arguments.force).map_err(output::said)?;
             let format = arguments.format.unwrap_or(FileFormat::Arrow);
-            let output = write(output, format, schema, &rows, &pool).map_err(failed)?;
+            let output = write(output, format, schema, &rows, &pool, &arguments.verbosity)
+                .map_err(failed)?;
             let finished = output.finish(false).map_err(output::said);
             finished.map(|_| ExitCode::SUCCESS)
         }
         None => {
             let format = arguments.format.unwrap_or(FileFormat::Csv);
-            match write(io::stdout(), format, schema, &rows, &pool) {
+            match write(
+                io::stdout(),
+                format,
+                schema,
+                &rows,
+                &pool,
+                &arguments.verbosity,
+            ) {
                 // A closed pipe means that the reader has enough.
                 Err(error) if error.io_kind() != Some(io::ErrorKind::BrokenPipe) => {
                     Err(format!("stdout: {error}"))
@@ -157,12 +166,13 @@ fn write<W: Write + Send + 'static>(
     schema: &SchemaRef,
     rows: &[RecordBatch],
     pool: &Arc<CodecPool>,
+    verbosity: &Verbosity,
 ) -> Result<W, Error> {
     let options = WriteOptions {
         format,
         ..WriteOptions::default()
     };
-    options.check_columns(schema)?;
+    output::say_conversions(options, schema, verbosity)?;
     let mut writer = FileWriter::new(output, schema, options, pool)?;
     for batch in rows {
         for begin in (0..batch.num_rows().max(1)).step_by(output::BATCH_ROWS) {

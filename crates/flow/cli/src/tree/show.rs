@@ -7,6 +7,7 @@ use overside_config::units;
 use overside_flow::tree::TreeReader;
 use serde_json::{Value, json};
 
+use crate::input::local_path;
 use crate::output;
 use overside_command::{columns::columns, line, logging::Verbosity, options::Threads};
 
@@ -14,7 +15,7 @@ use overside_command::{columns::columns, line, logging::Verbosity, options::Thre
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The tree's directory
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = local_path())]
     directory: PathBuf,
     /// Print it as JSON
     #[arg(long)]

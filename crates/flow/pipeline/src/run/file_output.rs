@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use overside_tables::memory::RowGroupMemory;
 
 use crate::Error;
 use crate::definition::outputs::{Destination, Output, Partition};
 use crate::object_store::{ObjectFile, ObjectStore, ObjectStoreSettings};
 use crate::run::packing::Packing;
 use crate::stage::PartitionedBatch;
-use overside_flow_files::{FileWriter, OutputFile, WriteOptions};
+use overside_flow_files::{FileFormat, FileWriter, OutputFile, WriteOptions};
 use overside_flow_operators::{RechunkOptions, Rechunker};
 
 /// Default number of rows that are gathered for a batch of a file.
@@ -36,6 +37,8 @@ pub struct FileOutput {
     prefix: String,
     replace: bool,
     packing: Arc<Packing>,
+    /// Memory of the row groups of Parquet.
+    row_groups: Arc<RowGroupMemory>,
     files: BTreeMap<Partition, OpenFile>,
 }
 
@@ -112,20 +115,26 @@ impl FileOutput {
             }
             other => return Err(Error::Refused(format!("{other} has no files"))),
         };
-        let files = u64::from(partitions.unwrap_or(0)) + 1;
-        let bytes = usize::try_from(options.gathered_bytes / files).unwrap_or(BATCH_BYTES_MAX);
+        let files = partitions.unwrap_or(0) as usize + 1;
+        let gathered_bytes = usize::try_from(options.gathered_bytes).unwrap_or(usize::MAX);
+        let write_options = output.write_options();
+        let (batch_bytes, row_group_bytes) = match write_options.format {
+            FileFormat::Parquet => (gathered_bytes / 4, gathered_bytes / 4 * 3),
+            _ => (gathered_bytes, 0),
+        };
         Ok(Self {
             place,
-            options: output.write_options(),
+            options: write_options,
             rechunk: RechunkOptions {
                 rows: output.rows.unwrap_or(ROWS),
-                bytes: bytes.clamp(1, BATCH_BYTES_MAX),
+                bytes: (batch_bytes / files).clamp(1, BATCH_BYTES_MAX),
             },
             schema: Arc::clone(schema),
             partitions,
             prefix: options.prefix,
             replace: options.replace,
             packing: Arc::clone(packing),
+            row_groups: RowGroupMemory::new(row_group_bytes),
             files: BTreeMap::new(),
         })
     }
@@ -191,10 +200,11 @@ impl FileOutput {
                         PartFile::Object(Box::new(object))
                     }
                 };
-                let writer = FileWriter::new(
+                let writer = FileWriter::with_memory(
                     output,
                     &self.schema,
                     self.options,
+                    &self.row_groups,
                     self.packing.repack.pool(),
                 )?;
                 Ok(place.insert(OpenFile {

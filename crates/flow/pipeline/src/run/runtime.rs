@@ -215,7 +215,12 @@ impl Definition {
             let checked = match (&definition.tree, &definition.to) {
                 (Some(tree), _) => tree.check_columns(&output),
                 (None, Destination::Directory(_) | Destination::ObjectStore(_)) => {
-                    definition.write_options().check_columns(&output)
+                    let checked = definition.write_options().check_columns(&output);
+                    checked.map(|conversions| {
+                        for conversion in conversions {
+                            tracing::info!("output {name:?}: {}", conversion.text);
+                        }
+                    })
                 }
                 _ => Ok(()),
             };

@@ -1,0 +1,295 @@
+//! Parquet that is written under a thread budget.
+//!
+//! 1. Batches wait until they make a row group: [`ROW_GROUP_ROWS`] rows, or fewer where the row groups of all files
+//!    together have no memory left.
+//! 2. Each column of a row group is a task, which converts, encodes and compresses it. Where a sample says that a
+//!    dictionary would hold about one value for each other row, the column gets none.
+//! 3. The task that is done last writes the row group, while the next one gathers.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::Schema;
+use overside_base::lock;
+use parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, ArrowWriterOptions,
+    compute_leaves,
+};
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
+use parquet::file::writer::SerializedFileWriter;
+
+use super::distinct::is_mostly_distinct;
+use crate::memory::{HeldBytes, RowGroupMemory};
+use crate::pack::{Codec, CodecPool, Pending};
+use crate::{Error, Storage, check_schema};
+
+/// Rows of a group: a reader leaves out whole groups, and about as many are common.
+const ROW_GROUP_ROWS: usize = 128 << 10;
+/// A row group that is closed for want of memory has at least so many bytes a column, which is some times what is kept of
+/// it for the footer, and this part of what was written before: a file has at most 32,767.
+const CLOSED_COLUMN_BYTES: usize = 8 << 10;
+const CLOSED_SHARE: usize = 1 << 10;
+
+/// Writes batches as Parquet.
+pub struct ParquetWriter<W: Write + Send + 'static> {
+    /// `None` if writing failed.
+    file: Arc<Mutex<Option<SerializedFileWriter<W>>>>,
+    /// Encoders of columns with dictionaries, and without.
+    encoders: [ArrowRowGroupWriterFactory; 2],
+    /// Number of encoders of each column: one for each primitive type within it.
+    leaves: Vec<usize>,
+    storage: Arc<Storage>,
+    pool: Arc<CodecPool>,
+    memory: Arc<RowGroupMemory>,
+    /// Batches of the next row group.
+    waiting: Vec<RecordBatch>,
+    rows: usize,
+    held: HeldBytes,
+    /// Bytes of all row groups before, as Arrow has them.
+    bytes: usize,
+    /// The row group before this one.
+    pending: Option<Pending<()>>,
+    cpu_ns: u64,
+}
+
+/// A row group that is being encoded.
+struct RowGroup<W: Write> {
+    file: Arc<Mutex<Option<SerializedFileWriter<W>>>>,
+    /// By column; `None` before it is encoded.
+    chunks: Mutex<Vec<Option<Vec<ArrowColumnChunk>>>>,
+    /// Memory of the batches.
+    _held: HeldBytes,
+}
+
+impl<W: Write + Send + 'static> ParquetWriter<W> {
+    /// Begins a file. Its row groups wait in `memory`.
+    ///
+    /// # Errors
+    /// [`Error`]: Parquet cannot have the schema, or the codec has no such level.
+    pub fn new(
+        output: W,
+        storage: Storage,
+        codec: Codec,
+        memory: &Arc<RowGroupMemory>,
+        pool: &Arc<CodecPool>,
+    ) -> Result<Self, Error> {
+        let compression = match codec {
+            Codec::None => Compression::UNCOMPRESSED,
+            Codec::Lz4 => Compression::LZ4_RAW,
+            Codec::Zstd(level) => {
+                let level = ZstdLevel::try_new(level as i32);
+                Compression::ZSTD(level.map_err(Error::format)?)
+            }
+        };
+        let schema = storage.stored_schema();
+        let properties = WriterProperties::builder()
+            .set_compression(compression)
+            .set_key_value_metadata(key_values(schema));
+        let writer = arrow_writer(output, &storage, properties.clone())?;
+        let (file, with) = writer.into_serialized_writer().map_err(Error::format)?;
+        let plain = properties.set_dictionary_enabled(false);
+        let writer = arrow_writer(std::io::sink(), &storage, plain)?;
+        let (_, without) = writer.into_serialized_writer().map_err(Error::format)?;
+        let parquet = file.schema_descr();
+        let mut leaves = vec![0; schema.fields().len()];
+        for leaf in 0..parquet.num_columns() {
+            leaves[parquet.get_column_root_idx(leaf)] += 1;
+        }
+        Ok(Self {
+            file: Arc::new(Mutex::new(Some(file))),
+            encoders: [with, without],
+            leaves,
+            storage: Arc::new(storage),
+            pool: Arc::clone(pool),
+            memory: Arc::clone(memory),
+            waiting: Vec::new(),
+            rows: 0,
+            held: HeldBytes::new(&memory.bytes),
+            bytes: 0,
+            pending: None,
+            cpu_ns: 0,
+        })
+    }
+
+    /// Takes a batch, whose values have so many bytes. It is encoded and written by a later call at the latest.
+    ///
+    /// # Errors
+    /// [`Error`]; then nothing more can be written.
+    pub fn write(&mut self, batch: &RecordBatch, bytes: usize) -> Result<(), Error> {
+        check_schema(self.storage.schema(), batch.schema_ref())?;
+        let mut begin = 0;
+        while begin < batch.num_rows() {
+            let rows = (batch.num_rows() - begin).min(ROW_GROUP_ROWS - self.rows);
+            self.waiting.push(batch.slice(begin, rows));
+            self.held.add(bytes / batch.num_rows() * rows);
+            self.rows += rows;
+            begin += rows;
+            let own = self.held.own();
+            let floor = (CLOSED_COLUMN_BYTES * self.leaves.len()).max(self.bytes / CLOSED_SHARE);
+            if self.rows == ROW_GROUP_ROWS || (own >= floor && self.memory.is_short(own)) {
+                self.encode()?;
+            }
+        }
+        if self.memory.is_full() {
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is left and the footer. The output back, and the CPU time of encoding and writing, in nanoseconds.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn finish(mut self) -> Result<(W, u64), Error> {
+        if self.rows > 0 {
+            self.encode()?;
+        }
+        self.settle()?;
+        let file = lock(&self.file).take().ok_or(Error::Spent)?;
+        Ok((file.into_inner().map_err(Error::format)?, self.cpu_ns))
+    }
+
+    /// Waits for the row group that is being encoded.
+    fn settle(&mut self) -> Result<(), Error> {
+        if let Some(pending) = self.pending.take() {
+            self.cpu_ns += self.pool.wait(pending)?.1;
+        }
+        Ok(())
+    }
+
+    /// Begins to encode the row group that has gathered.
+    fn encode(&mut self) -> Result<(), Error> {
+        // There is one at a time, which keeps them in order.
+        self.settle()?;
+        let batches = std::mem::take(&mut self.waiting);
+        let next = HeldBytes::new(&self.memory.bytes);
+        let held = std::mem::replace(&mut self.held, next);
+        let rows = std::mem::take(&mut self.rows);
+        self.bytes += held.own();
+        let group = Arc::new(RowGroup {
+            file: Arc::clone(&self.file),
+            chunks: Mutex::new(self.leaves.iter().map(|_| None).collect()),
+            _held: held,
+        });
+        let columns: Vec<Vec<ArrayRef>> = (0..self.leaves.len())
+            .map(|at| {
+                (batches
+                    .iter()
+                    .map(|batch| ArrayRef::clone(batch.column(at))))
+                .collect()
+            })
+            .collect();
+        let is_plain: Vec<bool> = (columns.iter())
+            .map(|arrays| is_mostly_distinct(arrays, rows))
+            .collect();
+        let [with, without] = &self.encoders;
+        let mut with = encoders(with, &self.leaves)?;
+        let mut without = match is_plain.contains(&true) {
+            true => encoders(without, &self.leaves)?,
+            false => Vec::new(),
+        };
+        let tasks = columns.into_iter().enumerate().map(|(at, arrays)| {
+            let encoders = std::mem::take(match is_plain[at] {
+                true => &mut without[at],
+                false => &mut with[at],
+            });
+            let (storage, group) = (Arc::clone(&self.storage), Arc::clone(&group));
+            move || group.take(at, encoded(&storage, at, &arrays, encoders)?)
+        });
+        self.pending = Some(self.pool.start_tasks(tasks));
+        match self.pool.threads() {
+            1 => self.settle(),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<W: Write + Send> RowGroup<W> {
+    /// Takes an encoded column. The last one has the row group written.
+    fn take(&self, at: usize, column: Vec<ArrowColumnChunk>) -> Result<(), Error> {
+        let mut chunks = lock(&self.chunks);
+        chunks[at] = Some(column);
+        if chunks.iter().any(Option::is_none) {
+            return Ok(());
+        }
+        let chunks = std::mem::take(&mut *chunks);
+        let mut file = lock(&self.file);
+        // One that failed is not used again.
+        let mut open = file.take().ok_or(Error::Spent)?;
+        let write = || {
+            let mut group = open.next_row_group()?;
+            for chunk in chunks.into_iter().flatten().flatten() {
+                chunk.append_to_row_group(&mut group)?;
+            }
+            group.close().map(drop)
+        };
+        write().map_err(Error::format)?;
+        *file = Some(open);
+        Ok(())
+    }
+}
+
+fn arrow_writer<W: Write + Send>(
+    output: W,
+    storage: &Storage,
+    properties: WriterPropertiesBuilder,
+) -> Result<ArrowWriter<W>, Error> {
+    let mut options = ArrowWriterOptions::new().with_properties(properties.build());
+    if let Some(schema) = storage.parquet_schema()? {
+        options = options.with_parquet_schema(schema);
+    }
+    let schema = Arc::clone(storage.stored_schema());
+    ArrowWriter::try_new_with_options(output, schema, options).map_err(Error::format)
+}
+
+/// Encoders of a row group, by column.
+fn encoders(
+    factory: &ArrowRowGroupWriterFactory,
+    leaves: &[usize],
+) -> Result<Vec<Vec<ArrowColumnWriter>>, Error> {
+    // The number of the row group matters to encrypted files only.
+    let all = factory.create_column_writers(0).map_err(Error::format)?;
+    let mut all = all.into_iter();
+    let columns = leaves
+        .iter()
+        .map(|count| all.by_ref().take(*count).collect());
+    Ok(columns.collect())
+}
+
+/// Encodes the column in that place.
+fn encoded(
+    storage: &Storage,
+    at: usize,
+    arrays: &[ArrayRef],
+    mut encoders: Vec<ArrowColumnWriter>,
+) -> Result<Vec<ArrowColumnChunk>, Error> {
+    let field = storage.stored_schema().field(at);
+    for array in arrays {
+        let stored = storage.store_column(at, array)?;
+        let leaves = compute_leaves(field, &stored).map_err(Error::format)?;
+        for (encoder, leaf) in encoders.iter_mut().zip(&leaves) {
+            encoder.write(leaf).map_err(Error::format)?;
+        }
+    }
+    let chunks = encoders.into_iter().map(ArrowColumnWriter::close);
+    chunks
+        .collect::<Result<_, ParquetError>>()
+        .map_err(Error::format)
+}
+
+/// Metadata of the table, which other readers look for beside Arrow's schema: those of GeoParquet, pandas, Spark.
+fn key_values(schema: &Schema) -> Option<Vec<KeyValue>> {
+    let entries = schema
+        .metadata()
+        .iter()
+        .filter(|(key, _)| *key != ARROW_SCHEMA_META_KEY);
+    let entries = entries.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+    let mut entries: Vec<KeyValue> = entries.collect();
+    entries.sort_by(|one, other| one.key.cmp(&other.key));
+    (!entries.is_empty()).then_some(entries)
+}

@@ -1,0 +1,59 @@
+"""Resident memory of `overside flow` does not grow with the number of partitions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pyarrow.dataset
+import pytest
+from command import native
+
+ROWS = 5_000_000
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def particles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of 400 MB."""
+    path = tmp_path_factory.mktemp("tables") / "particles.arrow"
+    command = [*native(), "flow", "generate", "particles", str(path), "--rows", str(ROWS)]
+    subprocess.run(command, check=True)
+    return path
+
+
+def peak_bytes(*words: str | Path) -> int:
+    """Most resident memory that a command takes."""
+    with subprocess.Popen(
+        [*native(), "flow", *map(str, words)], stdout=subprocess.DEVNULL
+    ) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss << 10
+
+
+@pytest.mark.parametrize("partitions", [4, 256, 1024])
+def test_partitions_of_parquet_share_their_memory(
+    particles: Path, tmp_path: Path, partitions: int
+) -> None:
+    """256 MiB gather as rows of partitions, and 512 MiB as row groups."""
+    words = ["--key", "id", "--hash", str(partitions), "--format", "parquet"]
+    peak = peak_bytes("partition", particles, *words, "--threads", "2", "--out", tmp_path)
+    assert peak < 1200 * MIB
+    assert pyarrow.dataset.dataset(tmp_path).count_rows() == ROWS
+
+
+@pytest.mark.parametrize("partitions", [4, 256, 1024])
+def test_a_pipeline_keeps_to_its_memory(particles: Path, tmp_path: Path, partitions: int) -> None:
+    """`memory`; beside it each file has a buffer, a row group of some KiB a column, a footer."""
+    pipeline = tmp_path / "pipeline.toml"
+    pipeline.write_text(
+        'schema = "flow-pipeline/1"\nname = "parts"\nthreads = 2\nmemory = "64 MiB"\n'
+        f'[[stages]]\npartition = {{ key = "id", by = "hash:{partitions}" }}\n'
+        '[outputs.parts]\nto = "parts"\nformat = "parquet"\ncodec = "zstd"\n'
+    )
+    peak = peak_bytes("run", pipeline, particles)
+    assert peak < 448 * MIB + partitions * 384 * 1024
+    assert pyarrow.dataset.dataset(tmp_path / "parts").count_rows() == ROWS
