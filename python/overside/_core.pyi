@@ -609,7 +609,9 @@ def profile_show(name: str) -> str:
     Raises `ValueError`."""
 
 def profile_check(path: str) -> str:
-    """JSON: `file`, `name`, `valid`, and `problems`: `key`, `problem` and `remedy` each."""
+    """All that is wrong with a profile's file; of one that may be shared, also whether its values
+    are a real device's. JSON: `file`, `name`, `valid`, and `problems`: `key`, `problem` and
+    `remedy` each."""
 
 def profile_toml(form: str) -> str:
     """A profile as the text of its file, from its JSON form. Raises `ValueError` with all that is
@@ -620,10 +622,12 @@ def parameters() -> str:
     `measured_by`, the step of `overside calibrate`, and what gives it `otherwise`."""
 
 def memory_latency(block_bytes: int, seconds: float) -> float:
-    """Nanoseconds of a dependent read at random from a block. Raises `ValueError`."""
+    """Nanoseconds of a dependent read at random from a block, measured for about `seconds`. Raises
+    `ValueError`."""
 
 def memory_stream(kernel: str, threads: int, array_bytes: int, seconds: float) -> float:
-    """Bytes a second of a STREAM kernel: `copy`, `scale`, `add` or `triad`. Raises `ValueError`."""
+    """Bytes a second of a STREAM kernel, `copy`, `scale`, `add` or `triad`, whose threads share
+    arrays of `array_bytes`, measured for about `seconds`. Raises `ValueError`."""
 
 def kv_get(key: bytes) -> tuple[bytes, bool]:
     """A request of the key-value store as bytes, and `True` if it may be executed twice."""

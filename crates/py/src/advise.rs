@@ -7,8 +7,7 @@ use pyo3::prelude::*;
 
 use crate::{answers::text, guarded, refused};
 
-/// Recommends a place to run each operation, and a workload if one is given, as JSON. Raises
-/// `ValueError`.
+#[doc = stub!("advise")]
 #[pyfunction]
 #[pyo3(signature = (question, profiles, files, workload))]
 pub(crate) fn advise(

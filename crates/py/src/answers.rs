@@ -27,8 +27,7 @@ pub(crate) fn commit() -> &'static str {
     env!("OVERSIDE_COMMIT")
 }
 
-/// Reads the words behind `overside`: the verb, empty if there is none, and an object with one key: `values`, `help`,
-/// `incomplete` or `wrong`.
+#[doc = stub!("command_line")]
 #[pyfunction]
 pub(crate) fn command_line(words: Vec<OsString>) -> PyResult<(String, String)> {
     guarded(|| {
@@ -43,15 +42,13 @@ pub(crate) fn parse_box(text: &str) -> PyResult<String> {
     guarded(|| boxes::parse_json(text).map_err(BoxError::new_err))
 }
 
-/// Plants each known measuring mistake in a real test and reports whether it was caught, as JSON.
-/// Uses a file in the directory `scratch`. Raises `OSError`.
+#[doc = stub!("audit")]
 #[pyfunction]
 pub(crate) fn audit(py: Python<'_>, scratch: PathBuf) -> PyResult<String> {
     guarded(|| text(&py.detach(|| overside_measure::audit::audit(&scratch))?))
 }
 
-/// The command that both ends of a test of perftest's are started by; the client's has the server's
-/// address behind it. The test is JSON. Raises `ValueError` where there is no such test.
+#[doc = stub!("perftest_command")]
 #[pyfunction]
 pub(crate) fn perftest_command(test: &str, port: u16) -> PyResult<Vec<String>> {
     guarded(|| {
@@ -95,8 +92,7 @@ pub(crate) fn pattern_problem(py: Python<'_>, patterns: Vec<String>) -> PyResult
     })
 }
 
-/// Returns the reason why a test is invalid: a value out of its bounds, or values that conflict.
-/// `None` if the test is valid.
+#[doc = stub!("test_problem")]
 #[pyfunction]
 pub(crate) fn test_problem(test_json: &str) -> PyResult<Option<String>> {
     guarded(|| Ok(overside_measure::tasks::test_problem(test_json)))
@@ -108,8 +104,7 @@ pub(crate) fn tasks() -> PyResult<String> {
     guarded(|| text(&overside_measure::tasks::tasks()))
 }
 
-/// Describes a machine, this one or an agent's, as JSON in the format of runs. Raises `ValueError`
-/// if the agent cannot be reached.
+#[doc = stub!("node_environment")]
 #[pyfunction]
 pub(crate) fn node_environment(py: Python<'_>, node: &str) -> PyResult<String> {
     guarded(|| {

@@ -87,33 +87,7 @@ pub(crate) fn decompression(format: Option<&str>, targets: PlacementArgs) -> PyR
     })
 }
 
-/// Compresses data in memory. Other Python threads run meanwhile.
-///
-/// Args:
-///     data: Bytes-like and in one piece: `bytes`, `bytearray`, `memoryview`, `mmap`, `array`, a
-///         numpy array. Read where it is if it cannot change, otherwise copied chunk by chunk.
-///     format: `gzip`, `zlib`, `lz4` or `zstd`.
-///     level: Compression level in the library's own numbers. Default: the library's.
-///     placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
-///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
-///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
-///     threads: CPU threads. Default: one per core, but no more than the data have work for.
-///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
-///         (one in 16) or `none`. Default: all.
-///     chunk: Bytes of input that are compressed by themselves. Default: 1 MiB (1,048,576), less
-///         for short inputs. `auto`: adaptive placement finds out which length is fastest.
-///     submitters: Threads that submit to devices, for devices that one thread does not keep busy.
-///         Default: 1.
-///     window: Bytes of input in flight at most. Default: by the targets' depths.
-///
-/// Returns:
-///     The compressed bytes, bytes-like, and where they were made.
-///
-/// Raises:
-///     ValueError: An argument that cannot be.
-///     TypeError: An argument of another type.
-///     BufferError: The data are not in one piece.
-///     DeviceError: The device is not there, cannot do it, or was lost with no CPU to replace it.
+#[doc = stub!("compress")]
 #[pyfunction]
 #[pyo3(signature = (data, *, format="gzip", level=None, placement=None, device=None, threads=None, verify=None, chunk=None, submitters=None, window=None))]
 #[allow(clippy::too_many_arguments)]
@@ -179,35 +153,7 @@ pub(crate) fn compress_all(
     Ok(Output::new(gathered.take(), summary))
 }
 
-/// Decompresses data in memory. Other Python threads run meanwhile.
-///
-/// Args:
-///     data: Bytes-like and in one piece: `bytes`, `bytearray`, `memoryview`, `mmap`, `array`, a
-///         numpy array. Read where it is if it cannot change, otherwise copied chunk by chunk.
-///     format: `gzip`, `zlib`, `lz4` or `zstd`. Default: it is detected.
-///     max_size: The most bytes that may come out, since a short input can become a very long
-///         output; `None`: any number. Default: 1 GiB.
-///     placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
-///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
-///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
-///     threads: CPU threads. Default: one per core, but no more than the data have work for.
-///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
-///         (one in 16) or `none`. Default: all.
-///     submitters: Threads that submit to devices, for devices that one thread does not keep busy.
-///         Default: 1.
-///     window: Bytes of input in flight at most. Default: by the targets' depths.
-///
-/// Returns:
-///     The plain bytes, bytes-like, and where they were made.
-///
-/// Raises:
-///     DataError: The data are not what their format says; `output` of the error has what is whole.
-///     TruncatedError: They end in the middle; a `DataError`.
-///     LimitError: The output would be longer than `max_size`.
-///     ValueError: An argument that cannot be.
-///     TypeError: An argument of another type.
-///     BufferError: The data are not in one piece.
-///     DeviceError: The device is not there, cannot do it, or was lost with no CPU to replace it.
+#[doc = stub!("decompress")]
 #[pyfunction]
 #[pyo3(signature = (data, *, format=None, max_size=MAX_SIZE, placement=None, device=None, threads=None, verify=None, submitters=None, window=None))]
 #[allow(clippy::too_many_arguments)]

@@ -50,9 +50,7 @@ pub(crate) fn facts_check(py: Python<'_>, file: Option<&str>) -> PyResult<String
     guarded(|| py.detach(|| with(file, |facts| text(&check(facts, Library::published())))))
 }
 
-/// Returns the commands that show the model's answer about a fact or an ordering, as JSON: for a
-/// fact `figures`, each with `name`, `published`, `unit`, `commands` and the reason if it is not
-/// modelled; for an ordering `statement`, `relations` and the reason. Raises `ValueError`.
+#[doc = stub!("facts_ask")]
 #[pyfunction]
 #[pyo3(signature = (name, file = None))]
 pub(crate) fn facts_ask(py: Python<'_>, name: &str, file: Option<&str>) -> PyResult<String> {

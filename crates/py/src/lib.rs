@@ -1,6 +1,13 @@
 //! The Python module `overside._core`: conversions only. Values other than words and numbers are
 //! passed as JSON text; `python/overside/_core.pyi` describes them.
 
+/// Documentation of a function, class or method, as the stub has it.
+macro_rules! stub {
+    ($name:literal) => {
+        include_str!(concat!(env!("OUT_DIR"), "/", $name))
+    };
+}
+
 mod advise;
 mod answers;
 mod arguments;

@@ -10,8 +10,7 @@ use crate::refused;
 /// Name of the Python part in log filters: `python=debug`.
 const PART: &str = "python";
 
-/// Starts the log of this process, at `level` unless `OVERSIDE_LOG` says another. The level of
-/// Python's own events comes back.
+#[doc = stub!("start_log")]
 #[pyfunction]
 #[pyo3(signature = (level, file=None))]
 pub(crate) fn start_log(level: &str, file: Option<PathBuf>) -> PyResult<&'static str> {

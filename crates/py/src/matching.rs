@@ -31,38 +31,7 @@ pub(crate) enum Patterns {
     Several(Vec<String>),
 }
 
-/// Finds the records in which a pattern matches. Other Python threads run meanwhile.
-///
-/// Args:
-///     data: Text in memory, bytes-like and in one piece, whose lines are the records; or an
-///         array, chunked array or table with Arrow data (`__arrow_c_array__`,
-///         `__arrow_c_stream__`), whose values are the records.
-///     patterns: A regular expression or several, in the syntax that the engines share. They see
-///         bytes; `^` and `$` are the ends of a record.
-///     column: Of a table: the column to search.
-///     answer: `records`: the matching records; `count`: their number; `any`: `True` if there is
-///         one.
-///     ignore_case: Letters match in both cases.
-///     invert: Selects the records in which no pattern matches.
-///     engine: Engine that searches on the CPU: `auto`, `literal`, `hyperscan`, `regex` or `re2`.
-///     placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
-///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
-///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
-///     threads: CPU threads. Default: one per core, but no more than the data have work for.
-///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
-///         (one in 16) or `none`. Default: sampled.
-///     chunk: Bytes that are searched at once. Default: 256 KiB (262,144).
-///
-/// Returns:
-///     The records that are selected, and where they were found.
-///
-/// Raises:
-///     PatternError: A pattern does not compile.
-///     DataError: The Arrow data are damaged.
-///     ValueError: An argument that cannot be.
-///     TypeError: An argument of another type.
-///     BufferError: The data are not in one piece.
-///     DeviceError: The device is not there, cannot do it, or was lost with no CPU to replace it.
+#[doc = stub!("match")]
 #[pyfunction]
 #[pyo3(name = "match", signature = (data, patterns, *, column=None, answer="records", ignore_case=false, invert=false, engine="auto", placement=None, device=None, threads=None, verify=None, chunk=None))]
 #[allow(clippy::too_many_arguments)]
@@ -282,7 +251,7 @@ impl SearchResult {
     }
 }
 
-/// The records that are selected, and where they were found.
+#[doc = stub!("Matches")]
 #[pyclass(module = "overside", frozen)]
 pub(crate) struct Matches {
     tally: SearchSummary,
@@ -314,37 +283,31 @@ impl Matches {
         format!("<overside.Matches: {}>", self.tally.selected)
     }
 
-    /// Number of selected records; at most 1 with `answer="any"`.
+    #[doc = stub!("Matches.count")]
     #[getter]
     fn count(&self) -> u64 {
         self.tally.selected
     }
 
-    /// Their numbers in the data, from 0, ascending: unsigned 64-bit numbers (format `Q`), one a
-    /// selected record; `None` unless `answer` is `records`.
+    #[doc = stub!("Matches.indices")]
     #[getter]
     fn indices<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         view(py, self.indices.as_ref())
     }
 
-    /// Offsets in the text at which the selected records begin, in bytes.
-    ///
-    /// They have the shape of `indices`. `None` where `indices` is `None`, and for Arrow data.
+    #[doc = stub!("Matches.begins")]
     #[getter]
     fn begins<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         view(py, self.begins.as_ref())
     }
 
-    /// Offsets in the text at which the selected records end, in bytes, without the line feed.
-    ///
-    /// Otherwise as `begins`.
+    #[doc = stub!("Matches.ends")]
     #[getter]
     fn ends<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         view(py, self.ends.as_ref())
     }
 
-    /// Returns the selection of rows of Arrow data: an Arrow array of booleans, one for each row, which
-    /// filters them. Raises `ValueError` for text, and unless `answer` is `records`.
+    #[doc = stub!("Matches.__arrow_c_array__")]
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -370,18 +333,13 @@ impl Matches {
         })
     }
 
-    /// Targets that actually ran, as `Result.applied`; empty if there was nothing to search.
+    #[doc = stub!("Matches.applied")]
     #[getter]
     fn applied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         applied_of(py, self.report.as_ref())
     }
 
-    /// Report of the search.
-    ///
-    /// Its keys are `selected`, `long` and `without_value`: the numbers of selected records, of
-    /// records that were searched by themselves, and of rows without a value; `tried_engine`: the
-    /// fastest engine if engines were tried; `because`: the engine that `auto` chose by the
-    /// patterns, and the reason; and `executor`: the work of each target.
+    #[doc = stub!("Matches.report")]
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = serde_json::json!({

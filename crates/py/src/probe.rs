@@ -18,8 +18,7 @@ pub(crate) struct AgentProbe(ProcessBound<Mutex<Option<RemoteProbe>>>);
 
 #[pymethods]
 impl AgentProbe {
-    /// Makes the agent `node` at that address, with the keys of that directory, play an end of that
-    /// kind of test.
+    #[doc = stub!("AgentProbe.__new__")]
     #[new]
     fn new(
         py: Python<'_>,
@@ -36,8 +35,7 @@ impl AgentProbe {
         })
     }
 
-    /// Sends a request and waits at most `timeout_s` seconds for the answer; both are JSON. Other
-    /// Python threads run meanwhile.
+    #[doc = stub!("AgentProbe.ask")]
     fn ask(&self, py: Python<'_>, question: &str, timeout_s: f64) -> PyResult<String> {
         guarded(|| {
             let timeout = Duration::try_from_secs_f64(timeout_s).map_err(refused)?;

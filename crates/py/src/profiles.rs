@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 use crate::answers::text;
 use crate::{guarded, refused};
 
-/// All that a profile says, value by value, and what it does not. A name that ends in `.toml` is
-/// a file's path. Raises `ValueError`.
+#[doc = stub!("profile_show")]
 #[pyfunction]
 pub(crate) fn profile_show(name: &str) -> PyResult<String> {
     guarded(|| {
@@ -78,8 +77,7 @@ const fn dimension(dimension: Dimension) -> &'static str {
     }
 }
 
-/// Returns all errors of a profile's file; of one that may be shared, also values that are not of a
-/// real device. Does not raise for a bad file.
+#[doc = stub!("profile_check")]
 #[pyfunction]
 pub(crate) fn profile_check(path: &str) -> PyResult<String> {
     guarded(|| {
@@ -113,8 +111,7 @@ fn problem(error: Error) -> Value {
     json!({ "key": key, "line": line, "problem": error.problem, "remedy": error.remedy })
 }
 
-/// A profile as the text of its file, from its JSON form. Raises `ValueError` with everything
-/// that is wrong with it.
+#[doc = stub!("profile_toml")]
 #[pyfunction]
 pub(crate) fn profile_toml(form: &str) -> PyResult<String> {
     guarded(|| {
@@ -146,8 +143,7 @@ pub(crate) fn parameters() -> PyResult<String> {
     })
 }
 
-/// Nanoseconds of a dependent read at random from a block of `block_bytes`, measured for about
-/// `seconds`. Raises `ValueError`.
+#[doc = stub!("memory_latency")]
 #[pyfunction]
 pub(crate) fn memory_latency(py: Python<'_>, block_bytes: usize, seconds: f64) -> PyResult<f64> {
     guarded(|| {
@@ -163,8 +159,7 @@ pub(crate) fn memory_latency(py: Python<'_>, block_bytes: usize, seconds: f64) -
     })
 }
 
-/// Bytes a second of a STREAM kernel on `threads` threads that share arrays of `array_bytes`,
-/// measured for about `seconds`. Raises `ValueError`.
+#[doc = stub!("memory_stream")]
 #[pyfunction]
 pub(crate) fn memory_stream(
     py: Python<'_>,

@@ -14,9 +14,7 @@ use pyo3::types::{PyBytes, PyMemoryView};
 use crate::lending::lend;
 use crate::output::{applied, places, report};
 
-/// Compressed or decompressed bytes, and where they were made.
-///
-/// Bytes-like, without a copy: `memoryview(result)`, `file.write(result)`; `bytes(result)` copies.
+#[doc = stub!("Result")]
 #[pyclass(module = "overside", name = "Result", frozen)]
 pub(crate) struct Output {
     bytes: Vec<u8>,
@@ -85,24 +83,19 @@ impl Output {
         format!("<overside.Result {container}: {bytes_in} bytes to {bytes_out}; {places}>")
     }
 
-    /// `gzip`, `zlib`, `lz4` or `zstd`.
+    #[doc = stub!("Result.format")]
     #[getter]
     fn format(&self) -> String {
         self.summary.container.to_string()
     }
 
-    /// Targets that actually ran: a dict for each target that did something.
-    ///
-    /// Its keys are `target`, `chunks`, `device`, `driver`, `variant`, `library` and `provenance`.
+    #[doc = stub!("Result.applied")]
     #[getter]
     fn applied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         applied(py, &self.summary)
     }
 
-    /// Report of the call.
-    ///
-    /// Its keys are `format`, `bytes_in`, `bytes_out`, `members`, `stored`, `streamed`, `ignored`,
-    /// `original`, and `executor`: the work of each target, or `None`.
+    #[doc = stub!("Result.report")]
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         report(py, &self.summary)

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{guarded, refused};
 
-/// All scenarios with their keys, and the presets. Raises `ValueError` if a profile
-/// of the user's is not right.
+#[doc = stub!("scenarios")]
 #[pyfunction]
 pub(crate) fn scenarios() -> PyResult<String> {
     guarded(|| {
@@ -53,9 +52,7 @@ pub(crate) fn scenarios() -> PyResult<String> {
     })
 }
 
-/// The report of a scenario. `text` is a question's file, called `name`; without it `name` is a
-/// preset or a scenario. `profile` is a name, or a file's name and text; `measured` is the profile
-/// of a machine that a run measured, as `profile`. Raises `ValueError`.
+#[doc = stub!("simulate")]
 #[pyfunction]
 #[pyo3(signature = (name, text, settings, profile, measured=None))]
 pub(crate) fn simulate(

@@ -172,33 +172,23 @@ macro_rules! stream_methods {
         impl $class {
             $($own)*
 
-            /// Gives all that can be made of the pieces so far.
-            ///
-            /// Returns:
-            ///     The bytes. Of a compressor they end a chunk: a reader can decompress all of them.
+            #[doc = stub!("Compressor.flush")]
             fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
                 self.0.get()?.flush(py)
             }
 
-            /// Ends the stream.
-            ///
-            /// Returns:
-            ///     What is left of it.
-            ///
-            /// Raises:
-            ///     TruncatedError: Of a decompressor: the stream is not over.
+            #[doc = stub!("Compressor.finish")]
             fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
                 self.0.get()?.finish(py)
             }
 
-            /// Targets that actually ran, as `Result.applied`; `None` before the stream is
-            /// finished.
+            #[doc = stub!("Compressor.applied")]
             #[getter]
             fn applied<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
                 self.0.get()?.summary(py, applied)
             }
 
-            /// Report of the stream, as `Result.report`; `None` before the stream is finished.
+            #[doc = stub!("Compressor.report")]
             #[getter]
             fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
                 self.0.get()?.summary(py, report)
@@ -207,25 +197,7 @@ macro_rules! stream_methods {
     };
 }
 
-/// Compresses a stream piece by piece. Other Python threads run meanwhile.
-///
-/// Several threads may use one; each call takes its turn. After an error it cannot be continued.
-///
-/// Args:
-///     format: `gzip`, `zlib`, `lz4` or `zstd`.
-///     level: Compression level in the library's own numbers. Default: the library's.
-///     placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
-///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
-///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
-///     threads: CPU threads. Default: one per core, but no more than the data have work for.
-///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
-///         (one in 16) or `none`. Default: all.
-///     chunk: Bytes of input that are compressed by themselves. Default: 1 MiB (1,048,576).
-///         `auto`: adaptive placement finds out which length is fastest.
-///
-/// Raises:
-///     ValueError: An argument that cannot be.
-///     DeviceError: The device is not there, or cannot do it.
+#[doc = stub!("Compressor")]
 #[pyclass(module = "overside", name = "Compressor", frozen)]
 pub(crate) struct PyCompressor(Shared<Compressor<OutputBuffer>>);
 
@@ -254,17 +226,7 @@ stream_methods!(PyCompressor, {
         })
     }
 
-    /// Takes a piece of the stream.
-    ///
-    /// Args:
-    ///     data: Bytes-like and in one piece; all of it is taken.
-    ///
-    /// Returns:
-    ///     What is compressed so far, which may be nothing.
-    ///
-    /// Raises:
-    ///     DeviceError: The device was lost with no CPU to replace it.
-    ///     ValueError: The stream is finished, or has failed.
+    #[doc = stub!("Compressor.compress")]
     fn compress<'py>(
         &self,
         py: Python<'py>,
@@ -274,23 +236,7 @@ stream_methods!(PyCompressor, {
     }
 });
 
-/// Decompresses a stream piece by piece. Other Python threads run meanwhile.
-///
-/// Several threads may use one; each call takes its turn. After an error it cannot be continued.
-///
-/// Args:
-///     format: `gzip`, `zlib`, `lz4` or `zstd`. Default: it is detected.
-///     max_size: The most bytes that one call may give; `None`: any number. Default: 1 GiB.
-///     placement: Targets: `cpu`, `device`, `split:PERCENT` (of the bytes, to the device) or
-///         `adaptive`. Default: `cpu`, or `adaptive` if there is a `device`.
-///     device: A device as `overside devices` names it: `emulated:bf2`, `dpu0/cpu`; `A+B`: both.
-///     threads: CPU threads. Default: one per core, but no more than the data have work for.
-///     verify: Which results of the device the CPU verifies before they count: `all`, `sampled`
-///         (one in 16) or `none`. Default: all.
-///
-/// Raises:
-///     ValueError: An argument that cannot be.
-///     DeviceError: The device is not there, or cannot do it.
+#[doc = stub!("Decompressor")]
 #[pyclass(module = "overside", name = "Decompressor", frozen)]
 pub(crate) struct PyDecompressor(Shared<Decompressor<OutputBuffer>>);
 
@@ -319,19 +265,7 @@ stream_methods!(PyDecompressor, {
         })
     }
 
-    /// Takes a piece of the stream.
-    ///
-    /// Args:
-    ///     data: Bytes-like and in one piece; all of it is taken.
-    ///
-    /// Returns:
-    ///     What is decompressed so far, which may be nothing.
-    ///
-    /// Raises:
-    ///     DataError: The data are not what their format says; `output` of the error has what this call
-    ///         would have given.
-    ///     LimitError: More than `max_size` bytes would be given.
-    ///     ValueError: The stream is finished, or has failed.
+    #[doc = stub!("Decompressor.decompress")]
     fn decompress<'py>(
         &self,
         py: Python<'py>,

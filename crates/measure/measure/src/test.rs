@@ -33,7 +33,6 @@ pub struct Test {
     pub device: String,
     /// Timing of an emulated device's completions; `virtual` if absent. Devices with a clock of
     /// their own ignore it.
-    #[serde(default)]
     pub timing: Option<Timing>,
     /// The operation by name, as in `compress-deflate`.
     pub operation: Operation,
@@ -41,7 +40,6 @@ pub struct Test {
     #[serde(default = "auto")]
     pub variant: String,
     /// The compression level; the library's default if absent.
-    #[serde(default)]
     pub level: Option<u32>,
     /// Patterns to search for; matching only.
     #[serde(default)]
@@ -58,7 +56,6 @@ pub struct Test {
     #[serde(default = "one")]
     pub threads: usize,
     /// The cores that its threads are pinned to; not pinned if absent.
-    #[serde(default)]
     pub cores: Option<Vec<usize>>,
     /// Policy that assigns the chunks of a stream to targets. If it is absent, the device works
     /// alone, on separate jobs. With it, `device`, `variant` and `depth` are those of the device's

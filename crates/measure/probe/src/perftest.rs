@@ -111,17 +111,14 @@ pub struct Perftest {
     #[serde(default)]
     pub transport: Transport,
     /// This end's device; the first if absent.
-    #[serde(default)]
     pub device: Option<String>,
     /// Bytes of a message.
     pub message_size: u64,
     /// Messages.
     pub iterations: u64,
     /// Messages in flight; bandwidth only.
-    #[serde(default)]
     pub depth: Option<u64>,
     /// Connections; bandwidth only.
-    #[serde(default)]
     pub queue_pairs: Option<u64>,
     /// Completions are slept for; else polled for.
     #[serde(default)]

@@ -5,10 +5,11 @@ use std::path::Path;
 use overside_base::Random;
 use overside_device::Operation;
 use overside_placement::Policy;
+use serde_json::json;
 
 use super::faulty::{Fault, Times, faulty_device, software_worker, worker};
 use super::{Mistake, Planted};
-use crate::{CompletionMode, Data, Input, Sample, Setting, Sizes, Test, Worker};
+use crate::{Data, Sample, Test, Worker};
 
 /// Buffers of a test, each unlike the others.
 const BUFFERS: usize = 16;
@@ -97,34 +98,19 @@ pub(super) fn plant(scratch: &Path) -> std::io::Result<Vec<Planted>> {
 
 fn test(operation: &str, device: &str, data: &Data) -> Test {
     let operation: Operation = operation.parse().expect("an operation's name");
-    Test {
-        device: device.into(),
-        timing: None,
-        operation,
-        variant: "auto".into(),
-        level: None,
-        patterns: match operation.family().has_patterns {
-            true => vec!["7 of".into()],
-            false => Vec::new(),
-        },
-        buffer_size: BUFFER_BYTES as u64,
-        depth: 4,
-        batch: 1,
-        threads: 1,
-        cores: None,
-        placement: None,
-        cpu_variant: "auto".into(),
-        output_size: None,
-        sizes: Sizes::default(),
-        input: Input::default(),
-        setting: Setting::Static,
-        completion: CompletionMode::Event,
-        data: data.clone(),
-        warmup_s: 0.0,
-        sample_s: 0.02,
-        timeout_s: 20.0,
-        seed: 1,
-    }
+    let patterns: &[&str] = match operation.family().has_patterns {
+        true => &["7 of"],
+        false => &[],
+    };
+    let test = json!({
+        "device": device, "operation": operation, "patterns": patterns, "buffer_size": BUFFER_BYTES,
+        "depth": 4, "completion": "event", "data": {"name": "", "files": [], "sample_bytes": 0},
+        "warmup_s": 0.0, "sample_s": 0.02, "timeout_s": 20.0, "seed": 1,
+    });
+    let mut test: Test = serde_json::from_value(test).expect("a test");
+    // Paths need not be text.
+    test.data = data.clone();
+    test
 }
 
 /// Takes the sample with the mistake; where the machine was too busy to get as far as that, again.

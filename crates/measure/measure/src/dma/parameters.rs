@@ -49,10 +49,8 @@ pub struct DmaTest {
     #[serde(default = "one")]
     pub threads: usize,
     /// The cores that they are pinned to, in turn; not pinned if absent.
-    #[serde(default)]
     pub cores: Option<Vec<usize>>,
     /// Core for the thread of the software DMA engine; not pinned if absent.
-    #[serde(default)]
     pub engine_core: Option<usize>,
     /// Payloads of the operations in flight: one for all, or one each.
     #[serde(default)]

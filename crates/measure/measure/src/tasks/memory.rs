@@ -88,13 +88,10 @@ pub struct MemoryTest {
     /// Kind of memory accesses: `chase`, `stream` or `access`.
     pub pattern: MemoryPattern,
     /// The kernel of `stream`.
-    #[serde(default)]
     pub kernel: Option<Kernel>,
     /// Reading or writing; for `access`.
-    #[serde(default)]
     pub access: Option<Access>,
     /// The order of accesses; for `access`.
-    #[serde(default)]
     pub order: Option<Order>,
     /// Bytes of one thread's block, of each of its arrays, or of its object.
     pub buffer_size: u64,
@@ -105,7 +102,6 @@ pub struct MemoryTest {
     #[serde(default = "one")]
     pub threads: usize,
     /// The cores that they are pinned to; not pinned if absent.
-    #[serde(default)]
     pub cores: Option<Vec<usize>>,
     /// `true` if the processor's events are counted.
     #[serde(default)]

@@ -49,16 +49,12 @@ pub struct NetworkTest {
     /// Traffic pattern on the connections: round trips or a stream.
     pub pattern: Traffic,
     /// The agent that sends, by its name in the inventory. Without it this process does.
-    #[serde(default)]
     pub source_node: Option<String>,
     /// The agent that answers, by its name in the inventory. Without it this process does.
-    #[serde(default)]
     pub destination_node: Option<String>,
     /// The name of the way that the bytes take.
-    #[serde(default)]
     pub mode: Option<String>,
     /// Forwarding path between the ends, if it was built for this test.
-    #[serde(default)]
     pub hop: Option<Hop>,
     /// Transport protocol that carries the messages.
     #[serde(default)]
@@ -78,29 +74,23 @@ pub struct NetworkTest {
     #[serde(default = "one")]
     pub batch: usize,
     /// Messages a second over all connections, at even distances.
-    #[serde(default)]
     pub rate: Option<f64>,
     /// Method by which both ends wait: by events or by polling.
     #[serde(default)]
     pub completion: CompletionMode,
     /// The cores that the client's threads are pinned to, where they run; not pinned if absent.
-    #[serde(default)]
     pub cores: Option<Vec<usize>>,
     /// The cores that the server's threads are pinned to; not pinned if absent.
-    #[serde(default)]
     pub server_cores: Option<Vec<usize>>,
     /// Requested size of the sockets' buffers, in bytes; the system decides if absent.
-    #[serde(default)]
     pub socket_buffer: Option<usize>,
     /// Seconds of one slice of the series; no series if absent.
-    #[serde(default)]
     pub slice_s: Option<f64>,
     /// `true` if the processor's events are counted on the client's threads.
     #[serde(default)]
     pub events: bool,
     /// Test that runs in the middle third of the time: a test of jobs, or of kind `dma`, without
     /// its times.
-    #[serde(default)]
     pub beside: Option<Map<String, Value>>,
     /// Seconds of the same work before the clock starts.
     pub warmup_s: f64,

@@ -148,18 +148,14 @@ pub struct PartitionTest {
     /// The table's file.
     pub data: Table,
     /// The command `overside` that does it; the running program if absent. An agent takes its own.
-    #[serde(default)]
     pub program: Option<PathBuf>,
     /// `one-pass`, `filters`, or `none`: only unpacked and packed.
     pub algorithm: String,
     /// `bits` or `hash`.
-    #[serde(default)]
     pub method: Option<String>,
     /// Tables that it is split into.
-    #[serde(default)]
     pub partitions: Option<u32>,
     /// The column that decides.
-    #[serde(default)]
     pub key: Option<String>,
     /// `none`, a codec, or `outer-` and a codec.
     pub compression: String,

@@ -29,7 +29,6 @@ pub struct Question {
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Number of hardware threads; `None` if it is not known.
-    #[serde(default)]
     pub threads: Option<u32>,
 }
 
@@ -45,7 +44,6 @@ pub struct MeasuredOperation {
     #[serde(default)]
     pub patterns: Vec<String>,
     /// Compressed bytes / uncompressed bytes; absent if it was not measured, and for matching.
-    #[serde(default)]
     pub ratio: Option<f64>,
     /// The best that the CPU did, by buffer size, ascending.
     pub cpu: Vec<CpuRate>,
@@ -65,7 +63,6 @@ pub struct CpuRate {
     /// Threads that worked.
     pub threads: u32,
     /// Rate of one core by its CPU time, in bytes of the uncompressed side a second.
-    #[serde(default)]
     pub core_bytes_per_s: Option<Interval>,
     /// Library that reached the rate, such as `isal level 1`; empty if it is not named.
     #[serde(default)]
@@ -108,7 +105,6 @@ pub struct DeviceRate {
     /// Bytes of the uncompressed side a second.
     pub bytes_per_s: Interval,
     /// Bytes a second of the host's CPU time; absent if that was not measured or was nothing.
-    #[serde(default)]
     pub core_bytes_per_s: Option<Interval>,
 }
 

@@ -18,37 +18,26 @@ const CASES_MAX: usize = 100;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Question {
     /// The scenario; that of the question around it if `None`.
-    #[serde(default)]
     pub(crate) scenario: Option<String>,
     /// Name of the scenario's figure; likewise.
-    #[serde(default)]
     pub(crate) figure: Option<String>,
     /// A constant in base units in place of an answer; for orderings.
-    #[serde(default)]
     pub(crate) value: Option<f64>,
     /// Reason why nothing is asked; `None` if there is a question.
-    #[serde(default)]
     pub(crate) not_modelled: Option<String>,
     /// The answer is divided by that to this question, which is the same but for its own settings.
-    #[serde(default)]
     pub(crate) relative_to: Option<Box<Question>>,
     /// Form in which the fact states that ratio; `None` if it states the ratio itself.
-    #[serde(default)]
     pub(crate) change: Option<Change>,
     /// The fact leaves open which of these it is of.
-    #[serde(default)]
     pub(crate) one_of: Option<Cases>,
     /// The answer is the largest of these.
-    #[serde(default)]
     pub(crate) max_over: Option<Cases>,
     /// The answer is the smallest of these.
-    #[serde(default)]
     pub(crate) min_over: Option<Cases>,
     /// The answer is the geometric mean of these.
-    #[serde(default)]
     pub(crate) mean_over: Option<Cases>,
     /// The unit of the figure, where the fact prints several at once.
-    #[serde(default)]
     pub(crate) unit: Option<Unit>,
     /// Settings for the keys inside the fact's value, level by level. The question of a key may
     /// have its own settings for the levels below.
@@ -327,7 +316,6 @@ struct Written {
     ask: Question,
     #[serde(default)]
     all: Vec<Relation>,
-    #[serde(default)]
     not_modelled: Option<String>,
     #[serde(default, rename = "for")]
     cases: Cases,

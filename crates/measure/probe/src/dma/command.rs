@@ -85,7 +85,6 @@ pub struct RunReport {
     /// deferred.
     pub posting_ns: Option<u64>,
     /// Processor events counted on all threads; `None` if they were not requested.
-    #[serde(default)]
     pub events: Option<Events>,
     /// CPU time that the initiator's side spent meanwhile.
     pub cpu: CpuTime,

@@ -6,4 +6,5 @@ mod network;
 mod network_paced;
 mod network_remote;
 mod perftest;
+mod plans;
 mod wire;

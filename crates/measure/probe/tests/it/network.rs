@@ -1,23 +1,13 @@
 //! Both ends over loopback, and ends that do not keep to the rules.
 
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use crate::plans::{any, config, load, plan_to};
 use overside_link::Secret;
 use overside_probe::closed_loop::CompletionMode;
-use overside_probe::network::{
-    Client, Error, Limit, Load, Pass, Plan, Protocol, Receiver, ReceiverConfig, Traffic,
-};
-
-fn config(load: Load) -> ReceiverConfig {
-    ReceiverConfig {
-        load,
-        secret: Secret::random().unwrap(),
-        namespace: None,
-        cores: None,
-    }
-}
+use overside_probe::network::{Client, Error, Limit, Load, Pass, Plan, Receiver, Traffic};
 
 /// Both ends; the first is kept for as long as the test.
 fn ends(plan: Plan) -> (Receiver, Client) {
@@ -39,37 +29,8 @@ fn receiving(plan: Plan) -> (Receiver, Plan) {
     (receiver, plan)
 }
 
-fn any() -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, 0).into()
-}
-
-fn load(traffic: Traffic) -> Load {
-    Load {
-        traffic,
-        message_bytes: 64,
-        connections: 1,
-        threads: 1,
-        waiting: CompletionMode::Event,
-        socket_buffer: None,
-        seed: 3,
-        protocol: Protocol::Tcp,
-        paced_messages: None,
-    }
-}
-
 fn plan(load: Load) -> Plan {
-    Plan {
-        destination: any(),
-        secret: Secret::random().unwrap(),
-        load,
-        depth: 1,
-        batch: 1,
-        rate_per_s: None,
-        cores: None,
-        namespace: None,
-        slice: None,
-        events: false,
-    }
+    plan_to(any(), Secret::random().unwrap(), load)
 }
 
 fn soon() -> Instant {

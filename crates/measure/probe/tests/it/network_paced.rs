@@ -6,55 +6,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use overside_link::Secret;
+use crate::plans::{self, any};
 use overside_probe::closed_loop::CompletionMode;
 use overside_probe::network::{
-    Client, Error, Limit, Load, PACED_MESSAGES_MAX, Pass, Plan, Protocol, Receiver, ReceiverConfig,
-    Traffic,
+    Client, Error, Limit, Load, PACED_MESSAGES_MAX, Pass, Plan, Protocol, Receiver, Traffic,
 };
 
 /// Bytes of a greeting: magic, secret, index, and the port of datagrams.
 const GREETING_BYTES: usize = 8 + 16 + 4 + 2;
 
-fn any() -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, 0).into()
-}
-
 fn load(protocol: Protocol) -> Load {
     Load {
-        traffic: Traffic::Stream,
-        message_bytes: 64,
-        connections: 1,
-        threads: 1,
-        waiting: CompletionMode::Event,
-        socket_buffer: None,
-        seed: 3,
         protocol,
         paced_messages: Some(10_000),
+        ..plans::load(Traffic::Stream)
     }
 }
 
 /// The receiving end, and the plan of a client that sends `rate_per_s` messages a second.
 fn receiving(load: Load, rate_per_s: f64) -> (Receiver, Plan) {
-    let secret = Secret::random().unwrap();
-    let config = ReceiverConfig {
-        load,
-        secret,
-        namespace: None,
-        cores: None,
-    };
+    let config = plans::config(load);
+    let secret = config.secret;
     let receiver = Receiver::listen(any(), config).unwrap();
     let plan = Plan {
-        destination: receiver.address(),
-        secret,
-        load,
-        depth: 1,
-        batch: 1,
         rate_per_s: Some(rate_per_s),
-        cores: None,
-        namespace: None,
         slice: Some(Duration::from_millis(10)),
-        events: false,
+        ..plans::plan_to(receiver.address(), secret, load)
     };
     (receiver, plan)
 }

@@ -3,15 +3,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use crate::plans;
 use overside_base::MemoryBudget;
 use overside_link::Secret;
 use overside_link::agent::{CancellationToken, Host, Probe, ProbePeer};
 use overside_link::codec::Message;
-use overside_probe::closed_loop::CompletionMode;
 use overside_probe::network::remote::{FailedKind, NetworkProbe, NetworkReply, NetworkRequest};
-use overside_probe::network::{
-    Client, Error, Limit, Load, Plan, Protocol, Receiver, ReceiverConfig, Role, Traffic, machine,
-};
+use overside_probe::network::{Client, Error, Limit, Load, Plan, Receiver, Role, Traffic, machine};
 use serde_json::{Value, json};
 
 fn loopback(port: u16) -> SocketAddr {
@@ -45,42 +43,23 @@ fn failed(told: NetworkReply) -> (FailedKind, String) {
 
 fn load(traffic: Traffic) -> Load {
     Load {
-        traffic,
-        message_bytes: 64,
         connections: 2,
         threads: 2,
-        waiting: CompletionMode::Event,
-        socket_buffer: None,
-        seed: 3,
-        protocol: Protocol::Tcp,
-        paced_messages: None,
+        ..plans::load(traffic)
     }
 }
 
 fn plan(destination: SocketAddr, secret: Secret) -> Plan {
     Plan {
-        destination,
-        secret,
-        load: load(Traffic::RoundTrips),
         depth: 4,
-        batch: 1,
-        rate_per_s: None,
-        cores: None,
-        namespace: None,
-        slice: None,
-        events: false,
+        ..plans::plan_to(destination, secret, load(Traffic::RoundTrips))
     }
 }
 
 /// The receiving end, in this process, and the plan of the other.
 fn receiver(traffic: Traffic) -> (Receiver, Plan) {
-    let secret = Secret::random().unwrap();
-    let config = ReceiverConfig {
-        load: load(traffic),
-        secret,
-        namespace: None,
-        cores: None,
-    };
+    let config = plans::config(load(traffic));
+    let secret = config.secret;
     let receiver = Receiver::listen(loopback(0), config).unwrap();
     let plan = Plan {
         load: load(traffic),
