@@ -50,7 +50,7 @@ pub struct Output {
     /// Written while rows are on their way there, which a query would find twice, or not.
     pub passing: Arc<RwLock<()>>,
     /// Numbers of the batches that have come, those before the start included that are on disk: waiting, or in a file.
-    /// What comes again out of the input is left out.
+    /// Batches that the input delivers again are left out.
     pub taken: Mutex<Sequences>,
     /// Number of batches and rows that came, by partition.
     pub partitions: Mutex<BTreeMap<Option<u32>, PartitionCounts>>,

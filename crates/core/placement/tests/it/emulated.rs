@@ -63,7 +63,7 @@ fn outputs(pieces: &[ChunkResult]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Nothing went wrong. On a busy machine the thread that stands for a card may not run for a while.
+/// Asserts that no chunk failed. On a busy machine the thread that stands for a card may not run for a while.
 fn assert_undisturbed(report: &Report) {
     let is_wrong = |event: &&Event| event.kind != EventKind::Stalled;
     assert_eq!(report.events.iter().find(is_wrong), None);

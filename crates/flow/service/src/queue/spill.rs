@@ -4,8 +4,8 @@
 //!    each.
 //! 2. A note beside them, written over with each change, says which records have to be there: those that are
 //!    acknowledged and not released. A segment all of whose records are released is removed.
-//! 3. A start reads the records that were not released. What is behind them in the newest segment is none: its writer
-//!    was interrupted. One that is missing is an error that names the file, unless the loss is accepted.
+//! 3. A start reads the records that were not released. Bytes behind them in the newest segment are no record: their
+//!    writer was interrupted. One that is missing is an error that names the file, unless the loss is accepted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
