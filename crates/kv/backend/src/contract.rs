@@ -13,8 +13,7 @@ pub trait StorageBackend: ProcessingEngine {
     /// Called after batches were executed and before any of their replies is sent.
     ///
     /// # Errors
-    /// What was executed may be lost: the connections that wait for these replies are closed
-    /// without them.
+    /// Executed requests may be lost: the connections that wait for these replies are closed without them.
     fn before_replies(&mut self) -> io::Result<()>;
 
     /// Does due background work, for about a millisecond at most. Called every [`TICK_MS`]
@@ -66,7 +65,7 @@ pub trait StorageBackend: ProcessingEngine {
     /// Called once, after the last reply.
     ///
     /// # Errors
-    /// What may be lost.
+    /// Data that may be lost.
     fn finish(&mut self) -> io::Result<()>;
 
     /// Returns the replication of this backing; `None` if it can neither have replicas nor be one.

@@ -6,8 +6,7 @@ use std::time::Duration;
 /// Number of empty turns after which a worker yields its core, and after which it sleeps each turn.
 pub const IDLE_YIELD: u32 = 256;
 const IDLE_SLEEP: u32 = 4096;
-/// Time that an idle worker sleeps between two turns. What arrives meanwhile waits at most this
-/// long.
+/// Time that an idle worker sleeps between two turns: the longest time that a message waits.
 pub const PAUSE: Duration = Duration::from_micros(50);
 
 /// Turns in which nothing came.

@@ -1,19 +1,19 @@
 //! Durability: an append-only log and snapshots.
 //!
 //! 1. [`LoggedEngine`] is a layer around a processing engine. It writes every request that changed
-//!    something, in the order of execution and with the time that it was executed at, so that executing
+//!    something, in the order of execution and with the time of its execution, so that executing
 //!    the log again gives the same state. Requests are encoded by [`codec`](crate::codec).
-//! 2. What was executed between two calls of [`LoggedEngine::before_replies`] is written by one `write`,
-//!    in *frames* with a length, a checksum and a number ([`frame`]). No reply leaves before that, and
+//! 2. Requests between two calls of [`LoggedEngine::before_replies`] are written by one `write`,
+//!    in *frames* with a length, a checksum and a number ([`frame`]). No reply is sent before that, and
 //!    under [`SyncPolicy::Always`] not before the data is on the disk (group commit).
 //! 3. Files have generations: `snapshot-N` is the state at the beginning of `log-N`. A snapshot is
-//!    written while the engine goes on, synced, and renamed when it is complete; only then what is older
-//!    is removed. So the newest snapshot and the logs from its number on are always the whole state.
-//! 4. At the start they are executed. A last frame that was not written to its end is cut off with a
-//!    warning: it was not acknowledged under `Always`. Whatever else is damaged is an error and stays as it is.
+//!    written while the engine continues, synced, and renamed when it is complete; only then older files
+//!    are removed. So the newest snapshot and the logs from its number on are always the whole state.
+//! 4. At the start they are executed. An incomplete last frame is cut off with a warning: it was not
+//!    acknowledged under `Always`. Any other damage is an error, and the files stay unchanged.
 //!    So is a file that is missing or of another generation: files name one another ([`link`]).
-//! 5. While the log cannot be written, writes are refused and reads go on; it is tried again, and what
-//!    was executed before is not forgotten.
+//! 5. While the log cannot be written, writes are refused and reads continue. The write is repeated, so
+//!    earlier requests are not lost.
 
 mod directory;
 mod error;
@@ -52,7 +52,7 @@ use crate::KeyHasher;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncPolicy {
-    /// Before each reply: nothing acknowledged is lost, also when the machine stops.
+    /// Before each reply: nothing acknowledged is lost, even if the machine stops.
     Always,
     /// Every second: up to about two seconds are lost when the machine stops, nothing when only the
     /// process does.

@@ -1,22 +1,22 @@
-//! Copies of a server: asynchronous replicas that a person promotes.
+//! Copies of a server: asynchronous replicas that an operator promotes.
 //!
 //! 1. [`ReplicationLayer`] is a layer around a processing engine, with or without a log. While
 //!    there are replicas it writes changes into frames, as the log does, and these into a bounded
 //!    *backlog*. Offsets count its bytes.
-//! 2. A replica connects as a client does and sends `OVERSIDE.SYNC version id offset port`. If the backlog still has
-//!    the bytes from its offset on, and the id is that of this history, the stream goes on there (`+CONTINUE`).
-//!    Otherwise it gets a copy (`+FULL id offset number`): the frames of a snapshot, among them the frames of changes
-//!    meanwhile, each behind the part of the snapshot that it changes.
-//! 3. A thread of the primary sends, so that clients wait for no replica. A replica that lags behind more
-//!    than the backlog holds is dropped, and begins with a copy.
-//! 4. A thread of the replica receives and checks frames; the thread that serves executes them, at their times. A
-//!    replica hides keys that have expired by its own clock and removes them by its primary's.
-//! 5. A replica with a log keeps its position in the history with its log, so that a restart goes
-//!    on from there. It acknowledges requests after it has executed and logged them.
-//! 6. Promotion executes everything that was received and begins a history with another id.
-//! 7. Where several cores have a part of the keys each, each part ([`GroupMember`]) has its own layer, offsets and
-//!    connection, and follows the same part of the primary, which has as many. `WAIT` and `INFO` speak of all
-//!    of them together.
+//! 2. A replica connects as a client does and sends `OVERSIDE.SYNC version id offset port`. If the backlog
+//!    still has the bytes from its offset on, and the id is that of this history, the stream continues there
+//!    (`+CONTINUE`). Otherwise it gets a copy (`+FULL id offset number`): the frames of a snapshot, among them
+//!    the frames of changes meanwhile, each behind the part of the snapshot that it changes.
+//! 3. A thread of the primary sends, so that clients wait for no replica. A replica that lags behind by
+//!    more than the backlog holds is dropped, and starts with a copy.
+//! 4. A thread of the replica receives and checks frames; the serving thread executes them, at their
+//!    times. A replica hides keys that have expired by its own clock and removes them by its primary's.
+//! 5. A replica with a log stores its position in the history with its log, so that it continues there
+//!    after a restart. It acknowledges requests after it has executed and logged them.
+//! 6. Promotion executes everything that was received and starts a history with another id.
+//! 7. If several cores have a part of the keys each, each part ([`GroupMember`]) has its own layer,
+//!    offsets and connection, and follows the same part of the primary, which has as many. `WAIT` and
+//!    `INFO` combine all of them.
 
 mod backlog;
 mod control;

@@ -20,7 +20,7 @@ pub struct Transport {
 /// State of the socket after reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// There may be more.
+    /// There may be more data.
     More,
     /// No more input is here yet.
     Drained,
@@ -29,7 +29,7 @@ pub enum Received {
 }
 
 impl Transport {
-    /// Without encryption.
+    /// Connection without encryption.
     pub fn plain(socket: OwnedFd) -> Self {
         Self { socket, tls: None }
     }
@@ -70,7 +70,7 @@ impl Transport {
         }
     }
 
-    /// Sends the first of `bytes`; how many.
+    /// Sends the first bytes. Returns their number.
     ///
     /// # Errors
     /// The connection cannot be used any more.

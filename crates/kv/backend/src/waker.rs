@@ -34,12 +34,12 @@ impl Waker {
         }
     }
 
-    /// To be called before sleeping; whether there is something to do instead.
+    /// Prepares for sleeping. Returns `true` if there is something to do instead.
     pub fn arm(&self, has_work: impl FnOnce() -> bool) -> bool {
         self.armed.arm(has_work)
     }
 
-    /// To be called after sleeping, whatever ended it. `is_woken`: the descriptor was readable.
+    /// Ends sleeping; call it after any wake-up. `is_woken` is `true` if the descriptor was readable.
     pub fn disarm(&self, is_woken: bool) {
         self.armed.disarm();
         if is_woken {

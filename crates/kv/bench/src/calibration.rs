@@ -46,7 +46,7 @@ pub fn hash_ns(records: &Records) -> f64 {
 pub struct CoreRoundTrip {
     /// Cores of the load generator and of the server.
     pub cores: [usize; 2],
-    /// From one to the other and back, in nanoseconds.
+    /// Time from one core to the other and back, in nanoseconds.
     pub ns: f64,
 }
 

@@ -24,7 +24,7 @@ enum Expect {
     Stored,
     /// Does not end it: more is in flight.
     PartStored,
-    /// Keys, whose values are asked for.
+    /// Keys, whose values are read next.
     Keys,
     /// Values.
     Values,
@@ -60,7 +60,7 @@ pub(super) struct Connection {
     input: Vec<u8>,
     filled: usize,
     outstanding: VecDeque<Outstanding>,
-    /// Records of the scans whose values were asked for, as far as they were loaded.
+    /// Records of the scans whose values were requested, as far as they were loaded.
     scanned: VecDeque<Vec<Option<u64>>>,
     key: Vec<u8>,
     value: Vec<u8>,

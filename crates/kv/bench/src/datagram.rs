@@ -150,7 +150,7 @@ pub(super) struct DatagramConnection {
     held: Vec<Held>,
 }
 
-/// A request that waits for the first answer: its token, its key, and the value if it is to be stored.
+/// Request that waits for the first answer: its token, its key, and the value to store, if any.
 #[derive(Debug)]
 struct Held {
     token: u64,
@@ -253,7 +253,7 @@ impl DatagramConnection {
         self.put(request)
     }
 
-    /// Asks with the key, and the value if it is to be stored.
+    /// Sends a request with the key, and the value to store, if any.
     fn put(&mut self, outstanding: Outstanding) -> Result<(), BenchError> {
         let value = match outstanding.expect {
             Expect::Value | Expect::ValueToUpdate => None,
@@ -349,7 +349,7 @@ impl DatagramConnection {
     }
 }
 
-/// Asks for a key's value, or has it stored.
+/// Requests a key's value, or stores it.
 fn ask(
     exchange: &mut Exchange,
     token: u64,

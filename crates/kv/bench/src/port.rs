@@ -18,9 +18,9 @@ use overside_kv_datagram::udp::RX_QUEUE_DEFAULT;
 
 /// UDP port of the first connection; others have the following ports.
 const FIRST_PORT: u16 = 20_000;
-/// Greatest number of connections; each uses a UDP port of its own.
+/// Maximum number of connections; each uses a UDP port of its own.
 pub(super) const CONNECTIONS_MAX: usize = 40_000;
-/// Most queues: as many partitions as a server can have.
+/// Maximum number of queues: as many partitions as a server can have.
 pub(super) const QUEUES_MAX: usize = 255;
 /// Longest time to wait for the other side of a port. `ASK_AGAIN` is the time between two requests
 /// for its hardware address.
@@ -126,7 +126,7 @@ impl PortHub {
         }
     }
 
-    /// Hands frames to their connections.
+    /// Distributes frames to their connections.
     fn sort(&mut self, number: usize) {
         let queue = &mut self.queues[number];
         for frame in self.frames.drain(..) {
@@ -195,13 +195,13 @@ impl PortChannel {
         }
     }
 
-    /// Longest datagram.
+    /// Maximum number of bytes in a datagram's payload.
     pub(crate) fn datagram_max_bytes(&self) -> usize {
         self.hub.borrow().queues[0].payload_max_bytes()
     }
 
-    /// Sends datagrams, one behind the other in `bytes`: of each its partition and where it ends. What finds no room
-    /// is lost.
+    /// Sends datagrams, which are concatenated in `bytes`; `ends` has the partition and the end of each.
+    /// Datagrams without room in the queue are lost.
     pub(crate) fn send(&mut self, bytes: &[u8], ends: &[(u32, usize)]) {
         let hub = &mut *self.hub.borrow_mut();
         let path = Path {
@@ -221,7 +221,7 @@ impl PortChannel {
         }
     }
 
-    /// Hands over the received datagrams.
+    /// Passes on the received datagrams.
     pub(crate) fn receive(&mut self, take: &mut dyn FnMut(&[u8])) {
         let (frames, host) = {
             let hub = &mut *self.hub.borrow_mut();

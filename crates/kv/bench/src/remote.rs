@@ -1,4 +1,4 @@
-//! A load generator on another machine: a host asks its agent, for one step at a time.
+//! A load generator on another machine: a host sends its agent requests, one step at a time.
 //!
 //! ```text
 //!   host                              agent
@@ -8,7 +8,7 @@
 //!                                <-   measured: the point
 //! ```
 //!
-//! [`LoadReply::Failed`] may be the answer to anything. It ends when the host has gone.
+//! [`LoadReply::Failed`] may be the answer to any request. The generator ends when the host disconnects.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::report::WINDOWS_MAX;
 use super::runner::{load_until, run_until};
 use super::{Address, BenchError, Point, Settings};
 
-/// Name by which hosts ask for the load generator of an agent.
+/// Name of the load generator of an agent in hosts' requests.
 pub const KIND: &str = "kv-load";
 /// The longest run, and the longest time before it.
 const DURATION_MAX: Duration = Duration::from_secs(3600);
@@ -71,7 +71,7 @@ impl Point {
     /// Checks that another machine can have measured this with `settings`.
     ///
     /// # Errors
-    /// What contradicts them.
+    /// The contradiction, in words.
     pub fn check(&self, settings: &Settings) -> Result<(), String> {
         let seconds = settings.duration.as_secs_f64() / settings.windows as f64;
         let fits = |window: &super::Window| {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::ENDPOINTS_MAX;
 
-/// Most parts of a run on another machine, so that their histograms fit into its answer.
+/// Maximum number of parts of a run on another machine, so that their histograms fit into its answer.
 pub(super) const WINDOWS_MAX: usize = 32;
 
 /// A part of a run.
@@ -33,7 +33,7 @@ impl Window {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// Requests a second that were to be sent; `None`: closed loop.
+    /// Offered number of requests per second; `None` for a closed loop.
     pub offered: Option<f64>,
     /// Windows of the run, in order.
     #[serde(deserialize_with = "codec::list::<_, _, WINDOWS_MAX>")]

@@ -17,9 +17,9 @@ use overside_kv_datagram::udp::RECEIVE_BYTES;
 /// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Address {
-    /// At a TCP port.
+    /// TCP port.
     Tcp(SocketAddr),
-    /// At a Unix socket.
+    /// Unix socket.
     Unix(PathBuf),
 }
 
@@ -37,8 +37,8 @@ impl fmt::Display for Address {
 pub enum LoadMode {
     /// A connection sends `pipeline` requests, waits for their answers, and sends the next.
     Closed,
-    /// Requests arrive at random (Poisson) at `rate`, on all connections together, whatever the
-    /// server does. At most `pipeline` are outstanding on a connection; more wait here.
+    /// Requests arrive at random (Poisson) at `rate`, on all connections together, independently of the
+    /// server. At most `pipeline` are outstanding on a connection; further ones wait in the generator.
     Open {
         /// Requests a second.
         rate: f64,
@@ -58,7 +58,7 @@ pub struct Settings {
     pub port: Option<LoadPort>,
     /// Protocol that the server speaks.
     pub protocol: ProtocolKind,
-    /// Sent before anything else.
+    /// Password, which is sent first.
     pub password: Option<Vec<u8>>,
     /// TLS settings for the connection to the server. They stay with this process.
     #[serde(skip)]
@@ -77,7 +77,7 @@ pub struct Settings {
     pub pipeline: usize,
     /// Rule by which requests are sent.
     pub mode: LoadMode,
-    /// Before anything counts.
+    /// Time before anything is counted.
     pub warm_up: Duration,
     /// Time that is measured, divided into `windows` of equal length.
     pub duration: Duration,
@@ -95,20 +95,20 @@ pub struct Settings {
 /// other records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generator {
-    /// From 0 on.
+    /// Index of the generator, from 0 on.
     pub index: usize,
     /// Number of load generators.
     pub count: usize,
 }
 
 impl Generator {
-    /// There are no others.
+    /// Settings of a generator without others.
     pub const ONLY: Self = Self { index: 0, count: 1 };
 }
 
-/// Most endpoints of a server.
+/// Maximum number of endpoints of a server.
 pub(super) const ENDPOINTS_MAX: usize = 64;
-/// Most connections of a run.
+/// Maximum number of connections of a run.
 const CONNECTIONS_MAX: usize = 20_000;
 const THREADS_MAX: usize = 256;
 const PIPELINE_MAX: usize = 4096;

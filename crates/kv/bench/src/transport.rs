@@ -13,11 +13,11 @@ use overside_link::Password;
 /// Both ways.
 #[derive(Debug)]
 pub(super) enum Transport {
-    /// By UDP.
+    /// UDP socket.
     Socket(DatagramSocket),
-    /// Requests by one-sided writes into the server's memory, answers by UDP.
+    /// One-sided writes of requests into the server's memory, and answers by UDP.
     Region(Box<RequestWriter>),
-    /// By UDP at a port that DPDK drives.
+    /// UDP at a port that DPDK drives.
     Port(PortChannel),
 }
 
@@ -53,7 +53,7 @@ impl Transport {
         }
     }
 
-    /// Most datagrams in flight, if the transport knows.
+    /// Maximum number of datagrams in flight, if the transport knows.
     pub(crate) fn in_flight_max(&self) -> Option<usize> {
         match self {
             Self::Socket(_) | Self::Port(_) => None,
@@ -71,7 +71,7 @@ impl Transport {
         }
     }
 
-    /// Sends datagrams, one behind the other in `bytes`. What finds no room is lost.
+    /// Sends datagrams, which are concatenated in `bytes`. Datagrams without room in the queue are lost.
     pub(crate) fn send(&mut self, bytes: &[u8], ends: &[(u32, usize)]) -> io::Result<()> {
         match self {
             Self::Socket(socket) => {
@@ -86,7 +86,7 @@ impl Transport {
         }
     }
 
-    /// Hands over the datagrams that have come.
+    /// Passes on the received datagrams.
     pub(crate) fn receive(
         &mut self,
         buffers: &mut ReceiveBuffers,

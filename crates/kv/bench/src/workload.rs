@@ -48,7 +48,7 @@ pub struct Workload {
     pub scan_max: u64,
 }
 
-/// Most parts of a mix.
+/// Maximum number of parts of a mix.
 const KINDS_MAX: usize = 16;
 /// YCSB's exponent.
 const SKEW: f64 = 0.99;
@@ -57,7 +57,7 @@ const SCAN_MAX: u64 = 100;
 const SCAN_LIMIT: u64 = 10_000;
 
 impl Workload {
-    /// YCSB's workload of this letter; `None` if there is none.
+    /// Returns YCSB's workload of this letter; `None` if there is none.
     #[must_use]
     pub fn ycsb(letter: char) -> Option<Self> {
         let (mix, distribution): (&[(Kind, f64)], _) = match letter.to_ascii_lowercase() {
@@ -143,7 +143,7 @@ impl Workload {
     }
 }
 
-/// Draws requests for one connection. What connections insert lies apart: connection `number` of
+/// Generator of requests for one connection. Connections insert different records: connection `number` of
 /// `connections` inserts records `count + number`, `count + number + connections`, ...
 #[derive(Debug)]
 pub(super) struct Requests {

@@ -77,7 +77,7 @@ pub(super) struct WorkArguments {
     #[arg(long, value_name = "PERCENT", conflicts_with = "workload",
           value_parser = value_parser!(u8).range(..=100))]
     reads: Option<u8>,
-    /// Which records are asked for: uniform, zipf or latest [default: the workload's]
+    /// Distribution of the requested records: uniform, zipf or latest [default: the workload's]
     #[arg(long, value_enum)]
     distribution: Option<DistributionName>,
     /// Exponent of zipf and latest
@@ -130,7 +130,7 @@ pub(super) struct RunArguments {
     /// Time that counts, at each load
     #[arg(long, value_name = "TIME", default_value = "6s", value_parser = time_within(SECONDS))]
     seconds: Duration,
-    /// Time before it
+    /// Warm-up time before each load, which does not count
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time_within(SECONDS))]
     warm_up: Duration,
     /// Parts that the time is cut into
@@ -339,7 +339,7 @@ pub(super) fn remedy(error: &BenchError) -> &'static str {
 }
 
 impl RunArguments {
-    /// Writes the records, unless that is not wanted; how many a second.
+    /// Writes the records unless that is switched off. Returns the number per second.
     pub(super) fn load(&self, settings: &Settings) -> Result<Option<f64>, BenchError> {
         match self.no_load {
             true => Ok(None),

@@ -55,7 +55,7 @@ struct Requirement {
     designs: Vec<String>,
     mode: String,
     reason: String,
-    /// Designs that do without.
+    /// Designs that do not need the mode.
     alternatives: Vec<String>,
 }
 

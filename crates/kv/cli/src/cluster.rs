@@ -67,7 +67,7 @@ fn print(arguments: &Arguments, membership: Option<&Membership>) -> ExitCode {
     overside_command::print(&format!("{text}\n"))
 }
 
-/// Does what is asked. The cluster that there is then.
+/// Executes the subcommand. Returns the resulting cluster.
 fn change(arguments: &Arguments) -> Result<Option<Membership>, (String, u8)> {
     let location = (arguments.directory.location()).map_err(|message| (message, exit::USAGE))?;
     let key = Membership::key(&location);

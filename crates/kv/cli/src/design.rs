@@ -30,8 +30,8 @@ pub(super) struct DesignArguments {
     /// The DPU's agent, as `overside agents` knows it
     #[arg(long, value_name = "NODE")]
     dpu: Option<String>,
-    /// The card that the agent stands for: bf2, bf3, or with its mode, bf2:separated [default: the one that
-    /// the agent finds, if any]
+    /// Card that the agent emulates: bf2, bf3, or with its mode, bf2:separated [default: the one that the
+    /// agent finds, if any]
     #[arg(long, value_name = "CARD", value_parser = CardMode::parse, requires = "dpu")]
     card: Option<CardMode>,
     /// Cores of the DPU [default: 1]
@@ -43,7 +43,7 @@ pub(super) struct DesignArguments {
     /// Otherwise --listen and the like are the DPU's
     #[arg(long, value_name = "[PROTOCOL=]ADDRESS", value_parser = DpuAddress::parse, requires = "dpu")]
     dpu_listen: Vec<DpuAddress>,
-    /// Most memory on the DPU; what needs more is refused
+    /// Maximum memory on the DPU; a larger store is refused
     #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = size_within(MEMORY))]
     dpu_memory: usize,
     /// Link to the DPU: shm (an agent on this machine) or ucx
@@ -150,7 +150,7 @@ impl DesignArguments {
             .map_or(0, |_| self.dpu_cores.unwrap_or(1) as usize)
     }
 
-    /// Finds what contradicts itself. The threads of both sides otherwise, with so many cores here.
+    /// Refuses contradictory options. Returns the threads of both sides, with `host_cores` cores on the host.
     pub(super) fn check(&self, access: &Access, host_cores: usize) -> Result<Layout, String> {
         let design = self.design;
         let name = design.name();
@@ -190,8 +190,8 @@ impl DesignArguments {
         }
     }
 
-    /// The card that carries the DPU's side, as far as it is known: the one that was named, or the one that
-    /// `ask` knows.
+    /// Returns the card that carries the DPU's side, if it is known: the one that was named, or the result of
+    /// `ask`.
     pub(super) fn card(
         &self,
         ask: impl FnOnce(&str) -> Result<Option<CardMode>, String>,
@@ -247,8 +247,8 @@ impl DesignArguments {
         ))
     }
 
-    /// The store's memory where none is given: what is left on the DPU for its part, and no more for a
-    /// part here than `host` for all of those.
+    /// Returns the default memory of the store: for its part on the DPU the memory that is left there, and
+    /// for a part on the host at most the share of `host`.
     pub(super) fn default_store(&self, layout: &Layout, host: u64, clients: ClientMemory) -> u64 {
         let dpu = layout.dpu.partitions() as u64;
         if dpu == 0 {

@@ -81,7 +81,7 @@ pub(super) struct Description<'d> {
     pub is_advertised: bool,
 }
 
-/// A server that is to be registered when its addresses are known.
+/// Server to be registered when its addresses are known.
 pub(super) struct ServerRegistration {
     location: Location,
     name: String,
@@ -114,7 +114,7 @@ fn host(text: &str) -> Result<String, String> {
 }
 
 impl DirectoryArguments {
-    /// Returns `true` if the server is to be registered in a directory.
+    /// Returns `true` if the server must be registered in a directory.
     pub(super) fn is_given(&self) -> bool {
         self.directory.is_some()
     }
@@ -140,7 +140,7 @@ impl DirectoryArguments {
         }
     }
 
-    /// The server, if it is to be registered.
+    /// Returns the server's registration, if it must be registered.
     pub(super) fn prepare(&self) -> Result<Option<Arc<ServerRegistration>>, String> {
         let Some(location) = &self.directory else {
             return Ok(None);
@@ -163,13 +163,13 @@ fn host_name() -> Result<String, String> {
 }
 
 impl ServerRegistration {
-    /// Has the server say who it is, and how its registration does.
+    /// Makes the server report its name and the state of its registration.
     pub(super) fn apply(&self, settings: &mut Settings) {
         settings.name = Some(self.name.clone());
         settings.registration = Some(Arc::clone(&self.status));
     }
 
-    /// Registers what a server listens at, on each side.
+    /// Registers the addresses of a server, on each side.
     pub(super) fn register(&self, sides: &[(Settings, Description<'_>)]) -> Result<(), String> {
         // Of all sides: they are one server.
         let instance = random_hex().map_err(|error| error.to_string())?;

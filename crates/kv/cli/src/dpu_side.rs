@@ -20,7 +20,7 @@ use overside_probe::dma::dial;
 
 use super::card::CardMode;
 
-/// Longest time for one step of the setup, and for one question to the agent.
+/// Longest time for one step of the setup, and for one request to the agent.
 const SETUP_MAX: Duration = Duration::from_secs(10);
 /// Longest time that the agent may take to read its stores; it sends heartbeats all the time.
 const RECOVERY_MAX: Duration = Duration::from_secs(3600);
@@ -28,7 +28,7 @@ const RECOVERY_MAX: Duration = Duration::from_secs(3600);
 const RETRY: Duration = Duration::from_millis(100);
 /// Longest time after a broken link in which the agent's engines may report how they ended.
 const ENDING_MAX: Duration = Duration::from_millis(200);
-/// Interval at which the agent is asked for its status.
+/// Interval at which the agent's status is requested.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// An agent that runs the DPU's side.
@@ -45,7 +45,8 @@ pub(super) struct DpuSide {
 }
 
 impl DpuSide {
-    /// Starts the side on the agent `node`, and connects with it. A lost agent is asked until it is back.
+    /// Starts the side on the agent `node`, and connects with it. If the agent is lost, it tries again until
+    /// the agent is back.
     pub(super) fn connect(
         node: &str,
         mut opening: OpenRequest,
@@ -82,16 +83,16 @@ impl DpuSide {
         &self.opening.clients.addresses
     }
 
-    /// To be called when the other side is lost.
+    /// Returns the function to call when the other side is lost.
     pub(super) fn on_loss(&self) -> OnLoss {
         let tell = self.tell_loss.clone();
-        // Whoever watches may have ended.
+        // The watching thread may have ended.
         Arc::new(move |error| _ = tell.send(error.to_string()))
     }
 
-    /// Hands the links over to the engines of this side, and watches over the agent from now on: one that
-    /// is lost is asked again if all keys are here, and otherwise the engines end. Then the receiver has
-    /// the reason. The thread ends with the process.
+    /// Connects the links with the engines of this side, and watches the agent from now on. If the agent is
+    /// lost, the thread connects to it again if all keys are here; otherwise the engines end, and the
+    /// receiver gets the reason. The thread ends with the process.
     pub(super) fn attach(
         mut self,
         engines: &mut SideEngines,
@@ -112,7 +113,7 @@ impl DpuSide {
                 let loss = self.watch();
                 // What is left of it must not keep the addresses, nor the files.
                 drop(self.probe.take());
-                // Whoever listens may have ended.
+                // The receiver may be gone.
                 let _ = tell_end.send(loss);
                 stop.stop();
             }
@@ -138,8 +139,8 @@ impl DpuSide {
         }
     }
 
-    /// Asks the agent how its engines have ended; `None` while they run. After a broken link it
-    /// asks for up to [`ENDING_MAX`], since the agent may notice the end a moment later.
+    /// Requests the reason why the agent's engines have ended; `None` while they run. After a broken link it
+    /// repeats the request for up to [`ENDING_MAX`], because the agent may notice the end later.
     fn ending(&mut self, is_broken: bool) -> Result<Option<Ending>, String> {
         if !is_broken {
             return self.status(Instant::now() + SETUP_MAX);
@@ -165,7 +166,7 @@ impl DpuSide {
         }
     }
 
-    /// Lets a lost agent serve again, until it works.
+    /// Connects to a lost agent repeatedly, until it serves again.
     fn reconnect(&mut self, returning: &Sender<Vec<Responder>>, hasher: &KeyHasher) {
         loop {
             let loss = self.watch();
@@ -186,9 +187,9 @@ impl DpuSide {
 
 /// Reason why an agent was lost.
 pub(super) enum Loss {
-    /// A client asked its side to end.
+    /// A client ended the server of its side.
     Asked,
-    /// The agent's engines cannot go on, or cannot be reached, for this reason.
+    /// The agent's engines failed or cannot be reached, for this reason.
     Failed(String),
 }
 

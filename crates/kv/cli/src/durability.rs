@@ -20,8 +20,8 @@ use super::replica::ReplicaArguments;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Durability")]
 pub(super) struct Durability {
-    /// Keep everything in this directory, made if it is missing; without it data is lost when the
-    /// server ends. What a DPU has is kept by its agent (`overside agent --kv-dir`), under a name that
+    /// Store everything in this directory, created if it does not exist; without it data is lost when the
+    /// server ends. The agent of a DPU stores the DPU's data (`overside agent --kv-dir`), under a name that
     /// is written here
     #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
     dir: Option<PathBuf>,
@@ -45,8 +45,8 @@ impl Durability {
         self.dir.as_ref()
     }
 
-    /// Refuses what cannot be kept rightly: what a cache drops depends on what was asked before, which a
-    /// log does not say.
+    /// Refuses a cache with a log: the keys that a cache drops depend on earlier reads, which are not in the
+    /// log.
     pub(super) fn check(&self, is_cache: bool) -> Result<(), String> {
         let has_log = self.dir.is_some() && self.sync.0.is_some();
         match is_cache && has_log {
@@ -100,7 +100,7 @@ impl Durability {
         Ok((layered, keeping))
     }
 
-    /// Remembers that the agent has what it keeps.
+    /// Records that the agent has stored the data.
     pub(super) fn confirm(&self) -> Result<(), String> {
         let confirmed = self.absolute()?.as_deref().map(KeptPartitions::confirm);
         confirmed
@@ -118,7 +118,7 @@ impl Durability {
 /// Partitions, in order.
 type Partitions = Vec<Box<dyn StorageBackend + Send>>;
 
-/// The layers of replication around partitions, if there are to be some.
+/// Layers of replication around partitions, if there are any.
 struct Layers {
     members: Vec<GroupMember>,
     /// Backlog of each partition, in bytes.

@@ -1,4 +1,4 @@
-//! `overside kv endpoints`: what a directory has.
+//! `overside kv endpoints`: lists the entries of a directory.
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use overside_command::options::{size_within, time_within};
 use overside_kv::server::Limits;
 
 const CLIENT_MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 46;
-/// The longest time that can be asked for.
+/// Longest time of an option.
 pub(super) const SECONDS_MAX: f64 = 1e9;
 
 /// One of some values, by its name.
@@ -25,18 +25,18 @@ pub(super) fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
 #[derive(clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(super) struct LimitArguments {
-    /// Most clients at a time
+    /// Maximum number of clients at a time
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = value_parser!(u32).range(1..=1_000_000))]
     max_clients: u32,
     /// Memory of all connections together; beyond it the one that holds most is closed
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size_within(CLIENT_MEMORY))]
     client_memory: usize,
-    /// Close clients that are idle for so long; 0: never
+    /// Close clients that are idle for TIME; 0: never
     #[arg(long, value_name = "TIME", default_value = "0",
           value_parser = time_within(0.0..=SECONDS_MAX))]
     timeout: Duration,
-    /// Close clients that read none of their replies for so long
+    /// Close clients that do not read replies for TIME
     #[arg(long, value_name = "TIME", default_value = "60s",
           value_parser = time_within(1.0..=SECONDS_MAX))]
     stall: Duration,

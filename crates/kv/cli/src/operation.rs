@@ -73,7 +73,7 @@ impl OperationArguments {
         })
     }
 
-    /// Settings of a server with these threads; what is not said here is as in `others`.
+    /// Returns the settings of a server with these threads; the rest is taken from `others`.
     pub(super) fn settings(&self, layout: &Layout, others: Settings) -> Settings {
         let pinned = self.pinned();
         Settings {

@@ -28,8 +28,7 @@ pub(super) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Most memory that a side takes: for each part its name in JSON, its description, and its
-    /// bytes.
+    /// Maximum memory that a side takes: for each part its name in JSON, its description, and its bytes.
     fn memory(&self, side: Side) -> [(&'static str, &'static str, u64); 7] {
         let clients = match side {
             Side::Host => self.clients[0],
@@ -138,7 +137,7 @@ impl Plan<'_> {
         (host > 0 && dpu > 0).then(|| self.design.dpu_addresses(&self.settings.addresses))
     }
 
-    /// Memory of a side for changes that replicas may ask for, in bytes.
+    /// Returns the memory of a side for changes that replicas may request, in bytes.
     fn backlog(&self, side: Side) -> u64 {
         match side {
             Side::Host => self.backlog_bytes,

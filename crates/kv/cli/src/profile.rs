@@ -57,10 +57,10 @@ pub(super) struct Arguments {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Server that is started")]
 struct OwnServerArguments {
-    /// It stays on this core
+    /// Core that it runs on
     #[arg(long, value_name = "N", conflicts_with = "server")]
     server_core: Option<usize>,
-    /// It never sleeps
+    /// Never let it sleep
     #[arg(long, conflicts_with = "server")]
     server_busy_poll: bool,
     /// More options of its `kv serve`, such as `-- --design sav --dpu dpu0`
@@ -146,7 +146,7 @@ fn profile(arguments: &Arguments) -> Result<Report, Failure> {
             let own = ServerProcess::start(&arguments.own, &settings)
                 .map_err(|message| Failure::new(message, exit::ABSENT))?;
             settings.address = own.address();
-            // It asks for none.
+            // The server requires no password.
             settings.password = None;
             Some(own)
         }
@@ -184,8 +184,8 @@ fn profile(arguments: &Arguments) -> Result<Report, Failure> {
     })
 }
 
-/// Measures the cost of passing requests of this load over a link, on the core of the load. `None`
-/// if that fails; the user is told why.
+/// Measures the cost of passing requests of this load over a link, on the core of the load. Returns `None` if
+/// that fails, after a message to the user.
 fn link(settings: &Settings, breakdown: &Breakdown) -> Option<LinkCost> {
     let batch = breakdown.per_batch(breakdown.commands as f64)?;
     let records = settings.records;

@@ -78,7 +78,7 @@ impl ReplicaArguments {
         }
     }
 
-    /// Has a server begin as what it is to be.
+    /// Starts a server in its role.
     pub(super) fn begin(
         &self,
         settings: &Settings,

@@ -1,4 +1,4 @@
-//! The store of a server: how much memory, and what happens when that is full.
+//! Options of a server's store: its memory, and its behavior when that is full.
 
 use std::ops::RangeInclusive;
 
@@ -41,12 +41,12 @@ impl StoreArguments {
         self.memory.map(|bytes| bytes as u64)
     }
 
-    /// Memory of all partitions where nothing is asked for, as far as this machine decides.
+    /// Returns the default memory of all partitions on this machine.
     pub(super) fn default_bytes() -> u64 {
         default_memory_bytes().min(MEMORY_MAX_BYTES as u64)
     }
 
-    /// Refuses too little for each of so many partitions.
+    /// Refuses too little memory for the number of partitions.
     pub(super) fn check(all_bytes: u64, partitions: usize) -> Result<(), String> {
         match all_bytes / partitions as u64 >= MEMORY_MIN_BYTES as u64 {
             true => Ok(()),
@@ -57,7 +57,7 @@ impl StoreArguments {
         }
     }
 
-    /// Partitions of so many bytes each.
+    /// Opens partitions of `bytes` bytes each.
     pub(super) fn open(
         &self,
         partitions: usize,

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 
 use rustls::ClientConnection;
 
-/// The error, or the server's message before it closed the connection. By TLS 1.3 it refuses a certificate after the
-/// client's handshake is over: then writing fails before the alert is read (RFC 8446, 4.4.2.4).
+/// Returns the error, or the server's message before it closed the connection. In TLS 1.3 the server refuses a
+/// certificate after the client's handshake: then writing fails before the alert is read (RFC 8446, 4.4.2.4).
 pub(crate) fn explained(
     error: io::Error,
     connection: &mut ClientConnection,

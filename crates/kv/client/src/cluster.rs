@@ -83,7 +83,7 @@ impl Cluster {
         self.set_many(&[(key, value)], expiry)
     }
 
-    /// Removes a key. Whether it was there.
+    /// Removes a key. Returns `true` if it existed.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, ClusterError> {
         Ok(self.delete_many(&[key])? == 1)
     }
@@ -121,7 +121,7 @@ impl Cluster {
         self.ask(&requests).map(|_| ())
     }
 
-    /// Removes keys. How many there were.
+    /// Removes keys. Returns the number that existed.
     pub fn delete_many(&mut self, keys: &[&[u8]]) -> Result<u64, ClusterError> {
         let requests: Vec<_> = keys
             .iter()
@@ -210,7 +210,7 @@ impl Cluster {
             && let Err(error) = work.pipeline.receive(connection, replies)
         {
             if error.raw_os_error() == Some(INTERRUPTED.raw_os_error()) {
-                // Replies that nobody takes come from all of them.
+                // Replies may be outstanding on all connections.
                 self.connections.clear();
                 return Err(ClusterError::Interrupted);
             }
@@ -229,7 +229,7 @@ impl Cluster {
         }
     }
 
-    /// Makes sure that there is a connection to a server. Nothing that it was asked is without a reply.
+    /// Makes sure that there is a connection to a server, without outstanding requests.
     fn prepare(&mut self, server: &str) -> Result<(), ConnectError> {
         let protocol = PROTOCOLS[usize::from(self.options.tls.is_some())];
         let address = self.view.address(server, protocol);

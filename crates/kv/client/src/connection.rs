@@ -120,8 +120,8 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if the server has closed the connection, or has sent something that the
-    /// client did not ask for.
+    /// Returns `true` if the server has closed the connection, or has sent something that the client did not
+    /// request.
     pub(super) fn is_stale(&mut self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let peeked = recv(self.stream.get_ref().stream.socket(), &mut [0; 1], flags);
@@ -148,7 +148,7 @@ impl Connection {
     }
 }
 
-/// Asks a server for what it says of itself (`INFO`).
+/// Reads `INFO` of a server.
 ///
 /// # Errors
 /// Of the connection; [`ErrorKind::PermissionDenied`] with the reason if the server refuses.

@@ -4,7 +4,7 @@
 //! 2. The operator defines which servers are a cluster ([`Membership`]).
 //! 3. Clients read both, and follow every change ([`Follower`]).
 //!
-//! etcd is asked by its JSON gateway over HTTP or HTTPS ([`Etcd`]), by threads that may block. Its
+//! etcd is accessed through its JSON gateway over HTTP or HTTPS ([`Etcd`]), by threads that may block. Its
 //! answers are bounded and checked.
 
 pub mod cluster;

@@ -19,13 +19,13 @@ pub enum ClusterError {
     /// No cache is registered.
     #[error("no cache is registered in the directory")]
     Empty,
-    /// A cluster of whatever is registered has a server that is no cache.
+    /// A cluster of all registered caches has a server that is not a cache.
     #[error("{server} is a store; a cluster of stores needs fixed members")]
     NotCache {
         /// Name of the server.
         server: String,
     },
-    /// Servers that could not be reached, or were lost. What belongs to the others was done.
+    /// Some servers could not be reached, or were lost. Requests to the others were executed.
     #[error("{}", list(servers))]
     Unreachable {
         /// Servers that failed, with the reasons; in the order of names.
@@ -39,11 +39,11 @@ pub enum ClusterError {
         /// Error message of the server, in the form of Redis: `OOM ...`.
         message: String,
     },
-    /// Not possible in a cluster of registered caches.
+    /// The request is not possible in a cluster of registered caches.
     #[error("a cluster of registered caches only reads and writes whole values")]
     Unsupported,
-    /// A signal has ended it, as [`ClusterOptions::goes_on`](super::ClusterOptions::goes_on) wanted. What was sent may
-    /// have been executed.
+    /// A signal has ended it, as [`ClusterOptions::goes_on`](super::ClusterOptions::goes_on) wanted. Requests that were
+    /// sent may have been executed.
     #[error("interrupted")]
     Interrupted,
 }

@@ -56,7 +56,8 @@ impl<'r> Pipeline<'r> {
         sent.iter().any(|(_, request)| !request.is_read)
     }
 
-    /// After a failure: whether all that has no reply can be sent again, on another connection.
+    /// Restarts after a failure. Returns `true` if all requests without a reply can be sent again, on another
+    /// connection.
     pub(super) fn start_again(&mut self) -> bool {
         let is_safe = !self.may_be_executed();
         if is_safe {

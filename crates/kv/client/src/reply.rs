@@ -86,7 +86,7 @@ impl FromIterator<Reply> for Reply {
     }
 }
 
-/// First line of a reply, of RESP2 or, for what is not there, RESP3.
+/// First line of a reply in RESP2 or, for types that it lacks, RESP3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyLine<'a> {
     /// See [`Reply::Simple`].
@@ -97,9 +97,9 @@ pub enum ReplyLine<'a> {
     Integer(i64),
     /// See [`Reply::Nil`].
     Nil,
-    /// So many bytes follow, and the end of a line.
+    /// The header of this number of bytes, which follow with the end of a line.
     Bytes(usize),
-    /// So many replies follow.
+    /// The header of this number of replies, which follow.
     Array(usize),
 }
 

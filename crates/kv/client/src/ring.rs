@@ -1,4 +1,4 @@
-//! Which server of a cluster has a key: consistent hashing (Karger et al., STOC 1997).
+//! Server of a cluster that has a key, by consistent hashing (Karger et al., STOC 1997).
 //!
 //! All arithmetic is on 32-bit unsigned numbers.
 //!

@@ -32,15 +32,15 @@ impl ServerTls {
 /// A connected socket.
 #[derive(Debug)]
 pub enum ServerStream {
-    /// Without encryption.
+    /// Connection without encryption.
     Plain(TcpStream),
     /// Encrypted.
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 impl ServerStream {
-    /// Connects to the first of the addresses that can be reached within `timeout`. What is read and written shakes
-    /// hands.
+    /// Connects to the first of the addresses that can be reached within `timeout`. The first read or write
+    /// performs the handshake of TLS.
     pub fn connect(
         addresses: impl ToSocketAddrs,
         tls: Option<&ServerTls>,
@@ -56,7 +56,7 @@ impl ServerStream {
         Ok(Self::Tls(Box::new(StreamOwned::new(tls, socket))))
     }
 
-    /// To wait for.
+    /// Returns the socket, to wait for it.
     pub fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(socket) => socket,

@@ -24,7 +24,7 @@ pub use window::Window;
 pub struct DatagramClient {
     address: SocketAddr,
     socket: DatagramSocket,
-    /// By partition, where each has a port.
+    /// Sockets by partition, if each partition has a port.
     of_partitions: Vec<DatagramSocket>,
     buffers: ReceiveBuffers,
     exchange: Exchange,
@@ -72,8 +72,8 @@ impl DatagramClient {
         self.execute_while(requests, replies, &mut || Ok(()))
     }
 
-    /// Has requests executed like [`DatagramClient::execute`], and calls `check` after each wait, which also a signal
-    /// ends.
+    /// Executes requests like [`DatagramClient::execute`], and calls `check` after each wait, which also a
+    /// signal ends.
     ///
     /// # Errors
     /// [`ClientError`], and that of `check`.
@@ -83,7 +83,7 @@ impl DatagramClient {
         replies: &mut dyn FnMut(usize, Option<Reply<'_>>),
         check: &mut dyn FnMut() -> io::Result<()>,
     ) -> Result<(), ClientError> {
-        // What an earlier call has left because of an error is nobody's any more.
+        // Requests that an earlier call has left because of an error are dropped.
         self.exchange.forget();
         if self.exchange.steering().is_none() && !requests.is_empty() {
             // What any answer says decides where all others are sent.
@@ -160,7 +160,7 @@ impl DatagramClient {
         self.begin.elapsed().as_nanos() as u64
     }
 
-    /// Until something comes, or is late.
+    /// Waits until a datagram arrives or is late.
     fn wait(&self) -> io::Result<()> {
         let Some(deadline_ns) = self.exchange.deadline_ns() else {
             return Ok(());

@@ -1,11 +1,11 @@
 //! A minimal IPv4 host for datagrams, without I/O: Ethernet (with or without a VLAN tag), ARP, IPv4, ICMP echo and
 //! UDP.
 //!
-//! 1. [`Host::receive`] classifies a frame: a datagram for this host, a question that is answered by
-//!    [`Host::write_reply`], an answer to one of its own ([`Host::write_arp_request`]), or nothing of use.
-//! 2. A reply goes back by the [`Path`] that the datagram came by: to the same hardware address, VLAN, address and
-//!    port. So a server keeps no state of clients, and needs neither routes nor a table of neighbours.
-//! 3. Lengths and checksums are looked at before anything else; fragments are refused.
+//! 1. [`Host::receive`] classifies a frame: a datagram for this host, a request that is answered by
+//!    [`Host::write_reply`], an answer to one of its own ([`Host::write_arp_request`]), or anything else.
+//! 2. A reply is sent on the [`Path`] of its datagram: to the same hardware address, VLAN, address and port.
+//!    So a server keeps no state of clients, and needs neither routes nor a table of neighbors.
+//! 3. Lengths and checksums are checked before anything else; fragments are refused.
 //!
 //! RFC 826 (ARP), 791 (IPv4), 792 (ICMP), 768 (UDP), 1071 (checksums), IEEE 802.1Q (VLAN).
 

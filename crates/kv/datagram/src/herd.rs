@@ -36,9 +36,9 @@ pub const SLOTS: usize = 32;
 pub const SLOT_BYTES: usize = 2048;
 /// Longest datagram of requests.
 pub const DATAGRAM_MAX_BYTES: usize = SLOT_BYTES - TRAILER_BYTES;
-/// Most clients of a server.
+/// Maximum number of clients of a server.
 pub const CLIENTS_MAX: usize = 256;
-/// Behind the slots: how many were taken, in the first eight bytes of a cache line.
+/// Number of bytes behind the slots: the first eight of this cache line count the messages taken.
 const TAKEN_BYTES: usize = 64;
 /// Bytes of a region.
 pub const REGION_BYTES: usize = SLOTS * SLOT_BYTES + TAKEN_BYTES;
@@ -48,7 +48,7 @@ const LINK_MESSAGE_BYTES: usize = 4096;
 /// pages, and a queue pair, whose two rings are four times as long as its longest message.
 const CLIENT_BYTES: usize = REGION_BYTES.next_multiple_of(4096) + 4096 + 8 * LINK_MESSAGE_BYTES;
 
-/// Greatest memory of all regions and their links, for a server with `workers` workers.
+/// Returns the maximum memory of all regions and their links, for a server with `workers` workers.
 #[must_use]
 pub fn memory_bytes(workers: usize) -> u64 {
     (CLIENTS_MAX * workers * CLIENT_BYTES) as u64
@@ -57,9 +57,9 @@ pub fn memory_bytes(workers: usize) -> u64 {
 /// Address where clients open the links of their request regions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RegionAddress {
-    /// At a Unix socket of this user: shared memory.
+    /// Unix socket of this user: shared memory.
     Path(PathBuf),
-    /// At a TCP address: UCX.
+    /// TCP address: UCX.
     Address(SocketAddr),
 }
 

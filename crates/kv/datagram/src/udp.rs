@@ -1,6 +1,6 @@
 //! UDP sockets that move many datagrams by one system call.
 //!
-//! 1. Datagrams are received by recvmmsg(2), many messages at once. Where the kernel can, a message is a
+//! 1. Datagrams are received by recvmmsg(2), many messages at once. If the kernel supports it, a message is a
 //!    train of datagrams of equal length from one sender (generic receive offload, udp(7) `UDP_GRO`).
 //! 2. They are sent by sendmmsg(2), and those of equal length to one receiver as one message
 //!    (segmentation offload, `UDP_SEGMENT`).
@@ -20,9 +20,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 use messages::{MESSAGES, Outgoing};
 pub use messages::{Peer, RECEIVE_BYTES, ReceiveBuffers, Received};
 
-/// Most datagrams of a train: a number that every kernel with segmentation offload takes.
+/// Maximum number of datagrams of a train: a number that every kernel with segmentation offload takes.
 const SEGMENTS_MAX: usize = 64;
-/// Most bytes of a train: the limit of UDP over IPv4.
+/// Maximum number of bytes of a train: the limit of UDP over IPv4.
 const TRAIN_MAX_BYTES: usize = 65_507;
 /// A train may be longer than its datagrams by this.
 const FILL: (usize, usize) = (4, 5);
@@ -39,9 +39,9 @@ pub struct DatagramSocket(OwnedFd);
 /// Fill level and size of a socket's receive queue, and the datagrams that it has lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketMemory {
-    /// Bytes that wait to be received, with the kernel's overhead.
+    /// Number of bytes waiting to be received, with the kernel's overhead.
     pub backlog_bytes: u64,
-    /// Most bytes that can wait to be received, counted like `backlog_bytes`.
+    /// Maximum number of waiting bytes, counted like `backlog_bytes`.
     pub queue_bytes: u64,
     /// Datagrams that were dropped because no more could wait. A train counts as one.
     pub dropped: u64,
@@ -71,7 +71,7 @@ impl DatagramSocket {
         Ok(Self::new(socket, rx_queue))
     }
 
-    /// Lets others have the same address, among which the system divides senders.
+    /// Allows other sockets with the same address, among which the system distributes senders.
     ///
     /// # Errors
     /// That of the system.
@@ -134,8 +134,8 @@ impl DatagramSocket {
         }
     }
 
-    /// Sends datagrams that are one behind the other in `bytes`: for each the number of its peer, and its end. Some
-    /// become longer, by zeros, where a train can be made of them. `peer` gives the address of a number; `None` where
+    /// Sends datagrams that are concatenated in `bytes`; each has the number of its peer, and its end. Some
+    /// are padded with zeros if that makes a train of them. `peer` returns the address of a number; `None` if
     /// the socket is connected. Does not wait: datagrams without room fail.
     pub fn send<'p>(
         &self,

@@ -35,7 +35,7 @@ pub use open_request::{Clients, OpenRequest, StoreLimits};
 use overside_kv::server::{Addresses, Server};
 pub use persistence_request::PersistenceRequest;
 
-/// Name by which hosts ask for the key-value engines of an agent.
+/// Name of the key-value engines of an agent in hosts' requests.
 pub const KIND: &str = "kv";
 /// Longest time that the host may take to connect to the links.
 const COMING: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ pub enum Question {
     Open(Box<OpenRequest>),
     /// [`Reply::Status`].
     Status,
-    /// Asks which card the agent runs on. [`Reply::Card`].
+    /// Requests the card that the agent runs on. Answered by [`Reply::Card`].
     Card,
 }
 
@@ -58,7 +58,7 @@ pub enum Question {
 pub enum Reply {
     /// The agent listens; the host can connect.
     Listening {
-        /// To the links, in order.
+        /// Addresses of the links, in order.
         links: Vec<Reach>,
         /// Addresses that the agent serves clients at.
         addresses: Box<Addresses>,
@@ -75,9 +75,9 @@ pub enum Reply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// A client asked for it.
+    /// A client ended the server.
     ByClient,
-    /// The engines cannot go on, for this reason.
+    /// The engines failed, for this reason.
     Failed(String),
 }
 
@@ -113,8 +113,8 @@ impl Message for Reply {
     }
 }
 
-/// Returns the settings with which `side` opens a link over which `asking` asks. The other side
-/// sleeps while nothing is asked.
+/// Returns the settings with which `side` opens a link over which `asking` sends requests. The other side
+/// sleeps while there are none.
 #[must_use]
 pub fn link_config(side: Side, asking: Side) -> LinkConfig {
     LinkConfig {
@@ -237,7 +237,7 @@ impl HostSession {
             let accepted = accept(&listeners, &mut engines).map_err(|error| text(&error));
             let ran = accepted.and_then(|()| engines.run(&stopped).map_err(|error| text(&error)));
             let ending = match ran {
-                // Nobody else asks the server to end while the host is there.
+                // While the host is there, only a client can end the server.
                 Ok(_) => Ending::ByClient,
                 Err(message) => {
                     tracing::warn!("the engines for a host have ended: {message}");

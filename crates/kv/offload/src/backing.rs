@@ -59,7 +59,7 @@ impl StorageBackend for RemoteEngine {
         false
     }
 
-    /// The other side goes on meanwhile, whether or not this caller waits.
+    /// Saves on the other side, which continues even if this caller does not wait.
     fn save(&mut self, in_background: bool) -> Result<(), String> {
         self.begin_save();
         self.wait(Self::poll_save)?;

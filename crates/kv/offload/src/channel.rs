@@ -94,15 +94,16 @@ pub struct Channel {
     staging: Vec<Region>,
     sent: u64,
     received: u64,
-    /// The message for which the other side was asked to wake this one last, and that for which it was woken itself.
+    /// Number of the message for which this side last requested a wake-up, and of the message for which it
+    /// was woken.
     asked_for: u64,
     woken: u64,
     wakes: RecvBatch,
-    /// By slot of the other side: memory that the long body of the message there is offered in.
+    /// Memory that contains the long body of the message in each slot of the other side.
     offered: Vec<Option<Exported>>,
-    /// By slot of this side: the other side's memory where the last long body was.
+    /// Memory of the other side that contained the last long body of each slot of this side.
     fetched: Vec<Option<(Token, RemoteMemory)>>,
-    /// Since when a message's last word is there, but not all of it.
+    /// Time since when a message's last word, but not all of it, has arrived.
     incomplete_since: Option<Instant>,
     work: VecDeque<Work>,
     completions: Vec<Completion>,
@@ -131,13 +132,13 @@ impl Channel {
         self.traffic
     }
 
-    /// Most messages that may be on the way in each direction without an answer.
+    /// Maximum number of messages that may be on the way in each direction without an answer.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.inbox_options.slots.min(self.outbox_options.slots)
     }
 
-    /// Longest body that is sent without having to be fetched.
+    /// Returns the length of the longest body that is sent inline instead of being fetched.
     #[must_use]
     pub fn inline_max_bytes(&self) -> usize {
         self.outbox_options.slot_bytes - TRAILER_BYTES
@@ -217,7 +218,7 @@ impl Channel {
         }
     }
 
-    /// Hands work over; waits while the link takes none.
+    /// Posts work; waits while the link takes none.
     fn post(&mut self, verb: Verb) -> Result<(), OffloadError> {
         self.work.push_back(Work::new(self.sent, verb));
         let mut patience = PollDeadline::new(TRANSFER_MAX);
@@ -234,7 +235,7 @@ impl Channel {
         self.queue_pair.poll(&mut self.completions, COMPLETIONS)?;
         for completion in self.completions.drain(..) {
             completion.result?;
-            // Somebody may still read it if the link keeps it; then there is new memory next time.
+            // The link may keep it for a reader; then new memory is used next time.
             let source = completion.source.and_then(|source| source.reclaim().ok());
             self.staging.extend(source);
             fetched = fetched.or(completion.destination);
@@ -366,14 +367,14 @@ impl Channel {
         std::mem::take(&mut self.body)
     }
 
-    /// Gives memory back that [`Channel::take_body`] took, to be used again.
+    /// Returns memory that [`Channel::take_body`] took, for reuse.
     pub(super) fn reuse(&mut self, body: Body) {
         if let Body::Inline(bytes) = body {
             self.body = Body::Inline(bytes);
         }
     }
 
-    /// Fetches no longer bodies than this.
+    /// Limits the length of bodies that are fetched.
     pub(super) fn limit_bodies(&mut self, max_bytes: usize) {
         self.body_max_bytes = max_bytes.min(BODY_MAX_BYTES);
     }

@@ -1,9 +1,9 @@
-//! Measurement of the time that the cores of both sides need to hand a request over a link.
+//! Measurement of the time that the cores of both sides need to pass a request over a link.
 //!
-//! A batch goes through memory that both sides share, all on the calling thread, so that no wait is in
-//! the times: begin it ([`RemoteEngine::begin`]), answer it ([`Responder::poll`]), take the answers
-//! ([`RemoteEngine::poll`]). What the engine takes for the same batch without a link is taken off. That
-//! a line of memory has to come from another core is not in it; a whole message has few of them.
+//! A batch goes through memory that both sides share, all on the calling thread, so that the times contain no
+//! waits: it is begun ([`RemoteEngine::begin`]), answered ([`Responder::poll`]), and its answers are fetched
+//! ([`RemoteEngine::poll`]). The engine's time for the same batch without a link is subtracted. The times do
+//! not include the transfer of cache lines from another core; a message has few of them.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -19,7 +19,7 @@ const BATCHES: usize = 4000;
 const WARM_UP: usize = 400;
 /// Keys, few enough to stay in the cache.
 const KEYS: usize = 4096;
-/// Most requests of a batch: a message has no more.
+/// Maximum number of requests of a batch: a message has no more.
 pub(super) const BATCH_MAX: usize = 64;
 /// Longest values that are measured; longer ones are fetched apart.
 pub(super) const VALUE_MAX: usize = 1024;
@@ -29,19 +29,19 @@ pub(super) const VALUE_MAX: usize = 1024;
 pub struct LinkCost {
     /// Requests of a batch.
     pub batch: usize,
-    /// On the side of the communication engine.
+    /// Time of a request on the side of the communication engine.
     pub communication_ns: f64,
-    /// On the side of the processing engine.
+    /// Time of a request on the side of the processing engine.
     pub processing_ns: f64,
 }
 
 /// Reason why the cost cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkCostError {
-    /// There is no memory to share, or the link of this process is lost.
+    /// Shared memory cannot be allocated, or the link of this process is lost.
     #[error(transparent)]
     Link(#[from] OffloadError),
-    /// There is no memory for keys.
+    /// Memory for keys cannot be allocated.
     #[error("no store: {0}")]
     Store(#[from] StoreError),
 }

@@ -31,7 +31,7 @@ impl Default for LinkCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answered {
     pub messages: u64,
-    /// From each one's write until its answer was there, in all.
+    /// Total time from the write of each message until its answer arrived.
     pub ticks: u64,
 }
 

@@ -1,8 +1,7 @@
-//! Designs: which engines run on which side, in how many threads, and which of them ask which over the
-//! link.
+//! Designs: the engines of each side, their threads, and the links between them.
 //!
-//! A thread has clients, a part of the keys (a *partition*), or both. Each thread with clients asks each
-//! partition that is not its own: over a channel within the process, or over a link of its own where the
+//! A thread has clients, a part of the keys (a *partition*), or both. Each thread with clients sends requests
+//! to each partition that is not its own: over a channel within the process, or over a link of its own if the
 //! partition is on the other side. The designs and their names are those of the DPU offload studies.
 
 use std::ops::Range;
@@ -15,7 +14,7 @@ use crate::partitions::channel_bytes;
 use overside_kv::server::Addresses;
 use overside_kv_datagram::{ethernet, herd};
 
-/// Most links of a design, and most cores of a side.
+/// Maximum number of links of a design, and most cores of a side.
 pub const LINKS_MAX: usize = 64;
 
 /// Placement of the two engines on host and DPU.
@@ -118,7 +117,7 @@ impl Design {
 /// The threads of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Threads {
-    /// With clients and a partition.
+    /// Number of threads with clients and a partition.
     pub complete: usize,
     /// Threads that only serve clients.
     pub communication: usize,
@@ -143,9 +142,9 @@ impl Threads {
 /// The threads of both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// On the host.
+    /// Threads on the host.
     pub host: Threads,
-    /// On the DPU.
+    /// Threads on the DPU.
     pub dpu: Threads,
 }
 
@@ -224,8 +223,8 @@ impl Layout {
         }
     }
 
-    /// Every link: the side that asks over it. First those over which the host asks. Of a side, first all
-    /// over which its first thread asks, each for a partition in order.
+    /// Yields the requesting side of every link. The host's links come first. Those of a side are ordered by
+    /// its threads, and for each thread by partition.
     pub fn links(&self) -> impl Iterator<Item = Side> {
         let count = |asking: Threads, asked: Threads| asking.serving() * asked.partitions();
         let of_host = std::iter::repeat_n(Side::Host, count(self.host, self.dpu));

@@ -2,33 +2,33 @@
 //!
 //! The communication engine of one side parses a whole batch, and its [`RemoteEngine`] sends it as one
 //! compact message by one one-sided write. The [`Responder`] of the other side executes it and answers
-//! with one write. Sessions, packets and buffers of clients stay where the clients are.
+//! with one write. Sessions, packets and buffers of clients stay on the clients' side.
 //!
 //! # Messages
 //!
-//! Each direction has a ring of slots in the receiver's memory, of equal size. Message `n`, from 1 on, lies
+//! Each direction has a ring of slots in the receiver's memory, of equal size. Message `n`, from 1 on, is
 //! in slot `n` modulo their number, at its end:
 //!
 //! ```text
 //!   | ... | body | body length (4) | checksum (4) | sequence (6) count (2) |
 //! ```
 //!
-//! Little endian. The last word, read at once, announces a message: the sequence number that is
-//! due. One-sided writes, and the parts of one, need not arrive in order, so the checksum (CRC-32
-//! of body, length and last word) shows if all has arrived; until then the receiver looks again. A
-//! body that is longer than a slot lies in memory that the sender exports, and the message has its
-//! place: the receiver reads it (rendezvous). Bodies are made by [`codec`](crate::codec). Nothing
-//! of it is believed before it has been checked.
+//! Little endian. The last word, read at once, announces a message: the sequence number that is due. One-sided
+//! writes, and the parts of one, need not arrive in order, so the checksum (CRC-32 of body, length and last
+//! word) shows if all has arrived; until then the receiver checks again. A body that is longer than a slot is
+//! in memory that the sender exports, and the message has its location: the receiver reads it (rendezvous).
+//! Bodies are made by [`codec`](crate::codec). They are checked before they are used.
 //!
 //! # Flow
 //!
-//! 1. As many questions may be without an answer as both sides have slots. So an answer always has a slot.
-//!    A question that has to be fetched is the only one under way.
-//! 2. Questions are answered in order. An answer that would be too long comes in several messages, each with some of
-//!    the answers; the next one follows when the asking side has said `Continue`. It does so behind its earlier
-//!    questions; the answering side keeps that until then, a slot's worth each.
-//! 3. The answering side may sleep while nothing comes: it writes the number of the message that it waits for (8 bytes)
-//!    behind the slots of the asking side, which wakes it by a message of the link after that message.
+//! 1. As many requests may be unanswered as both sides have slots. So an answer always has a slot.
+//!    While a request that has to be fetched is unanswered, no other is sent.
+//! 2. Requests are answered in order. An answer that would be too long is sent as several messages, each
+//!    with some of the answers; the next one follows when the requesting side has sent `Continue`. It does
+//!    so behind its earlier requests, which the answering side stores until then, a slot's worth each.
+//! 3. The answering side may sleep while nothing arrives: it writes the number of the message that it waits
+//!    for (8 bytes) behind the slots of the requesting side, which wakes it by a message of the link after
+//!    that message.
 //! 4. Neither side waits for the other by itself: [`RemoteEngine::begin`] and [`RemoteEngine::poll`],
 //!    [`Responder::poll`].
 
@@ -68,7 +68,7 @@ pub use serve::{RemoteClients, serve};
 pub use side::{SideEngines, SideError, SideStop};
 pub use work::ServingWork;
 
-/// Greatest memory of a link with its work in flight, in addition to that of connections.
+/// Maximum memory of a link with its work in flight, in addition to that of connections.
 pub const LINK_BYTES: u64 = 8 << 20;
 
 /// Notes that the other side is lost.

@@ -1,4 +1,4 @@
-//! Several cores, each with a part of the keys that no other core touches (EREW).
+//! Partitions of the keys, each of which a core of its own reads and writes (EREW).
 //!
 //! 1. A *worker* is one thread with its own connections, its own communication engine and the store of
 //!    its partition. [`partition_of`](crate::partition_of) says which partition has a key.
@@ -6,12 +6,12 @@
 //!    once, those for others go to their workers as one message over a channel in shared memory, by the
 //!    same [`RemoteEngine`](crate::RemoteEngine) and [`Responder`](crate::Responder)
 //!    that connect a host with its DPU. Each pair of workers has a channel in each direction.
-//! 3. While a worker waits for answers it answers the questions of others. So two that wait for
+//! 3. While a worker waits for answers, it answers the requests of others. So two workers that wait for
 //!    each other both go on, without a deadlock.
-//! 4. A worker without anything to do sleeps. A worker that sends it something wakes its
+//! 4. A worker without work sleeps. A worker that sends it a request wakes its
 //!    [`Waker`](overside_kv::server::Waker).
-//! 5. Where further partitions are on the other side of a link, those are peers as well, without a
-//!    waker: so the worker looks often, as long as requests come.
+//! 5. Partitions on the other side of a link are peers as well, without a waker: so the worker polls
+//!    often, as long as requests come.
 //! 6. Rare, server-wide operations (snapshots, statistics) run as closures on the worker of each
 //!    partition ([`task_queue`]).
 
@@ -40,7 +40,7 @@ use overside_kv_backend::StorageBackend;
 use overside_kv_backend::Waker;
 use task_queue::TaskQueue;
 
-/// Most partitions: each pair has two channels.
+/// Maximum number of partitions: each pair has two channels.
 pub const PARTITIONS_MAX: usize = 64;
 
 /// Memory of each channel in each direction: more than a batch has in most cases, and little enough for many.
@@ -74,9 +74,9 @@ pub struct Neighbors {
     pub own: Range<usize>,
     /// See `own`.
     pub count: usize,
-    /// For each partition here, a way to each there, in order.
+    /// Engines of each partition here for each partition there, in order.
     pub asking: VecDeque<RemoteEngine>,
-    /// For each partition there, one that answers it for each here, in order.
+    /// Responders for each partition there to each partition here, in order.
     pub answering: VecDeque<Responder>,
 }
 

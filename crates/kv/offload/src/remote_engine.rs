@@ -21,9 +21,9 @@ use overside_kv_datagram::link::{PollDeadline, TRAILER_BYTES};
 
 /// Longest time that the other side may take to answer.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Most requests of a message: as many as the processing engine executes together.
+/// Maximum number of requests of a message: as many as the processing engine executes together.
 const MESSAGE_REQUESTS: usize = 64;
-/// Most requests of a message whose length is variable.
+/// Maximum number of requests of a message whose length is variable.
 const SIZED_MESSAGE_REQUESTS: usize = 4096;
 
 /// Rule by which requests are grouped into messages.
@@ -59,13 +59,13 @@ pub struct RemoteEngine {
     /// Messages that are under way.
     in_flight: VecDeque<InFlight>,
     answered_messages: Answered,
-    /// The message that is under way has to be fetched: no other may take its memory.
+    /// `true` while a message must be fetched: no other may use its memory.
     is_alone: bool,
     patience: PollDeadline,
     answer_max: Duration,
     /// Counts of the channel, once it is lost.
     traffic: Traffic,
-    /// Part of all traffic that was for questions without requests: scans, counts and sizes.
+    /// Part of all traffic for messages without requests: scans, counts and sizes.
     questions: Traffic,
     failure: Option<OffloadError>,
     pub(super) told: RemoteStatistics,
@@ -229,8 +229,8 @@ impl RemoteEngine {
         }
     }
 
-    /// Hands over the answers that have come, and sends more of `batch`, the one that was begun. Whether
-    /// all of it is answered. Does not wait.
+    /// Passes on the answers that have arrived, and sends more of `batch`, the one that was begun. Returns
+    /// `true` if all of it is answered. Does not wait.
     pub fn poll(&mut self, batch: &[Request<'_>], answers: Answers<'_>) -> bool {
         if let Err(error) = self.receive_answers(batch, answers) {
             self.fail(error);
@@ -296,8 +296,8 @@ impl RemoteEngine {
         }
     }
 
-    /// Answers the requests of a message with `Unreachable`, because the other side could not keep
-    /// their changes. Whether these are there is unknown.
+    /// Answers the requests of a message with `Unreachable`, because the other side could not persist their
+    /// changes. The changes may or may not be there.
     fn lose_answers(
         &mut self,
         batch: &[Request<'_>],

@@ -15,40 +15,39 @@ use crate::stages::Stage;
 use crate::{Answer, KEY_MAX_BYTES, KeyHasher, Refusal, Request, ScanPosition, Transaction};
 use overside_kv_backend::StorageBackend;
 
-/// Answers are sent when they are as long as this; the rest follows when it is asked for.
+/// Number of bytes of answers from which on they are sent; the rest follows on request.
 const ANSWER_BYTES: usize = 1 << 20;
 /// Requests that are executed before the length of their answers is checked, which is not known before.
 const PART: usize = 64;
 /// Answers of a message above which reads are refused.
 const ANSWER_MAX_BYTES: usize = 512 << 20;
-/// Longest question: the longest transaction of a client, with its watched keys.
+/// Length of the longest request message: the longest transaction of a client, with its watched keys.
 const QUESTION_MAX_BYTES: usize = 192 << 20;
-/// Most requests, fields and members of a transaction, and fields and members of the requests that are
+/// Maximum number of requests, fields and members of a transaction, and fields and members of the requests that are
 /// executed together. A client's have fewer, since each takes an argument.
 const ELEMENTS_MAX: usize = ARGUMENTS_MAX;
-/// Most keys that a transaction watches.
+/// Maximum number of keys that a transaction watches.
 const WATCHED_MAX: u64 = 1 << 16;
 /// Furthest that the client's clock may be ahead. The clocks differ by the time that setting up takes, which is less.
 const AHEAD_MAX_MS: u64 = 1000;
-/// Most keys of a scan, whatever is asked for.
+/// Maximum number of keys of a scan, for any request.
 const SCAN_MAX: usize = 4096;
 
-/// Answers the questions of a [`RemoteEngine`](super::RemoteEngine).
+/// Answers the messages of a [`RemoteEngine`](super::RemoteEngine).
 #[derive(Debug)]
 pub struct Responder {
     channel: Channel,
     hasher: KeyHasher,
     /// Requests whose answers wait until the other side has taken those before.
     rest: Option<Requests>,
-    /// Messages that the other side has sent meanwhile: at most one per slot, none of which has to
-    /// be fetched.
+    /// Messages that the other side has sent meanwhile: at most one per slot, none of which has to be fetched.
     questions: VecDeque<(u16, Body)>,
     body: Vec<u8>,
     /// Bytes of an answer, as the last call of the engine had them.
     answer_bytes: usize,
     requests: u64,
     failure: Option<io::Error>,
-    /// Greatest lead of the other side's clock over this one's that was seen, in milliseconds.
+    /// Maximum observed lead of the other side's clock over this one's, in milliseconds.
     ahead_ms: u64,
 }
 
@@ -62,7 +61,7 @@ struct Requests {
 }
 
 impl Responder {
-    /// For the engine that hashes keys with `hasher`.
+    /// Makes a responder for the engine that hashes keys with `hasher`.
     #[must_use]
     pub fn new(channel: Channel, hasher: KeyHasher) -> Self {
         Self {
@@ -103,7 +102,7 @@ impl Responder {
         self.channel.event_fd()
     }
 
-    /// Asks to be woken by the next message. Whether there is something to do instead of sleeping.
+    /// Requests a wake-up by the next message. Returns `true` if there is something to do instead of sleeping.
     pub(crate) fn arm(&mut self) -> Result<bool, OffloadError> {
         let has_question = self.rest.is_none() && !self.questions.is_empty();
         Ok(has_question || self.channel.arm()?)
@@ -179,15 +178,14 @@ impl Responder {
         Ok(true)
     }
 
-    /// Goes on with a long answer once the other side has taken its first part. Its earlier
-    /// questions wait.
+    /// Continues a long answer once the other side has taken its first part. Its earlier messages wait.
     fn poll_continue(
         &mut self,
         engine: &mut dyn StorageBackend,
         now_ms: u64,
         work: Option<&ServingWork>,
     ) -> Result<bool, OffloadError> {
-        // A question that has to be fetched is the only one under way.
+        // While a message that must be fetched is unanswered, no other is sent.
         self.channel.limit_bodies(0);
         let Some((count, body)) = self.channel.receive()? else {
             return Ok(false);
@@ -238,7 +236,7 @@ impl Responder {
             }
             Some(Topic::Statistics) => put_told(engine, work, &mut self.body),
             Some(Topic::Save) => {
-                // Other threads ask too: nobody waits here.
+                // Other threads send messages too, so nothing waits here.
                 let saved = engine.save(true);
                 self.body.push(u8::from(saved.is_ok()));
                 self.body
@@ -255,7 +253,7 @@ impl Responder {
         self.channel.send(0, &self.body)
     }
 
-    /// Executes requests until all are, or until the answers are long enough to be sent.
+    /// Executes requests until all are executed, or until the answers are long enough to be sent.
     fn execute(
         &mut self,
         mut all: Requests,

@@ -21,7 +21,7 @@ const SKIPS: u32 = 7;
 /// Longest sleep. Between sleeps the server looks for the order to end and for clients that connect again.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 
-/// Threads that ask a processing engine.
+/// Threads that send requests to a processing engine.
 #[derive(Debug, Default)]
 pub struct RemoteClients {
     /// Threads of this process. A thread that ends gets no more answers.

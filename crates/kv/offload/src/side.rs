@@ -53,9 +53,9 @@ pub struct SideEngines {
     pub server: Option<Server>,
     /// Stores of the side's partitions, in order.
     pub stores: Vec<Box<dyn StorageBackend + Send>>,
-    /// Links over which it asks, in order.
+    /// Links over which it sends requests, in order.
     pub asking: Vec<Channel>,
-    /// Links over which it is asked, in order.
+    /// Links over which it receives requests, in order.
     pub askers: RemoteClients,
     /// Optimizations of the requests that the side sends.
     pub optimizations: Optimizations,
@@ -82,7 +82,7 @@ pub struct SideStop {
 }
 
 impl SideStop {
-    /// For a side whose clients, if it has any, `server` serves.
+    /// Makes a side; `server` serves its clients, if it has any.
     #[must_use]
     pub fn new(server: Option<&Server>) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl SideStop {
         }
     }
 
-    /// Asks them to end. What the side's clients have sent is still answered.
+    /// Tells the side's workers to end. Requests that its clients have sent are still answered.
     pub fn stop(&self) {
         match &self.server {
             Some(server) => server.stop(),
@@ -122,7 +122,7 @@ impl SideEngines {
         self.run_separate(server, stop)
     }
 
-    /// Adds the next link, over which `asking` asks.
+    /// Adds the next link, over which `asking` sends requests.
     pub fn add_link(&mut self, asking: Side, channel: Channel) {
         match asking == self.side {
             true => self.asking.push(channel),
@@ -184,7 +184,8 @@ impl SideEngines {
         Ok(server.run_workers(engines.collect(), &self.hasher, self.clock)?)
     }
 
-    /// Threads with clients, which ask a thread with the partition as the other side does.
+    /// Runs threads with clients separately from the thread with the partition, to which they send requests
+    /// like the other side.
     fn run_separate(mut self, server: Server, stop: &SideStop) -> Result<bool, SideError> {
         let count = self.layout.threads(self.side).communication;
         let mut local = Vec::new();
@@ -205,7 +206,7 @@ impl SideEngines {
                 .name("kv-clients".into())
                 .spawn_scoped(scope, serve)?;
             let kept = self.run_store(&stop.flag);
-            // Whatever ended the store, nobody can be served without it.
+            // Without a store no client can be served.
             stop.stop();
             let served = clients.join().expect("workers do not panic");
             kept.and(Ok(served?))

@@ -6,7 +6,7 @@ use crate::Statistics;
 use crate::codec::{DecodeError, put_varint, take_string, take_varint};
 use overside_kv_backend::StorageBackend;
 
-/// Most fields, and longest name and value of one.
+/// Maximum number of fields, and longest name and value of one.
 const FIELDS_MAX: usize = 128;
 const NAME_MAX_BYTES: usize = 64;
 const VALUE_MAX_BYTES: usize = 256;
@@ -15,7 +15,7 @@ const VALUE_MAX_BYTES: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RemoteStatistics {
     pub statistics: Statistics,
-    /// In seconds since 1970.
+    /// Time of the last snapshot, in seconds since 1970.
     pub last_save_s: u64,
     /// Names and values for `INFO`.
     pub info: Vec<(String, String)>,

@@ -3,19 +3,19 @@
 /// Topic of a message: the first byte of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Topic {
-    /// Requests, to be answered in order.
+    /// Requests to be answered in order.
     Requests = 0,
     /// A transaction.
     Transaction = 1,
     /// Keys from a position on.
     Scan = 2,
-    /// To remove everything.
+    /// Removes all keys.
     Flush = 3,
     /// Counts and sizes.
     Statistics = 4,
     /// The rest of the answers.
     Continue = 5,
-    /// To write everything to disk, in the background.
+    /// Writes all keys to disk, in the background.
     Save = 6,
 }
 

@@ -12,7 +12,7 @@ pub struct ServingWork {
     pub(super) stages: StageClock,
     /// Requests that were executed.
     pub(super) requests: Cell<u64>,
-    /// Rounds over all who ask in which something was asked.
+    /// Number of rounds over all requesting threads in which there were requests.
     pub(super) turns: Cell<u64>,
 }
 
@@ -27,7 +27,7 @@ impl ServingWork {
         }
     }
 
-    /// Names and values for `INFO`, to be called by that thread.
+    /// Returns names and values for `INFO`. Only that thread may call it.
     pub(super) fn info(&self) -> Vec<(String, String)> {
         let cpu = clock_gettime(ClockId::ThreadCPUTime);
         let cpu_ns = cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64;

@@ -1,10 +1,11 @@
 //! Benchmark of the link between the two engines, its cost and its saving:
 //!
-//! 1. how much `lat` adds to the median time of a request against `cpu-only`: the load is made inside the
-//!    communication engine, which asks a store on another core or one of its own, by turns;
-//! 2. CPU time of the host for a request: `cpu-only` with a client over loopback, all of the
-//!    serving thread's; `sav`, the store's thread for a message with as many requests. Turns in
-//!    which it finds no message are not counted, since how many there are depends on the load.
+//! 1. the time that `lat` adds to the median time of a request against `cpu-only`: the load is made
+//!    inside the communication engine, which sends requests to a store on another core and to one of its
+//!    own, in alternating order;
+//! 2. CPU time of the host for a request: of `cpu-only` with a client over loopback, all of the
+//!    serving thread's; of `sav`, the store's thread for a message with as many requests. Turns in
+//!    which it finds no message are not counted, since their number depends on the load.
 //!
 //! `cargo bench -p overside-kv --bench offload`
 

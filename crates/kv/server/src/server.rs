@@ -1,7 +1,7 @@
 //! Serves clients over sockets: the input and output around the communication engine.
 //!
-//! [`Server::bind`] listens, [`Server::run`] serves on the calling thread until a [`StopHandle`] or a
-//! client asks it to end. Everything that clients can make it hold is bounded by [`Limits`].
+//! [`Server::bind`] listens, [`Server::run`] serves on the calling thread until a [`StopHandle`] or a client
+//! ends it. All resources of clients are bounded by [`Limits`].
 
 mod addresses;
 mod buffers;
@@ -56,16 +56,16 @@ const OTHER_DESCRIPTORS: u64 = 64;
 /// Error that keeps a server from starting, or ends it.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Anybody could use the store.
+    /// Clients could use the store without authentication.
     #[error("{0}")]
     UnauthenticatedAccess(#[from] UnauthenticatedAccess),
-    /// There are no certificates for TLS.
+    /// Certificates for TLS are missing.
     #[error("cannot listen at {0}: there are no certificates for TLS")]
     NoCertificate(SocketAddr),
     /// An address cannot be listened at.
     #[error("cannot listen at {address}: {error}")]
     Listen {
-        /// Address that was to be listened at.
+        /// Requested address.
         address: SocketAddr,
         /// Error that the operating system returned.
         error: io::Error,
@@ -73,7 +73,7 @@ pub enum ServerError {
     /// A path cannot be listened at.
     #[error("cannot listen at {}: {error}", path.display())]
     ListenUnix {
-        /// Path that was to be listened at.
+        /// Requested path.
         path: PathBuf,
         /// Error that the operating system returned.
         error: io::Error,
@@ -123,7 +123,7 @@ pub struct Server {
 pub struct StopHandle(Arc<EventFd>);
 
 impl StopHandle {
-    /// Asks it to end. What it has received is still answered.
+    /// Tells the server to end. Requests that it has received are still answered.
     pub fn stop(&self) {
         self.0.signal();
     }
@@ -140,7 +140,7 @@ impl Server {
         let workers = settings.workers;
         let mut all: Vec<Sockets> = (0..workers).map(|_| Sockets::default()).collect();
         let mut listen = |addresses: &mut [SocketAddr], service| {
-            // Whoever collects metrics is no load to divide.
+            // Connections for metrics are no load to distribute.
             let sockets = if service == Service::Metrics {
                 1
             } else {
@@ -200,11 +200,11 @@ impl Server {
         StopHandle(Arc::clone(&self.stop))
     }
 
-    /// Serves by one worker from `backing`, whose keys `hasher` hashes, until it is asked to end.
+    /// Serves with one worker from `backing`, whose keys `hasher` hashes, until the server is ended.
     /// Returns `true` if every client received its replies before the drain timeout.
     ///
     /// # Errors
-    /// [`ServerError`]; writes that the backing had to keep may be lost.
+    /// [`ServerError`]; writes that the backing had to persist may be lost.
     ///
     /// # Panics
     /// If the settings have more workers.
@@ -304,7 +304,7 @@ fn bind_datagrams(settings: &mut Settings, all: &mut [Sockets]) -> Result<(), Se
     Ok(())
 }
 
-/// Lets clients come to the request regions of each worker.
+/// Accepts clients of the request regions of each worker.
 fn bind_herd(
     settings: &mut Settings,
     all: &mut [Sockets],
@@ -340,7 +340,7 @@ fn work(
     (hasher, clock): (KeyHasher, Clock),
     stop: &EventFd,
 ) -> Result<bool, ServerError> {
-    // However it ends, nobody waits for it.
+    // Other workers do not wait for it, however it ends.
     let _ending = Ending(shared, number);
     shared.begin(number);
     if let Some(&core) = shared.settings.cores.get(number) {
@@ -366,7 +366,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Raises the limit of descriptors as far as need be and can be. How many clients fit.
+/// Raises the limit of descriptors as far as necessary and possible. Returns the number of clients that fit.
 fn allow_descriptors(clients: usize) -> usize {
     let wanted = clients as u64 + OTHER_DESCRIPTORS;
     let allowed = raise_descriptor_limit(wanted);

@@ -13,16 +13,16 @@ macro_rules! answers {
                 0 Value(value: Value<'a> = stored_value);
                 /// The key is missing.
                 1 Missing;
-                /// It was done.
+                /// The request was executed.
                 2 Done;
                 /// A string was stored and has this version.
                 3 Stored {
                     /// Version of the string after the operation.
                     version: u64 = version,
                 };
-                /// Nothing was done, by the request's condition.
+                /// The request was not executed, because of its condition.
                 4 NotStored;
-                /// Nothing was done: the key's version is another.
+                /// The request was not executed: the key has another version.
                 5 VersionDiffers;
                 /// A count, a length or a signed number.
                 6 Number(number: i64 = signed);
@@ -39,7 +39,7 @@ macro_rules! answers {
                 9 Metadata(metadata: Metadata = metadata);
                 /// Several values.
                 10 List(list: List<'a> = list);
-                /// Nothing was done, and why.
+                /// The request was refused, with the reason.
                 11 Refused(refusal: Refusal = numbered);
             }
         }
@@ -49,7 +49,7 @@ macro_rules! answers {
 answers!(declare);
 pub(crate) use answers;
 
-/// A string and what is kept with it.
+/// String with its metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Value<'a> {
     /// The string, or the part that was asked for.
@@ -121,7 +121,7 @@ pub enum Refusal {
     /// The store is a replica that has no complete copy of its primary yet.
     #[error("the replica has no complete copy of its primary yet")]
     Loading,
-    /// The processing engine cannot be reached; whether it was done is not known.
+    /// The processing engine cannot be reached; the request may or may not have been executed.
     #[error("the processing engine cannot be reached")]
     Unreachable,
 }
@@ -144,7 +144,7 @@ pub enum Element<'a> {
     Score(f64),
 }
 
-/// Most bytes of a list, about.
+/// Maximum number of bytes of a list, about.
 pub const LIST_MAX_BYTES: usize = 512 << 20;
 
 /// Writes a list. Its memory is used again after `clear`.

@@ -1,8 +1,9 @@
-//! Effects of requests: what has to be executed again so that a log, or a replica, comes to the same state.
+//! Effects of requests: the requests that must be executed again so that a log, or a replica, reaches the
+//! same state.
 //!
-//! Requests are written as they were: executed in the same order, at the same times, from the same
-//! state, they do the same. Only versions are others then, so conditions on them are left out, as they
-//! were met.
+//! Requests are recorded unchanged: executed in the same order, at the same times, from the same state, they
+//! have the same effects. Only versions differ then, so conditions on versions are left out, since they were
+//! met.
 
 use std::borrow::Cow;
 
@@ -13,7 +14,7 @@ use crate::{Answer, codec};
 /// Operation that is executed again; `None` if nothing was changed.
 type Effect<'r, 'a> = Option<Cow<'r, Operation<'a>>>;
 
-/// Appends what has to be executed again, if `request` changed something and was answered so.
+/// Appends the request to execute again, if `request` changed something according to its answer.
 pub fn record(request: &Request<'_>, answer: &Answer<'_>, out: &mut Vec<u8>) {
     if let Answer::NotStored | Answer::VersionDiffers | Answer::Refused(_) = answer {
         return;

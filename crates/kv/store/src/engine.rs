@@ -21,11 +21,11 @@ pub trait ProcessingEngine {
         answers: Answers<'_>,
     ) -> bool;
 
-    /// Hands over keys from `position` on, about `count` of them, fewer or none where there are few;
-    /// where to go on. A key that is there all the time is seen at least once.
+    /// Passes on keys from `position` on, about `count` of them, or fewer. Returns the next position. A key
+    /// that exists during the whole scan is seen at least once.
     ///
     /// # Errors
-    /// If the keys cannot be reached. Some may have been handed over.
+    /// If the keys cannot be reached. Some may have been passed on.
     fn scan(
         &mut self,
         position: ScanPosition,

@@ -12,10 +12,9 @@
 macro_rules! operations {
     ($use_table:ident) => {
         $use_table! {
-            /// An operation on one key. Values are at most [`VALUE_MAX_BYTES`](crate::VALUE_MAX_BYTES) long.
-            /// Unless said otherwise it is refused with
-            /// [`Refusal::WrongKind`](crate::Refusal::WrongKind) where the key holds another kind of value.
-            /// Times are absolute: whoever receives a request counts from its own clock.
+            /// Operation on one key. Values are at most [`VALUE_MAX_BYTES`](crate::VALUE_MAX_BYTES) long. By
+            /// default it is refused with [`Refusal::WrongKind`](crate::Refusal::WrongKind) if the key holds
+            /// another kind of value. Times are absolute, by the clock of the side that receives the request.
             #[derive(Clone, Debug, PartialEq)]
             pub enum Operation<'a> {
                 /// The string: `Value` or `Missing`.
@@ -34,7 +33,7 @@ macro_rules! operations {
                 } => read;
                 /// Length of the string in bytes: `Number`, 0 if missing.
                 4 Length => read;
-                /// Stores a string, whatever kind was there: `Stored`, or `Missing`, `NotStored`,
+                /// Stores a string in place of any value: `Stored`, or `Missing`, `NotStored`,
                 /// `VersionDiffers` by the condition.
                 5 Set {
                     /// The new value.
@@ -48,7 +47,7 @@ macro_rules! operations {
                     /// Bytes to add.
                     value: &'a [u8] = value,
                     [
-                        /// Added before what was there (memcached's `prepend`).
+                        /// `true` to add it in front (memcached's `prepend`).
                         front,
                         /// Creates the string if it is missing.
                         create,
@@ -97,7 +96,7 @@ macro_rules! operations {
                     /// Names with values.
                     fields: Box<[[&'a [u8]; 2]]> = pairs,
                 } => write if found;
-                /// Values of fields: `List`, `Nil` for what is missing.
+                /// Reads the values of fields: `List`, with `Nil` for missing ones.
                 15 HashGet {
                     /// Names.
                     fields: Box<[&'a [u8]]> = values,
@@ -111,7 +110,7 @@ macro_rules! operations {
                 } => write if counted;
                 /// Adds members to a sorted set or changes their scores: `Number`.
                 18 SortedAdd {
-                    /// Which of them are added or changed.
+                    /// Rules for adding and changing members.
                     options: SortedAddOptions = sorted_add_options,
                     /// Scores, which are not NaN, and members; one if the score is an increment.
                     members: Box<[(f64, &'a [u8])]> = members,

@@ -1,11 +1,11 @@
 //! Partition of a key. Clients compute it as well, to send requests to the core or the server that
 //! has their keys.
 
-/// The partition of `count` that has a key: `crc32(part) * count >> 32`, where CRC-32 is that of
+/// Returns the partition of `count` that has a key: `crc32(part) * count >> 32`, where CRC-32 is that of
 /// IEEE 802.3 (Python's `zlib.crc32`), and `part` is the key or its [`tag`].
 ///
 /// # Panics
-/// If there are none.
+/// If `count` is 0.
 #[inline]
 #[must_use]
 pub fn partition_of(key: &[u8], count: usize) -> usize {

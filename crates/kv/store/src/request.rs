@@ -24,14 +24,14 @@ pub enum Expiry {
     /// Never.
     #[default]
     Never,
-    /// At this time in milliseconds since 1970.
+    /// Expires at this time in milliseconds since 1970.
     At(u64),
 }
 
 /// Data that a `Set` keeps with the string, and when it stores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetOptions {
-    /// A number that the client keeps with it (memcached).
+    /// Number that the client stores with the string (memcached).
     pub flags: u32,
     /// Expiry of the new string.
     pub expiry: Expiry,
@@ -61,11 +61,11 @@ pub enum Condition {
     /// Always.
     #[default]
     Always,
-    /// If the key is missing, otherwise `NotStored`.
+    /// The key is missing; otherwise `NotStored`.
     IfAbsent,
-    /// If the key is there, otherwise `NotStored`.
+    /// The key exists; otherwise `NotStored`.
     IfPresent,
-    /// If the key has this version, otherwise `VersionDiffers`, or `Missing`.
+    /// The key has this version; otherwise `VersionDiffers`, or `Missing`.
     IfVersion(u64),
 }
 
@@ -73,13 +73,13 @@ pub enum Condition {
 /// are set must be met. A key that never expires counts as expiring at the end of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpiryCondition {
-    /// If it has no expiry.
+    /// `true` to require that the key has no expiry.
     pub if_never: bool,
-    /// If it has one.
+    /// `true` to require that the key has an expiry.
     pub if_some: bool,
-    /// If the new one is later.
+    /// `true` to require that the new expiry is later.
     pub if_later: bool,
-    /// If the new one is earlier.
+    /// `true` to require that the new expiry is earlier.
     pub if_earlier: bool,
 }
 
@@ -106,11 +106,11 @@ pub struct SortedAddOptions {
 pub struct SortedRange<'a> {
     /// Range of members.
     pub by: SortedRangeBy<'a>,
-    /// From the greatest down.
+    /// `true` for descending order.
     pub reverse: bool,
     /// Members left out at the beginning.
     pub offset: u64,
-    /// Most members.
+    /// Maximum number of members.
     pub count: u64,
     /// Each member is followed by its score.
     pub with_scores: bool,
@@ -119,21 +119,21 @@ pub struct SortedRange<'a> {
 /// Criterion that selects a range of a sorted set.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SortedRangeBy<'a> {
-    /// From rank to rank, inclusive, negative from the end, counted in the order of the answer.
+    /// Members by rank, inclusive, negative from the end, counted in the order of the answer.
     Rank {
         /// First.
         start: i64,
         /// Last.
         end: i64,
     },
-    /// From score to score.
+    /// Members by score.
     Score {
         /// The lower end.
         min: ScoreBound,
         /// The upper end.
         max: ScoreBound,
     },
-    /// From member to member by bytes, among equal scores.
+    /// Members by their bytes, among equal scores.
     Member {
         /// The lower end and whether it is included; `None`: from the first.
         min: Option<(&'a [u8], bool)>,

@@ -1,8 +1,8 @@
-//! Snapshots of an engine that goes on meanwhile.
+//! Snapshots of an engine that continues meanwhile.
 
 use crate::ProcessingEngine;
 
-/// An engine whose state can be written while it goes on.
+/// Engine whose state can be written while it continues.
 pub trait Snapshots: ProcessingEngine {
     /// Begins a snapshot of the state as it is now. One that is under way for the same caller ends;
     /// false, and nothing was begun, if one is under way for another.

@@ -1,13 +1,14 @@
 //! The processing engine of this process: one partition in memory, touched by one core.
 //!
 //! 1. The index finds an item by the hash of its key: cache lines of eight tags.
-//! 2. Items lie in memory that is reserved at the start. Its *semantics* say what happens when it is
-//!    full: as a *store* it refuses writes and drops nothing; as a *cache* it drops what was written
+//! 2. Items are stored in memory that is reserved at the start. Its *semantics* define what happens when
+//!    it is full: a *store* refuses writes and drops nothing; a *cache* drops the items that were written
 //!    longest ago. The limit covers items, index, hashes and sorted sets.
-//! 3. A batch is executed in stages, each some requests ahead of the next: fetch the bucket of the key, compare tags
-//!    and fetch the item, execute in order. Several cache misses are in flight at a time (MICA, Lim et al., NSDI 2014;
-//!    Memcached with prefetching: MemC3 and CuckooSwitch before it).
-//! 4. What has expired is removed when it is met, and by [`ProcessingEngine::expire_some`](crate::ProcessingEngine::expire_some).
+//! 3. A batch is executed in stages, each some requests ahead of the next: fetch the bucket of the key,
+//!    compare tags and fetch the item, execute in order. Several cache misses are in flight at a time
+//!    (MICA, Lim et al., NSDI 2014; Memcached with prefetching: MemC3 and CuckooSwitch before it).
+//! 4. Expired items are removed when they are accessed, and by
+//!    [`ProcessingEngine::expire_some`](crate::ProcessingEngine::expire_some).
 //!
 //! Versions come from one counter, which starts at the time in milliseconds times 2^20; so a version
 //! from before a restart never comes again.
@@ -46,7 +47,7 @@ use crate::{KeyHasher, ListBuilder, Metadata, Statistics};
 
 /// Least memory of a partition.
 pub const MEMORY_MIN_BYTES: usize = 1 << 20;
-/// Most memory of a partition: the reach of offsets of 32 bits in units of 16 bytes.
+/// Maximum memory of a partition: the reach of offsets of 32 bits in units of 16 bytes.
 pub const MEMORY_MAX_BYTES: usize = UNIT << 32;
 
 /// Behavior of a partition when its memory is full.
@@ -62,14 +63,14 @@ pub enum Semantics {
 /// Options for creating a partition.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Most memory, from [`MEMORY_MIN_BYTES`] to [`MEMORY_MAX_BYTES`]. Address space for it is
+    /// Maximum memory, from [`MEMORY_MIN_BYTES`] to [`MEMORY_MAX_BYTES`]. Address space for it is
     /// reserved at once, memory is taken as it is needed.
     pub memory_bytes: usize,
     /// Behavior when the memory is full.
     pub semantics: Semantics,
     /// Hash function for keys.
     pub hasher: KeyHasher,
-    /// Asks for huge pages, which make random access faster. Where there are none, there are none.
+    /// `true` to request huge pages, which make random access faster. They are not required.
     pub huge_pages: bool,
 }
 

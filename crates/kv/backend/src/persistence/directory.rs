@@ -164,8 +164,8 @@ impl Directory {
     }
 }
 
-/// Makes a directory and those above it, for its owner only: what clients store is nobody else's business. Their
-/// names reach the disk too.
+/// Creates a directory and those above it, for its owner only, because clients' data are private. Their names
+/// are also written to the disk.
 pub fn make(path: &Path) -> io::Result<()> {
     let missing: Vec<_> = path.ancestors().take_while(|path| !path.exists()).collect();
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
@@ -176,7 +176,7 @@ pub fn make(path: &Path) -> io::Result<()> {
     })
 }
 
-/// Has names of files reach the disk.
+/// Writes the names of files to the disk.
 pub(super) fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }

@@ -43,7 +43,7 @@ pub enum PersistenceError {
     /// A file has the name of another one: it was copied or renamed.
     #[error("{path} is a copy of the file with number {generation}", path = path.display())]
     Misnamed {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// Number of the file that was copied.
         generation: u64,
@@ -51,7 +51,7 @@ pub enum PersistenceError {
     /// A file does not go with another one that names it.
     #[error("{path} is not the file that {by} names: it is of another server or another time", path = path.display(), by = by.display())]
     Foreign {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// File that names it.
         by: PathBuf,

@@ -8,7 +8,7 @@ use overside_frames::FrameKind;
 pub use overside_frames::{more, parse_stream, previous};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Version of the format. 2 has what a replica needs, 3 names files in one another; 1 and 2 are read as well.
+/// Version of the format. 2 has data for replicas, 3 links files with each other; 1 and 2 can be read as well.
 pub const FORMAT: u8 = 3;
 
 /// Writes frames into memory.
@@ -36,14 +36,13 @@ pub enum Kind {
     Begin = 0,
     /// Requests, executed at the frame's time. A transaction lies in one frame.
     Requests = 1,
-    /// Everything was removed.
+    /// All keys were removed.
     Flush = 2,
     /// The end of a snapshot.
     End = 3,
     /// The time, of a replica's primary.
     Time = 4,
-    /// Everything was removed, and another server's state follows, not complete before
-    /// [`Kind::CopyEnd`].
+    /// All keys were removed, and another server's state follows, which is complete at [`Kind::CopyEnd`].
     CopyBegin = 5,
     /// Requests that recreate a part of the state as it was at the frame's time.
     Copy = 6,

@@ -60,7 +60,7 @@ impl FrameBuffer {
         self.mark(kind, self.now_ms);
     }
 
-    /// Adds a frame whose payload is made of these parts, whatever its length.
+    /// Adds a frame whose payload is made of these parts, of any length.
     pub(crate) fn add(&mut self, kind: Kind, now_ms: u64, parts: &[&[u8]]) {
         self.end_frame();
         self.now_ms = now_ms;

@@ -21,7 +21,7 @@ pub(super) struct Link {
 const LINK_BYTES: usize = 24;
 
 impl Link {
-    /// Returns what the first frame of file `own` has beside the usual: its generation, and this link.
+    /// Returns the additional data in the first frame of file `own`: its generation, and this link.
     pub(super) fn more(&self, own: u64) -> Vec<u8> {
         let numbers = [own, self.generation, self.identity, self.len];
         numbers.map(u64::to_le_bytes).as_flattened().to_vec()
@@ -76,12 +76,12 @@ impl Link {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Newest {
     pub snapshot: Link,
-    /// With the length at the server's end, or at the log's beginning.
+    /// Link to the log, with the length at the server's end, or at the log's beginning.
     pub log: Link,
 }
 
 impl Newest {
-    /// Returns the file that the next log goes on from.
+    /// Returns the file that the next log continues.
     pub(super) fn last(&self) -> Link {
         match self.log.generation >= self.snapshot.generation {
             true => self.log,

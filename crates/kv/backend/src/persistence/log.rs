@@ -24,8 +24,8 @@ pub(super) struct FrameFile {
 }
 
 impl FrameFile {
-    /// Makes the file of a generation, which must not be there, and writes its first frame, which names the
-    /// file that it goes on from.
+    /// Creates the file of a generation, which must not exist, and writes its first frame, which names the
+    /// file that it continues.
     pub(super) fn create(
         path: &Path,
         generation: u64,
@@ -73,7 +73,7 @@ impl FrameFile {
         }
     }
 
-    /// Has everything written reach the disk.
+    /// Writes all data to the disk.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()?;
         self.synced(self.len);

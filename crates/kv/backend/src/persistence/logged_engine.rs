@@ -28,7 +28,7 @@ pub struct LoggedEngine<E> {
     engine: E,
     directory: Directory,
     options: PersistenceOptions,
-    /// For the log, and for snapshots, which take longer.
+    /// Syncer of the log, and of snapshots, which take longer.
     syncer: Syncer,
     snapshot_syncer: Syncer,
     /// The number of the log, or of the snapshot that was begun last.
@@ -46,7 +46,7 @@ pub struct LoggedEngine<E> {
     last_save: Result<(), String>,
     /// No snapshot is begun before.
     next_snapshot_ms: u64,
-    /// Since one was completed.
+    /// Number of failed snapshots since the last complete one.
     failed_snapshots: u32,
     /// Writes since the last snapshot was begun, and those before it until it is complete.
     changes: u64,
@@ -73,7 +73,8 @@ pub(super) struct Failure {
     is_log_lost: bool,
 }
 
-/// Has a new log reach the disk, then its name, then what says that it is there. Nothing is executed before.
+/// Writes a new log to the disk, then its name, then the record of its existence. No request is executed
+/// before.
 fn begin_log(directory: &Directory, log: &mut FrameFile, newest: &mut Newest) -> io::Result<()> {
     log.sync()?;
     directory.sync()?;

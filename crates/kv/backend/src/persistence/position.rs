@@ -39,7 +39,7 @@ impl HistoryPosition {
         out.extend_from_slice(&self.number.to_le_bytes());
     }
 
-    /// Takes one off a payload; `None`: there is none.
+    /// Removes a position from the front of a payload. Returns `None` if there is none.
     pub(super) fn decode(payload: &mut &[u8]) -> Option<Self> {
         let (bytes, rest) = payload.split_first_chunk::<POSITION_BYTES>()?;
         let (id, numbers) = bytes.split_first_chunk::<ID_BYTES>()?;

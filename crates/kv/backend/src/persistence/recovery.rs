@@ -34,7 +34,7 @@ pub struct Recovery {
     /// Bytes of the snapshot, and of the logs.
     pub(super) snapshot_bytes: u64,
     pub(super) log_bytes: u64,
-    /// The snapshot and the last log; the default: there is none.
+    /// Snapshot and last log; empty by default.
     pub(super) files: Newest,
 }
 
@@ -270,7 +270,7 @@ pub(crate) struct Replay<'e, E> {
 }
 
 impl<E: ProcessingEngine> Replay<'_, E> {
-    /// Executes the requests of a frame; how many there were.
+    /// Executes the requests of a frame. Returns their number.
     pub(crate) fn execute_payload(
         &mut self,
         payload: &[u8],

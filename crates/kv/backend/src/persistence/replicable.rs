@@ -8,18 +8,18 @@ use crate::{KeyHasher, Refusal};
 
 /// StorageBackend that can be a replica and can have replicas.
 pub trait Replicable: StorageBackend + Snapshots {
-    /// Removes everything. What is executed until [`Replicable::end_copy`] is a part of another
-    /// server's state, and is known as such after a restart.
+    /// Removes all keys. Requests until [`Replicable::end_copy`] are a part of another server's state, and
+    /// are recognized as such after a restart.
     ///
     /// # Errors
-    /// If the engine takes no writes now; nothing was removed then.
+    /// If the engine takes no writes now; then nothing was removed.
     fn begin_copy(&mut self) -> Result<(), Refusal>;
 
     /// The state is complete: that of a primary at `position`.
     fn end_copy(&mut self, position: &HistoryPosition);
 
-    /// Executes encoded requests as of `now_ms`. What is here is then the state of a primary at
-    /// `position`; none: a part of it.
+    /// Executes encoded requests as of `now_ms`. Afterwards this is the state of a primary at `position`, or
+    /// a part of it if `position` is `None`.
     ///
     /// # Errors
     /// [`ReplayError`]; nothing was executed if writes are refused, and a part otherwise.
@@ -35,6 +35,6 @@ pub trait Replicable: StorageBackend + Snapshots {
     /// something else was executed.
     fn position(&self) -> Option<HistoryPosition>;
 
-    /// The state goes on without a primary.
+    /// Discards the position: the state continues without a primary.
     fn forget_position(&mut self);
 }

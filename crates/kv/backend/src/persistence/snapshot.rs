@@ -80,7 +80,7 @@ impl SnapshotWriter {
         })
     }
 
-    /// Writes the next part; with the last one asks for its sync and its name.
+    /// Writes the next part. After the last one it requests the sync and the renaming of the file.
     pub(super) fn step(&mut self, engine: &mut impl Snapshots, syncer: &Syncer) -> io::Result<()> {
         if self.is_written {
             return Ok(());

@@ -28,7 +28,7 @@ impl Backlog {
         self.start + self.bytes.len() as u64
     }
 
-    /// Appends whole frames. What is longer than the backlog is there until more comes.
+    /// Appends whole frames. Frames longer than the backlog stay until more are appended.
     pub(super) fn append(&mut self, frames: &[u8]) {
         let most = self.max_bytes.max(frames.len());
         let surplus = (self.bytes.len() + frames.len()).saturating_sub(most);
@@ -46,8 +46,8 @@ impl Backlog {
         }
     }
 
-    /// Appends up to `max` bytes from `position` on, but none from `limit` on, to `out`; how many.
-    /// `None`: they are not here any more.
+    /// Appends up to `max` bytes from `position` on, but none from `limit` on, to `out`. Returns their
+    /// number; `None` if the backlog no longer has them.
     pub(super) fn copy(
         &self,
         position: u64,

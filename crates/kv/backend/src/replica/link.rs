@@ -70,7 +70,7 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub state: Mutex<State>,
-    /// For the thread that sends.
+    /// Event of the sending thread.
     pub event: EventFd,
 }
 

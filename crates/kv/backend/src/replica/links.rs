@@ -25,7 +25,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 const SILENCE_AT_THE_END_MAX: Duration = Duration::from_secs(3);
 /// Time between the line feeds that a replica gets while it waits for its copy.
 const PING: Duration = Duration::from_secs(1);
-/// Most replicas.
+/// Maximum number of replicas.
 pub(super) const REPLICAS_MAX: usize = 16;
 /// Length of a replica's acknowledgment in bytes: the offset up to which it has executed the
 /// history.

@@ -67,7 +67,7 @@ struct Shared {
     waker: Arc<Waker>,
     /// Offset that was executed; 0 while the copy is not complete.
     executed: AtomicU64,
-    /// For the thread that receives.
+    /// Event of the receiving thread.
     event: EventFd,
 }
 
@@ -102,7 +102,7 @@ impl Receiver {
         Some(event)
     }
 
-    /// Puts an event back, to be taken again.
+    /// Puts an event back as the oldest one.
     pub(super) fn put_back(&self, event: Event) {
         let mut inbox = lock(&self.0.inbox);
         inbox.bytes += event.bytes();
@@ -158,7 +158,7 @@ impl Drop for Receiver {
 }
 
 impl Shared {
-    /// Waits while something holds, for a time; whatever wakes it.
+    /// Waits while a condition holds, for a limited time, or until any wake-up.
     fn wait_while<'i>(
         &self,
         inbox: MutexGuard<'i, Inbox>,
@@ -169,7 +169,7 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Hands an event over, and waits for room. Whether it was taken.
+    /// Queues an event, and waits for room. Returns `true` if it was taken.
     fn push(&self, event: Event) -> bool {
         let mut inbox = lock(&self.inbox);
         while inbox.bytes > QUEUE_BYTES && !inbox.is_ended && !inbox.is_broken {
@@ -322,7 +322,7 @@ impl Frames<'_> {
         Ok(!events[0].revents().is_empty())
     }
 
-    /// Hands over the frames that are whole.
+    /// Passes on the complete frames.
     fn hand_over(&mut self) -> io::Result<()> {
         loop {
             let frame = match self.parser.next() {

@@ -81,7 +81,7 @@ impl Source {
         }
     }
 
-    /// Takes a replica. Whether it goes on where it has stopped.
+    /// Accepts a replica. Returns `true` if it continues where it has stopped.
     pub(super) fn accept(
         &mut self,
         request: &SyncRequest,
@@ -128,7 +128,7 @@ impl Source {
         }
     }
 
-    /// Begins or goes on with a copy; whether something was done.
+    /// Starts or continues a copy. Returns `true` if there was something to send.
     pub(super) fn send_copy<B: Replicable>(
         &mut self,
         inner: &mut B,
@@ -209,7 +209,7 @@ impl Source {
         true
     }
 
-    /// Ends the copy, if one is under way, before the engine has given everything; whether one was.
+    /// Ends a running copy before the engine has returned everything. Returns `true` if one was running.
     pub(super) fn end_copy(&mut self, now_ms: u64) -> bool {
         let Some(mut copy) = self.copy.take() else {
             return false;

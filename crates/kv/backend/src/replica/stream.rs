@@ -42,7 +42,7 @@ pub struct StreamParser {
 }
 
 impl StreamParser {
-    /// For a history whose next frame has `number`.
+    /// Makes a parser for a history whose next frame has `number`.
     #[must_use]
     pub fn new(identity: [u8; 8], number: u64) -> Self {
         Self {

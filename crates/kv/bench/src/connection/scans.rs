@@ -6,7 +6,7 @@ use super::{Connection, Counts, Expect};
 use crate::BenchError;
 
 impl Connection {
-    /// Asks for the values of the keys that a scan has found: those of the records from `record` on.
+    /// Requests the values of the keys that a scan has found: those of the records from `record` on.
     pub(super) fn fetch_all(
         &mut self,
         record: u64,

@@ -24,7 +24,7 @@ enum Node {
 }
 
 impl Generators {
-    /// Asks the agents among `nodes` to take part.
+    /// Opens the generators on the agents among `nodes`.
     pub(super) fn open(nodes: &[String], settings: &Settings) -> Result<Self, BenchError> {
         let twice = (nodes.iter().enumerate()).find(|(index, node)| nodes[..*index].contains(node));
         if let Some((_, node)) = twice {

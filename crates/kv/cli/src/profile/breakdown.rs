@@ -1,8 +1,8 @@
 //! Breakdown of the time of a server's thread into its stages.
 //!
-//! A wait for clients is a system call that takes CPU time before and after the thread sleeps; the
-//! server cannot tell them apart with a clock. The thread's CPU time beyond its stages is that
-//! time, and it belongs to receiving. The rest of the wait is idle, and so is asking in vain.
+//! A wait for clients is a system call that takes CPU time before and after the thread sleeps; the server
+//! cannot distinguish them with a clock. The thread's CPU time beyond its stages is that time, and it belongs
+//! to receiving. The rest of the wait is idle, and so is polling without a result.
 
 use overside_kv::stages::Stage;
 
@@ -21,7 +21,7 @@ pub(super) const WORKING: [Stage; 6] = [
 /// Time between two readings of the counters.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Breakdown {
-    /// In the order of [`WORKING`].
+    /// Times of the stages in nanoseconds, in the order of [`WORKING`].
     pub stages_ns: [f64; WORKING.len()],
     /// All of it.
     pub elapsed_ns: f64,

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Counts since the server's start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Counters {
-    /// In the order of [`Stage::ALL`].
+    /// Times of the stages in nanoseconds, in the order of [`Stage::ALL`].
     pub stages_ns: [u64; Stage::COUNT],
     pub batches: u64,
     pub commands: u64,
@@ -32,7 +32,7 @@ pub(super) struct ServerCounters {
 }
 
 impl ServerCounters {
-    /// Asks the server.
+    /// Reads `INFO` of the server.
     pub(super) fn read(settings: &Settings) -> Result<Self, String> {
         let address = &settings.address;
         let info = info(settings).map_err(|error| format!("{address}: {error}"))?;

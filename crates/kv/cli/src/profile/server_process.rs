@@ -75,7 +75,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It has ended already, or does so at once; what it holds is of no use to anybody.
+        // It has ended already, or does so at once; its data are not needed.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -19,7 +19,7 @@ use crate::directory::{Description, ServerRegistration};
 use crate::dpu_side::{DpuSide, Loss};
 use overside_command::{complain, exit, system};
 
-/// Serves until it is asked to end.
+/// Serves until the process is told to end.
 pub(super) fn serve(all: &Arguments, layout: Layout) -> Result<ExitCode, String> {
     let mut settings = all.settings(&layout)?;
     let registration = all.directory.prepare()?;
@@ -50,16 +50,16 @@ pub(super) fn serve(all: &Arguments, layout: Layout) -> Result<ExitCode, String>
 
 /// Outcome of serving once.
 enum Ended {
-    /// With this exit code.
+    /// The server was stopped, with this exit code.
     Asked(ExitCode),
-    /// With the agent, which had keys.
+    /// The agent, which had keys, was lost.
     Lost(Loss),
 }
 
 struct Running<'a> {
     all: &'a Arguments,
     layout: Layout,
-    /// From the first time on with the ports that were taken.
+    /// Settings of the server, with the actual ports once they are known.
     settings: Settings,
     /// Addresses at which clients connect to the DPU; `None` until the server has listened once.
     dpu_addresses: Option<Addresses>,
@@ -68,7 +68,7 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Serves with what the files have, until it is asked to end or the agent is lost.
+    /// Serves the stored keys until the server is stopped or the agent is lost.
     fn serve(&mut self) -> Result<Ended, String> {
         let (all, layout) = (self.all, self.layout);
         let clock = Clock::start();
@@ -173,8 +173,8 @@ impl Running<'_> {
         DpuSide::connect(node, opening, layout, clock, was_lost).map(Some)
     }
 
-    /// Returns `Ok` if the keys that were on the lost agent are kept there, so that the server can
-    /// go on when the agent is back. Otherwise returns the reason why the server ends.
+    /// Returns `Ok` if the keys that were on the lost agent are stored there, so that the server can continue
+    /// when the agent is back. Otherwise returns the reason why the server ends.
     fn may_begin_again(&self, loss: &Loss) -> Result<(), String> {
         let node = self.all.design.node().unwrap_or_default();
         if self.all.durability.directory().is_none() {
@@ -220,7 +220,7 @@ impl Running<'_> {
     }
 }
 
-/// Asks whatever serves to end.
+/// Function that stops a server.
 type Stop = Box<dyn Fn() + Send + Sync>;
 
 /// Reaction to signals: the function that ends the server, if it runs, and whether a signal has

@@ -1,9 +1,9 @@
-//! Which servers are a cluster: the entry `PREFIX/cluster`, which clients read and no server writes.
+//! Servers of a cluster: the entry `PREFIX/cluster`, which clients read and no server writes.
 //!
-//! - `{"format": 1, "members": ["a", "b"]}`: these servers, whether they are registered or not. Keys of one
-//!   that is not cannot be read or written.
-//! - `{"format": 1, "expiry_s": 60}`: all caches that are registered. Others take the place of one that is
-//!   gone, so that it may come back with older values: clients store nothing for longer than this.
+//! - `{"format": 1, "members": ["a", "b"]}`: these servers, even if they are not registered. Keys of an
+//!   unregistered one cannot be read or written.
+//! - `{"format": 1, "expiry_s": 60}`: all registered caches. If one is gone, others take its place, so
+//!   it may come back with older values: clients store nothing for longer than this.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use super::entry::is_server_name;
 use super::{DirectoryError, Etcd, Location};
 
 const FORMAT: u32 = 1;
-/// Most servers of a cluster.
+/// Maximum number of servers of a cluster.
 pub const MEMBERS_MAX: usize = 1024;
-/// Longest time that a value is stored in a cluster of whatever is registered, in seconds.
+/// Longest time that a value is stored in a cluster of all registered caches, in seconds.
 pub const EXPIRY_MAX_S: u64 = 86_400;
 
 /// Servers that belong to a cluster.
@@ -108,7 +108,7 @@ impl Membership {
     /// Parses an entry.
     ///
     /// # Errors
-    /// [`DirectoryError::Entry`]: this is none.
+    /// [`DirectoryError::Entry`]: it is invalid.
     pub fn parse(location: &Location, value: &[u8]) -> Result<Self, DirectoryError> {
         let wrong = |reason: String| DirectoryError::Entry {
             key: Self::key(location),

@@ -69,7 +69,7 @@ impl Endpoint {
     /// Parses an entry.
     ///
     /// # Errors
-    /// [`DirectoryError::Entry`]: this is none.
+    /// [`DirectoryError::Entry`]: it is invalid.
     pub fn parse(location: &Location, key: &[u8], value: &[u8]) -> Result<Self, DirectoryError> {
         let wrong = |reason: &str| DirectoryError::Entry {
             key: String::from_utf8_lossy(&key[..key.len().min(VALUE_MAX_BYTES)])

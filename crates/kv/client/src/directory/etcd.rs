@@ -26,7 +26,7 @@ use super::{DirectoryError, Location};
 
 /// Longest time that a request may take.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Most keys that are read at once.
+/// Maximum number of keys that are read at once.
 pub const KEYS_MAX: u64 = 4096;
 /// Longest answer in bytes.
 const ANSWER_MAX_BYTES: u64 = 16 << 20;
@@ -43,7 +43,7 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// A client; it connects when it asks.
+    /// Makes a client, which connects with its first request.
     #[must_use]
     pub fn new(location: Location) -> Self {
         let config = Agent::config_builder()
@@ -112,7 +112,7 @@ impl Etcd {
         self.ask::<Value>("kv/put", &question).map(|_| ())
     }
 
-    /// Writes a key that is not there yet. Whether it was not.
+    /// Writes a key unless it exists. Returns `true` if it was written.
     ///
     /// # Errors
     /// [`DirectoryError`].
@@ -128,7 +128,7 @@ impl Etcd {
         Ok(answer.succeeded)
     }
 
-    /// Removes a key. Whether it was there.
+    /// Removes a key. Returns `true` if it existed.
     ///
     /// # Errors
     /// [`DirectoryError`].
@@ -154,7 +154,7 @@ impl Etcd {
         }
     }
 
-    /// Keeps a lease alive. Whether there still is one.
+    /// Keeps a lease alive. Returns `true` if it still exists.
     ///
     /// # Errors
     /// [`DirectoryError`].
@@ -183,8 +183,8 @@ impl Etcd {
         Ok(u64::try_from(answer.ttl).ok())
     }
 
-    /// Waits until a key that begins with `prefix` changes after `revision`, `most` at the longest.
-    /// Whether one did, or may have.
+    /// Waits, for at most `most`, until a key that begins with `prefix` changes after `revision`. Returns
+    /// `true` if one did, or may have.
     ///
     /// # Errors
     /// [`DirectoryError`].
@@ -246,7 +246,8 @@ impl Etcd {
         }
     }
 
-    /// Asks one member after the other, beginning with the one that answered last, until one answers.
+    /// Sends a request to one member after the other, beginning with the one that answered last, until one
+    /// answers.
     fn send(
         &self,
         method: &str,

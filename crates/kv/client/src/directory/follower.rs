@@ -16,15 +16,15 @@ use super::{DirectoryError, Endpoint, Etcd, Location};
 
 /// Longest time to wait for a change before everything is read again.
 const WAIT: Duration = Duration::from_secs(10);
-/// Between two reads at least.
+/// Shortest time between two reads.
 const PAUSE: Duration = Duration::from_millis(50);
-/// After a failure.
+/// Time until the next attempt after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Content of a directory at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
-    /// In the order of their keys.
+    /// Endpoints sorted by key.
     pub endpoints: Vec<Endpoint>,
     /// Keys of entries that are none of a server.
     pub unknown: Vec<String>,
@@ -80,7 +80,7 @@ impl View {
         Ok((view, found.revision))
     }
 
-    /// Returns the address where a server speaks a protocol.
+    /// Returns the address of a server for a protocol.
     ///
     /// # Errors
     /// The reason if there is none.

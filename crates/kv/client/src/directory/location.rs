@@ -13,14 +13,14 @@ use super::DirectoryError;
 const PORT: u16 = 2379;
 /// Prefix of all keys in etcd if the location has none.
 const PREFIX: &str = "/overside/kv";
-/// Most members of etcd.
+/// Maximum number of members of etcd.
 const MEMBERS_MAX: usize = 16;
 /// Longest location, host name and prefix in bytes.
 const TEXT_MAX_BYTES: usize = 4096;
 const HOST_MAX_BYTES: usize = 253;
 const PREFIX_MAX_BYTES: usize = 256;
 
-/// Members of etcd, one of which is asked, and the prefix of all keys there.
+/// Members of etcd, one of which gets each request, and the prefix of all keys there.
 #[derive(Clone, Debug)]
 pub struct Location {
     members: Vec<String>,
@@ -42,7 +42,7 @@ impl Location {
         self.is_tls
     }
 
-    /// By TLS, to members whose certificates `config` trusts and are for the hosts that this names.
+    /// Sets TLS, with members whose certificates `config` trusts and are for the hosts of this location.
     #[must_use]
     pub fn with_tls(self, config: Arc<ClientConfig>) -> Self {
         let tls = Some(config);

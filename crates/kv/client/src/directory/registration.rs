@@ -1,13 +1,13 @@
 //! Keeps a server's endpoints in a directory, on a thread of its own.
 //!
 //! 1. Each endpoint has a lease. A server that is killed disappears when its leases end.
-//! 2. Once a round the leases are kept alive, and the entries are looked at. A lease that has
-//!    ended, or an entry that was removed, is made again.
-//! 3. While another server of the same name is registered, or another one with the same address came after
-//!    this one, nothing is written: names and addresses belong to one server.
-//! 4. At the end the server ends its leases, and so removes its own entries and no others.
+//! 2. Once a round the leases are kept alive, and the entries are checked. A lease that has
+//!    ended, or an entry that was removed, is created again.
+//! 3. While another server of the same name is registered, or another one with the same address was
+//!    registered later, nothing is written: names and addresses belong to one server.
+//! 4. At the end the server ends its leases, and so removes only its own entries.
 //!
-//! The server never waits for the directory: without it the server goes on serving.
+//! The server never waits for the directory: without it the server continues to serve.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::{DirectoryError, Location, RegistrationStatus};
 
 /// Time that an entry stays after its server was killed.
 pub const LEASE: Duration = Duration::from_secs(10);
-/// Between two rounds, if all went well and if not.
+/// Time between two rounds; `RETRY` is the time after a failed one.
 const ROUND: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_secs(1);
 

@@ -18,7 +18,7 @@ pub struct RegistrationStatus {
 }
 
 impl RegistrationStatus {
-    /// Endpoints that are to be registered.
+    /// Returns the number of endpoints to be registered.
     pub fn endpoints(&self) -> usize {
         self.endpoints.load(Ordering::Relaxed)
     }

@@ -23,13 +23,13 @@ use overside_kv_store::{Request, partition_of};
 pub struct ExchangeOptions {
     /// Longest datagram of requests, unless a single request is longer.
     pub datagram_bytes: usize,
-    /// Most requests of a datagram.
+    /// Maximum number of requests of a datagram.
     pub requests: usize,
     /// Longest datagram of answers.
     pub answer_bytes: usize,
-    /// Most datagrams in flight.
+    /// Maximum number of datagrams in flight.
     pub in_flight: usize,
-    /// Most times that a datagram is sent again.
+    /// Maximum number of times that a datagram is sent again.
     pub tries: u32,
 }
 
@@ -50,7 +50,7 @@ impl Default for ExchangeOptions {
 pub enum PartitionSteering {
     /// All to one port: the header has the partition, or there is only one.
     Header,
-    /// To the port after the server's, and so on, in order of partitions.
+    /// Ports that follow the server's, in order of partitions.
     Ports,
 }
 
@@ -74,7 +74,7 @@ pub struct Figures {
     pub again: u64,
     /// Datagrams not answered in time.
     pub lost: u64,
-    /// Answer datagrams that were of use.
+    /// Number of answer datagrams that were used.
     pub received: u64,
 }
 
@@ -90,7 +90,7 @@ pub struct Exchange {
     open: Vec<Question>,
     waiting: VecDeque<Question>,
     flight: Flight,
-    /// Sequence numbers of those to be sent again.
+    /// Sequence numbers of datagrams to be sent again.
     again: VecDeque<u64>,
     window: Window,
     figures: Figures,
@@ -101,7 +101,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// A client that has asked nothing.
+    /// Makes a client without requests.
     ///
     /// # Panics
     /// If the system has no random numbers.
@@ -178,10 +178,10 @@ impl Exchange {
         }
     }
 
-    /// Adds a request; `token` comes back with its reply.
+    /// Adds a request. `token` is returned with its reply.
     ///
     /// # Errors
-    /// [`ExchangeError::TooLong`]; others may be asked.
+    /// [`ExchangeError::TooLong`]; other requests are not affected.
     #[inline]
     pub fn ask(&mut self, request: &Request<'_>, token: u64) -> Result<(), ExchangeError> {
         let partition = match self.partitions {
@@ -210,8 +210,7 @@ impl Exchange {
         (0..self.open.len()).for_each(|partition| self.close_datagram(partition));
     }
 
-    /// Returns the datagrams to send now: their bytes, one behind the other, and for each its
-    /// partition and its end.
+    /// Returns the datagrams to send now: their concatenated bytes, and for each its partition and its end.
     pub fn transmit(&mut self, now_ns: u64) -> (&[u8], &[(u32, usize)]) {
         self.bytes.clear();
         self.ends.clear();
@@ -241,7 +240,7 @@ impl Exchange {
         (&self.bytes, &self.ends)
     }
 
-    /// Takes an answer datagram. What is none, or none that is waited for, is ignored.
+    /// Takes an answer datagram. Ignores bytes that are not an expected answer.
     ///
     /// # Errors
     /// [`ExchangeError::Version`].
@@ -273,7 +272,8 @@ impl Exchange {
             }
         }
         if question.missing == 0 {
-            // Of a copy nobody knows which one was answered (Karn and Partridge, 1987), unless it says so.
+            // After a retransmission it is unknown which copy was answered (Karn and Partridge, 1987), unless
+            // the answer says so.
             let round_trip_ns = now_ns.saturating_sub(header.timestamp);
             self.window.answered(round_trip_ns);
             self.spare.extend(self.flight.remove(header.sequence));
@@ -291,7 +291,7 @@ impl Exchange {
         all.min()
     }
 
-    /// Gives up late datagrams, or queues them again.
+    /// Abandons late datagrams, or queues them again.
     pub fn time_out(&mut self, now_ns: u64, done: &mut dyn FnMut(u64, Option<Reply<'_>>)) {
         let window = self.window;
         let is_late =

@@ -21,7 +21,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Resets the question to a new one, but keeps its memory.
+    /// Resets it to a new one, but keeps its memory.
     pub(super) fn clear(&mut self) {
         self.tokens.clear();
         *self = Self {
@@ -36,7 +36,7 @@ impl Question {
 /// Datagrams in flight, by sequence number.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
-    /// From the oldest on.
+    /// Datagrams from the oldest on.
     questions: VecDeque<Option<Question>>,
     /// Sequence number of the first.
     first: u64,
@@ -79,7 +79,7 @@ impl Flight {
         question
     }
 
-    /// With their sequence numbers.
+    /// Yields the datagrams with their sequence numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &Question)> {
         let all = (self.first..).zip(&self.questions);
         all.filter_map(|(sequence, question)| Some((sequence, question.as_ref()?)))

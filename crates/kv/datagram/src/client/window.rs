@@ -3,7 +3,7 @@
 //! The window grows by additive increase and shrinks by multiplicative decrease (Chiu and Jain, 1989), with
 //! TCP's slow start (RFC 5681). The time to wait is that of RFC 6298.
 
-/// Most datagrams in flight; the server distinguishes 1,024 sequence numbers.
+/// Maximum number of datagrams in flight; the server distinguishes 1,024 sequence numbers.
 pub(super) const WINDOW_MAX: usize = 512;
 const WINDOW_FIRST: f64 = 8.0;
 /// Least and first time to wait. Others on the machine may have the core meanwhile.

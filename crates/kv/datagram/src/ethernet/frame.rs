@@ -77,8 +77,7 @@ impl<'f> Ethernet<'f> {
     }
 }
 
-/// ARP message of Ethernet and IPv4: `sender` asks for the hardware address of `target`, or reports
-/// its own.
+/// ARP message of Ethernet and IPv4: `sender` requests the hardware address of `target`, or reports its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arp {
     pub is_request: bool,

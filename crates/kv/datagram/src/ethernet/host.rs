@@ -17,7 +17,7 @@ pub struct Host {
     pub address: Ipv4Addr,
 }
 
-/// By which a datagram came, and its reply goes.
+/// Path on which a datagram arrived and its reply is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// The other side's hardware address.
@@ -67,7 +67,7 @@ pub enum Question<'f> {
 pub enum FrameKind<'f> {
     /// A datagram.
     Datagram(Datagram<'f>),
-    /// A question to be answered.
+    /// Request of ARP or ICMP that must be answered.
     Question(Question<'f>),
     /// A reply that reports another host's hardware address.
     Neighbor(Ipv4Addr, Mac),
@@ -89,7 +89,7 @@ impl Host {
         checked: Checked,
     ) -> Result<FrameKind<'f>, Ignored> {
         let is_for_us = ethernet.destination == self.mac;
-        // Nobody sends from an address of a group. A TAP interface has the same one at both of its ends.
+        // A sender's address is never a group's. A TAP interface has the same one at both of its ends.
         let is_from_one = ethernet.source[0] & 1 == 0;
         match ethernet.ether_type {
             _ if !is_from_one => Err(Ignored::NotForUs),
@@ -103,7 +103,7 @@ impl Host {
         let arp = Arp::parse(ethernet.payload)?;
         let is_host = is_unicast(arp.sender) && arp.sender_mac[0] & 1 == 0;
         match arp.is_request {
-            // 0.0.0.0 asks whether the address is free (RFC 5227).
+            // A probe from 0.0.0.0 checks if the address is free (RFC 5227).
             true if arp.target == self.address && arp.sender != self.address => {
                 Ok(FrameKind::Question(Question::Arp {
                     mac: ethernet.source,
@@ -135,7 +135,7 @@ impl Host {
         match ip.protocol {
             PROTOCOL_UDP => {
                 let udp = Udp::parse(&ip, checked)?;
-                // Port 0 is nobody's.
+                // Port 0 is invalid.
                 if udp.source == 0 || udp.destination == 0 {
                     return Err(Ignored::NotForUs);
                 }

@@ -43,10 +43,10 @@ impl PortSettings {
     }
 }
 
-/// Most memory of a port with `queues` queues of `rx_queue` receive descriptors, frames and DPDK included.
+/// Maximum memory of a port with `queues` queues of `rx_queue` receive descriptors, frames and DPDK included.
 #[must_use]
 pub fn memory_bytes(queues: usize, rx_queue: usize) -> u64 {
-    // shim/ethernet.c says how many there are of a queue; that of the drivers is as much again.
+    // shim/ethernet.c sets the numbers for a queue; the drivers need as much again.
     const FRAME_BYTES: u64 = 2_688;
     const FRAMES: u64 = 2_048;
     const ENVIRONMENT_BYTES: u64 = 64 << 20;
@@ -58,15 +58,15 @@ overside_kv_store::counts! {
     pub struct FrameCounts {
         links: "frames_links" = "Ports that have a link.",
         received: "frames_received" = "Frames received.",
-        questions: "frames_questions" = "ARP and ICMP echo that were answered.",
-        not_for_us: "frames_not_for_us" = "For others, or of protocols that are not spoken here.",
-        fragments: "frames_fragments" = "Dropped: parts of IPv4 packets.",
-        checksums: "frames_checksum_errors" = "Dropped: a checksum is wrong.",
-        malformed: "frames_malformed" = "Dropped: lengths contradict each other.",
-        handed_over: "frames_handed_over" = "Handed over to the core that has their keys.",
-        handover_dropped: "frames_handover_dropped" = "Dropped: that core had too many.",
-        missed: "frames_missed" = "Dropped by the device: no receive descriptor was free.",
-        no_buffer: "frames_no_buffer" = "Dropped by the driver: no buffer was free.",
+        questions: "frames_questions" = "ARP and ICMP echo requests that were answered.",
+        not_for_us: "frames_not_for_us" = "Frames for other hosts, or of protocols that the port does not support.",
+        fragments: "frames_fragments" = "Frames dropped because they are fragments of IPv4 packets.",
+        checksums: "frames_checksum_errors" = "Frames dropped because a checksum is wrong.",
+        malformed: "frames_malformed" = "Frames dropped because lengths contradict each other.",
+        handed_over: "frames_handed_over" = "Frames handed over to the core that has their keys.",
+        handover_dropped: "frames_handover_dropped" = "Frames dropped because that core had too many.",
+        missed: "frames_missed" = "Frames dropped by the device because no receive descriptor was free.",
+        no_buffer: "frames_no_buffer" = "Frames dropped by the driver because no buffer was free.",
         unsent: "frames_unsent" = "Frames that the device could not send.",
     }
 }
@@ -89,7 +89,7 @@ pub struct HostQueue {
     pub queue: EthernetQueue,
     /// Addresses of this end.
     pub host: Host,
-    /// Longest datagram.
+    /// Maximum number of bytes in a datagram's payload.
     payload_max_bytes: usize,
 }
 
@@ -124,12 +124,12 @@ impl HostQueue {
         self.payload_max_bytes
     }
 
-    /// Appends frames that have come, some at most; whether there may be more.
+    /// Appends received frames, up to a maximum. Returns `true` if there may be more.
     pub fn receive(&mut self, frames: &mut Vec<ReceivedFrame>) -> bool {
         self.queue.receive(frames) == BURST
     }
 
-    /// Classifies a frame and counts it. Questions are answered by [`Self::reply`].
+    /// Classifies a frame and counts it. Requests are answered by [`Self::reply`].
     pub fn look<'f>(&self, frame: &'f ReceivedFrame, counts: &mut FrameCounts) -> FrameKind<'f> {
         let checked = match frame.checksums() {
             Checksums::Unknown => Checked::No,
@@ -145,7 +145,7 @@ impl HostQueue {
         kind
     }
 
-    /// Answers a question.
+    /// Answers a request.
     pub fn reply(&mut self, question: &Question<'_>) {
         let host = self.host;
         self.write(|frame| host.write_reply(question, frame));
@@ -165,8 +165,8 @@ impl HostQueue {
         });
     }
 
-    /// Sends datagrams that are one behind the other in `bytes`: for each the number of its receiver, and its end.
-    /// `path` gives the way of a number. Does not wait: datagrams without room fail.
+    /// Sends datagrams that are concatenated in `bytes`; each has the number of its receiver, and its end.
+    /// `path` returns the path of a number. Does not wait: datagrams without room fail.
     pub fn send<'p>(
         &mut self,
         bytes: &[u8],

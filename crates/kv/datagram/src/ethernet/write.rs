@@ -15,7 +15,7 @@ const DONT_FRAGMENT: u16 = 0x4000;
 const ARP_REQUEST: u16 = 1;
 const ARP_REPLY: u16 = 2;
 
-/// Bytes that are written one behind the other. What finds no room is dropped, and then there is no frame.
+/// Writer of bytes into a frame. If they do not fit, they are dropped and no frame is sent.
 struct Writer<'b> {
     bytes: &'b mut [u8],
     len: usize,
@@ -43,7 +43,7 @@ impl Writer<'_> {
         self.put_u16(ether_type);
     }
 
-    /// A header without options. `checksum`: whether it is made here.
+    /// Writes a header without options. Computes its checksum if `checksum` is `true`.
     fn ipv4(&mut self, ends: (Ipv4Addr, Ipv4Addr), protocol: u8, len: u16, checksum: bool) {
         let mut header = [0; IPV4_BYTES];
         header[0] = 0x45;
@@ -104,7 +104,7 @@ impl Host {
         writer.end()
     }
 
-    /// Answers a question. The length of the frame; `None`: it does not fit.
+    /// Answers a request. Returns the length of the frame; `None` if it does not fit.
     pub fn write_reply(&self, question: &Question<'_>, frame: &mut [u8]) -> Option<usize> {
         let mut writer = Writer {
             bytes: frame,

@@ -32,7 +32,7 @@ pub(super) struct ServerIntroduction {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClientIntroduction {
-    /// UDP port to which the client wants its replies.
+    /// UDP port of the client for its replies.
     pub port: u16,
 }
 

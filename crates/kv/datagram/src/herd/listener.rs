@@ -1,4 +1,4 @@
-//! Clients come here, and go on to the workers.
+//! Accepts clients and passes them on to the workers.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,7 +24,7 @@ use crate::udp::{DatagramSocket, Peer};
 
 /// Longest time that a client may take to connect. Other clients wait meanwhile.
 const COMING_MAX: Duration = Duration::from_secs(1);
-/// After an error of the system.
+/// Pause after an error of the system.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Receive descriptors of the socket that only sends.
 const RX_QUEUE: usize = 8;
@@ -89,7 +89,7 @@ impl Listener {
         Ok(match place {
             RegionAddress::Path(path) => Self::Shm(shm::Listener::bind(path)?),
             RegionAddress::Address(address) => {
-                // Whether there is UCX at all is known before anybody comes.
+                // Missing UCX is reported before a client connects.
                 ucx::version()?;
                 let options = UcxOptions {
                     secret,

@@ -34,14 +34,14 @@ impl Drop for ClientPlace {
 /// Memory region into which a client writes its requests for one worker. The client can change its
 /// bytes at any time, so the worker copies them before it checks them.
 pub struct RequestRegion {
-    // Dropped first: the region is withdrawn when nobody can come any more.
+    // Dropped first: the region is withdrawn when no client can connect any more.
     queue_pair: Box<dyn QueuePair>,
     region: Exported,
     /// Address to which the client's replies are sent.
     peer: Peer,
     /// Slots taken so far.
     taken: u64,
-    /// Since when a message's last word is there, but not all of it.
+    /// Time since when a message's last word, but not all of it, has arrived.
     incomplete_since: Option<Instant>,
     completions: Vec<Completion>,
     _held: (Arc<dyn Endpoint>, Arc<ClientPlace>),

@@ -59,7 +59,7 @@ impl std::fmt::Debug for RequestWriter {
 }
 
 impl RequestWriter {
-    /// Comes to the server at a place. One that is reached by UCX wants to hear its secret.
+    /// Connects to the server at an address. A server that is reached by UCX requires its secret.
     ///
     /// # Errors
     /// [`OffloadError`].
@@ -116,7 +116,7 @@ impl RequestWriter {
         &self.socket
     }
 
-    /// Longest datagram.
+    /// Maximum number of bytes in a datagram's payload.
     #[must_use]
     pub fn datagram_max_bytes(&self) -> usize {
         let all = self.regions.iter().map(|region| region.slot_bytes);
@@ -130,8 +130,8 @@ impl RequestWriter {
         all.min().unwrap_or_default()
     }
 
-    /// Writes datagrams, one behind the other in `bytes`: of each the partition that has its keys, and where
-    /// it ends. One that finds no free slot is lost, as it may be in a network.
+    /// Writes datagrams, which are concatenated in `bytes`; each has the partition of its keys, and its end.
+    /// A datagram without a free slot is lost, as it may be in a network.
     ///
     /// # Errors
     /// [`OffloadError`]: the server is lost, or a datagram is longer than a slot.
@@ -139,7 +139,7 @@ impl RequestWriter {
         let mut begin = 0;
         for of_one in ends.chunk_by(|one, other| one.0 == other.0) {
             let partition = of_one[0].0 as usize;
-            // Whoever does not know the partitions yet says the first one.
+            // A client that does not know the partitions yet names the first one.
             let number = if partition < self.regions.len() {
                 partition
             } else {
@@ -215,7 +215,7 @@ impl RequestWriter {
         Ok(())
     }
 
-    /// Lets a link without hardware of its own work.
+    /// Makes a link without hardware progress.
     ///
     /// # Errors
     /// [`OffloadError`]: the server is lost.

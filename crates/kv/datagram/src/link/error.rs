@@ -16,7 +16,7 @@ pub enum OffloadError {
     /// The other side's memory could not be reached.
     #[error("the other side's memory could not be imported: {0}")]
     Import(#[from] ImportError),
-    /// There is no memory to send from.
+    /// Memory for sending cannot be allocated.
     #[error("no memory to send from: {0}")]
     Memory(#[from] overside_device::MemoryError),
     /// The link is lost.

@@ -25,7 +25,7 @@ pub const RECEIVE_BYTES: usize = MESSAGES * MESSAGE_BYTES;
 /// The accumulator, as a filter's result (linux/filter.h).
 const BPF_A: u32 = 0x10;
 
-/// Memory of control messages, aligned as those are; longer than any that is asked for here.
+/// Memory of control messages, with their alignment; longer than any that is requested here.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; 64]);
@@ -152,7 +152,7 @@ impl Default for ReceiveBuffers {
 }
 
 impl ReceiveBuffers {
-    /// Without messages. Takes 2 MiB, as far as messages come.
+    /// Makes a buffer without messages. It reserves 2 MiB, which are only used as far as messages arrive.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -200,8 +200,8 @@ impl ReceiveBuffers {
             header.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
             header.msg_hdr.msg_controllen = control.0.len() as _;
         }
-        // SAFETY: every header points to memory of `self` or of this function that nobody else uses
-        // meanwhile, with its length; there are as many as is said.
+        // SAFETY: every header points to memory of `self` or of this function that nothing else uses
+        // meanwhile, with its length; their number is passed.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -240,7 +240,7 @@ fn segment(header: &mmsghdr) -> Option<usize> {
     None
 }
 
-/// A message to be sent.
+/// Message to be sent.
 #[derive(Clone, Copy)]
 pub(super) struct Outgoing<'b, 'p> {
     /// Bytes of the message in pieces; an `IoSlice` is an `iovec`.
@@ -252,7 +252,7 @@ pub(super) struct Outgoing<'b, 'p> {
     pub peer: Option<&'p Peer>,
 }
 
-/// Sends messages, at most [`MESSAGES`]. How many were, from the first on, at least one.
+/// Sends messages, at most [`MESSAGES`]. Returns the number sent, from the first on, at least one.
 pub(super) fn send(socket: BorrowedFd<'_>, messages: &[Outgoing<'_, '_>]) -> io::Result<usize> {
     let mut controls = [Control([0; 64]); MESSAGES];
     // SAFETY: null pointers and zero lengths are valid for all of this structure.
@@ -326,7 +326,7 @@ pub(super) fn steer(socket: &impl AsFd, byte: u32, count: u32) -> io::Result<()>
     )
 }
 
-/// Lets the system deliver trains as one message.
+/// Makes the system deliver trains as one message.
 pub(super) fn enable_receive_offload(socket: &impl AsFd) -> io::Result<()> {
     let on: c_int = 1;
     set_option(socket, (libc::SOL_UDP, libc::UDP_GRO), &on)

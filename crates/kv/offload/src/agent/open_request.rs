@@ -24,12 +24,12 @@ use overside_kv_backend::persistence;
 use overside_kv_client::directory::entry::is_server_name;
 use overside_kv_datagram::herd::RegionAddress;
 
-/// Most addresses to listen at.
+/// Maximum number of addresses to listen at.
 const ADDRESSES_MAX: usize = 16;
-/// Most memory of connections.
+/// Maximum memory of connections.
 const CLIENT_MEMORY_MAX: u64 = 1 << 40;
 const CLIENTS_MAX: usize = 1_000_000;
-/// Most descriptors of a queue.
+/// Maximum number of descriptors of a queue.
 const RX_QUEUE_MAX: usize = 1 << 16;
 /// Bytes of a device's name that are shown.
 const DEVICE_MAX_BYTES: usize = 128;
@@ -68,7 +68,7 @@ pub struct OpenRequest {
 pub struct Clients {
     /// Addresses where they connect.
     pub addresses: Addresses,
-    /// By TLS they need a certificate of the agent's authority.
+    /// `true` if TLS clients need a certificate of the agent's authority.
     pub requires_certificates: bool,
     /// `true` if every sender that can reach the port may use the store without a password.
     pub trusts_port: bool,
@@ -78,7 +78,7 @@ pub struct Clients {
     pub by_ports: bool,
     /// SHA-256 digest of the password that they need.
     pub password: Option<[u8; 32]>,
-    /// Most of them.
+    /// Maximum number of clients.
     pub count: usize,
     /// Memory of their connections.
     pub memory_bytes: u64,
@@ -92,7 +92,7 @@ pub struct StoreLimits {
     pub memory_bytes: u64,
     /// Drops the oldest values when memory is full, instead of refusing writes.
     pub is_cache: bool,
-    /// Asks for huge pages.
+    /// `true` to request huge pages.
     pub huge_pages: bool,
 }
 

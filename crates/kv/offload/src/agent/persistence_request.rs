@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::partitions::RemotePartitions;
 use overside_kv_backend::persistence::SyncPolicy;
 
-/// Most stores that an agent keeps.
+/// Maximum number of stores that an agent keeps.
 const STORES_MAX: usize = 16;
 
 /// Name of the DPU's part of a store, and the rule by which it is kept on disk.

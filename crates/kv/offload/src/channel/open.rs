@@ -42,8 +42,8 @@ impl Channel {
         HalfOpen::begin(endpoint, index, options, deadline)?.finish(deadline)
     }
 
-    /// Both ends of `count` channels within this process, for engines on different cores: the one that asks, and the
-    /// one that answers, which can sleep.
+    /// Makes both ends of `count` channels within this process, for engines on different cores: the requesting
+    /// one, and the answering one, which can sleep.
     ///
     /// # Errors
     /// [`OffloadError`].

@@ -1,10 +1,10 @@
-//! Sleep of the side that is asked while no message comes, and waking by the side that asks.
+//! Sleep of the answering side while no message arrives, and its wake-up by the requesting side.
 //!
-//! 1. The sleeper asks for the event of its queue pair, and writes the number of the message that it waits for behind
-//!    the slots of the other side's inbox. Then it looks for the message once more.
-//! 2. The sender of that message looks for the number all the time while it waits for answers, and if it is there sends
-//!    a message of the link, which raises the event. So no message stays unseen however late the number arrives,
-//!    several messages that are sent together wake once, and none costs more than a look while both sides are awake.
+//! 1. The sleeper arms the event of its queue pair, and writes the number of the message that it waits for
+//!    behind the slots of the other side's inbox. Then it checks for the message once more.
+//! 2. The sender of that message checks the number while it waits for answers, and sends a message of the link
+//!    if it is there, which raises the event. So no message is missed, however late the number arrives. Several
+//!    messages that are sent together wake once, and while both sides are awake a message only costs a check.
 
 use std::os::fd::BorrowedFd;
 
@@ -12,12 +12,12 @@ use overside_link::verbs::{Messages, Verb};
 
 use super::{Channel, OffloadError};
 
-/// Behind the slots of an inbox: a cache line whose first eight bytes are the number of the message that the other
-/// side sleeps for, or has slept for.
+/// Number of bytes behind the slots of an inbox: a cache line whose first eight bytes are the number of the
+/// message that the other side sleeps for, or has slept for.
 pub(super) const AWAITED_BYTES: usize = 64;
 /// Content of a message that wakes the other side.
 const WAKE: &[u8] = &[0];
-/// Most of these messages that are taken at a time.
+/// Maximum number of these messages that are taken at a time.
 const WAKES: usize = 64;
 
 impl Channel {
@@ -26,8 +26,7 @@ impl Channel {
         self.queue_pair.event_fd()
     }
 
-    /// Asks the other side for a wake-up with its next message. Returns `true` if a message is here
-    /// already.
+    /// Requests a wake-up with the next message. Returns `true` if a message is here already.
     pub(crate) fn arm(&mut self) -> Result<bool, OffloadError> {
         self.take_wakes()?;
         let due = self.received + 1;

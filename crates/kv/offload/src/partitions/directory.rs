@@ -10,7 +10,7 @@ use overside_base::random_hex;
 
 use overside_kv_backend::persistence;
 
-/// The file that says how many partitions there are. Where it is missing there is one, in the directory itself.
+/// Name of the file with the number of partitions. If it is missing, there is one, in the directory itself.
 const FILE: &str = "partitions";
 /// Letters of [`RemotePartitions::id`].
 const ID_LEN: usize = 40;
@@ -194,7 +194,7 @@ impl Record {
                     false => Ok(has_any(path, &["log-", "snapshot-"])?.then_some(whole)),
                 }
             }
-            // Whoever makes the directory says what is wrong with it.
+            // Creating the directory reports what is wrong with it.
             Err(error) if error.kind() == ErrorKind::NotADirectory => Ok(None),
             Err(source) => Err(io_error(&name)(source)),
         }
@@ -336,7 +336,7 @@ mod tests {
             let path = &directory.path().join(name);
             let RemotePartitions { id, is_new } = open(path, here, elsewhere).elsewhere.unwrap();
             assert!(is_new && RemotePartitions::is_id(&id), "{id}");
-            // Nobody knows yet whether the agent has it.
+            // The agent may not have it yet.
             let again = open(path, here, elsewhere);
             assert_eq!(again.here.len(), here);
             assert_eq!(

@@ -25,7 +25,7 @@ const SPIN: u32 = 200;
 pub struct Partitioned {
     pub(super) number: usize,
     pub(super) inside: LocalPartition,
-    /// By partition; `None`: this one.
+    /// Peers by partition; `None` for this one.
     pub(super) peers: Vec<Option<Peer>>,
     pub(super) waker: Arc<Waker>,
     /// A worker has all partitions become replicas, or primaries.
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Partitioned {
     }
 }
 
-/// Lets others run once a wait is long.
+/// Yields to other threads once a wait is long.
 #[derive(Default)]
 struct Waiting(u32);
 
@@ -120,8 +120,8 @@ impl Partitioned {
         }
     }
 
-    /// Lets the worker call `pause` between two looks for answers, instead of yielding to any other
-    /// thread: so a simulation decides which worker is next.
+    /// Makes the worker call `pause` between two checks for answers instead of yielding to any other thread,
+    /// so that a simulation decides which worker is next.
     pub fn pause_by(&mut self, pause: impl Fn() + Send + 'static) {
         self.pause = Some(Box::new(pause));
     }
@@ -158,7 +158,7 @@ impl Partitioned {
         }
     }
 
-    /// Lets another partition execute all of a batch.
+    /// Makes another partition execute all of a batch.
     fn execute_elsewhere(
         &mut self,
         owner: usize,
@@ -234,8 +234,8 @@ impl Partitioned {
         }
     }
 
-    /// Asks every other worker of this process something, and answers it for this one's partition as well: answers with the
-    /// numbers of the partitions, in order, without those who have ended.
+    /// Runs a function on every worker of this process, including this one. Returns the results with the
+    /// numbers of the partitions, in order, without workers that have ended.
     pub(super) fn ask_all<T: Send + 'static>(
         &mut self,
         question: impl Fn(&mut dyn StorageBackend) -> T + Clone + Send + 'static,
@@ -245,7 +245,7 @@ impl Partitioned {
             if let Some((waker, task_queue)) = peer.as_ref().and_then(|peer| peer.thread.as_ref()) {
                 let (question, sender) = (question.clone(), sender.clone());
                 let letter = move |backing: &mut dyn StorageBackend| {
-                    // Who asked may have ended.
+                    // The caller may have ended.
                     let _ = sender.send((number, question(backing)));
                 };
                 task_queue.post(Box::new(letter));

@@ -31,7 +31,7 @@ impl LocalPartition {
         }
     }
 
-    /// Answers the questions of other workers. Returns `true` if there were any.
+    /// Answers the requests of other workers. Returns `true` if there were any.
     pub(super) fn serve(&mut self, now_ms: u64) -> bool {
         let own = &mut *self.own;
         let failure = &mut self.failure;

@@ -27,7 +27,7 @@ impl WaitingAnswers {
         encode_answer(answer, &mut self.bytes);
     }
 
-    /// Hands the first one over.
+    /// Passes on the first one.
     pub(super) fn take(&mut self, answer: &mut dyn FnMut(Answer<'_>)) {
         let mut rest = &self.bytes[self.at..];
         // They were written here, so they can be read.

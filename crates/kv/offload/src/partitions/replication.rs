@@ -9,12 +9,12 @@ use overside_kv_backend::replica::{
 };
 
 impl Partitioned {
-    /// This worker's partition. Where one has replication, all have.
+    /// Returns the replication of this worker's partition. Either all partitions have one or none.
     fn own_replication(&self) -> Option<&dyn ReplicaHost> {
         self.inside.own.replication()
     }
 
-    /// Asks all partitions, in order.
+    /// Runs a function on all partitions, in order.
     fn ask_replication<T: Send + 'static>(
         &mut self,
         question: impl Fn(&mut dyn ReplicaHost) -> T + Clone + Send + 'static,
@@ -23,7 +23,7 @@ impl Partitioned {
         told.into_iter().filter_map(|(_, told)| told).collect()
     }
 
-    /// Lets all partitions do the same, while no other worker does.
+    /// Makes all partitions change their role, while no other worker does.
     fn change_role(
         &mut self,
         change: impl FnOnce(&mut Self) -> Result<(), String>,
@@ -67,7 +67,7 @@ impl Replication for Partitioned {
 
     fn follow(&mut self, host: &str, port: u16) -> Result<(), String> {
         let host = host.to_owned();
-        // Whoever follows already goes on, so it can be asked again.
+        // Partitions that already follow continue, so the call can be repeated.
         self.change_role(|all| {
             let followed = all.ask_replication(move |partition| partition.follow(&host, port));
             followed.into_iter().collect()

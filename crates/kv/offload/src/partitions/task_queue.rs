@@ -14,7 +14,7 @@ pub(super) type RemoteTask = Box<dyn FnOnce(&mut dyn StorageBackend) + Send>;
 #[derive(Default)]
 pub(super) struct TaskQueue {
     letters: Mutex<Letters>,
-    /// There may be some: so that looking takes no lock.
+    /// `true` if there may be tasks, so that checking takes no lock.
     is_full: AtomicBool,
 }
 

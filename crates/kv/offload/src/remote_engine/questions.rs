@@ -1,4 +1,4 @@
-//! Questions that are one message and have one answer.
+//! Messages without requests: each has one answer.
 
 use overside_link::codec::clean;
 
@@ -17,7 +17,7 @@ use crate::{
 const REASON_MAX_BYTES: usize = 256;
 
 impl RemoteEngine {
-    /// Sends the question in `body`, which has no requests: its traffic is not counted with theirs.
+    /// Sends the message in `body`, which has no requests: its traffic is not counted with theirs.
     fn begin_question(&mut self) {
         let before = self.traffic();
         self.send_question();
@@ -40,7 +40,7 @@ impl RemoteEngine {
         }
     }
 
-    /// Gives the answer to `read` once it has come; `Some(None)` if there will be none.
+    /// Passes the answer to `read` once it has arrived; returns `Some(None)` if there will be none.
     fn poll_answer<T>(
         &mut self,
         read: impl FnOnce(&[u8]) -> Result<T, OffloadError>,
@@ -152,7 +152,7 @@ impl RemoteEngine {
         true
     }
 
-    /// Lets the other side begin to write everything to disk.
+    /// Makes the other side start writing everything to disk.
     pub fn begin_save(&mut self) {
         self.ask(Topic::Save);
     }

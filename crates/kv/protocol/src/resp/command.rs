@@ -34,15 +34,15 @@ pub(super) struct Command {
 /// Way in which a command is executed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
-    /// Becomes requests, which are executed with those of other commands.
+    /// Translation to requests, which are executed with those of other commands.
     Requests(BatchHandler),
-    /// Becomes requests, which are executed as one transaction.
+    /// Translation to requests, which are executed as one transaction.
     Transaction(BatchHandler),
-    /// Is executed by itself.
+    /// Function that executes the command.
     Direct(DirectHandler),
-    /// Is executed by a subcommand.
+    /// Subcommands, one of which must be given.
     Subcommands(&'static [Command]),
-    /// Is executed by a subcommand, or by itself if none is given.
+    /// Subcommands, and a function that executes the command if none is given.
     SubcommandsOr(&'static [Command], DirectHandler),
 }
 

@@ -43,7 +43,7 @@ pub struct Protection {
     pub trusts_port: bool,
 }
 
-/// An address at which anybody could use the store.
+/// Address at which clients could use the store without authentication.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnauthenticatedAccess {
     /// memcached's protocol has no password.
@@ -97,10 +97,11 @@ impl Addresses {
         streams.chain(&self.datagram)
     }
 
-    /// Finds where anybody could use the store.
+    /// Checks that all addresses are protected.
     ///
     /// # Errors
-    /// [`UnauthenticatedAccess`]: the first such address.
+    /// [`UnauthenticatedAccess`]: the first address at which clients could use the store without
+    /// authentication.
     pub fn check(&self, protection: Protection) -> Result<(), UnauthenticatedAccess> {
         let is_open = |address: &&SocketAddr| !is_local(address.ip());
         if let Some(address) = self.memcached.iter().find(is_open) {

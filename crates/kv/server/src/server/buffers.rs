@@ -12,7 +12,7 @@ const KEPT_MAX: usize = 64;
 pub(super) struct Buffers(Vec<Vec<u8>>);
 
 impl Buffers {
-    /// Gives `buffer` memory if it has none.
+    /// Gives `buffer` memory from the pool if it has none.
     pub(super) fn lend(&mut self, buffer: &mut Vec<u8>) {
         if buffer.capacity() == 0 {
             let free = self.0.pop();

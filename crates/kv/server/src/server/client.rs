@@ -31,7 +31,7 @@ pub(super) struct Clients {
     pub table: Slab<Client>,
     pub unauthenticated: usize,
     pub memcached: usize,
-    /// Clients that are to be closed because another client asked for it.
+    /// Clients to be closed at the request of another client.
     pub killed: Vec<Arc<ClientEntry>>,
     memory_bytes: usize,
     worker: usize,

@@ -44,7 +44,7 @@ pub(super) struct Connection {
     is_drained: bool,
     /// Time before which it is not read.
     pub paused_until_ms: u64,
-    /// Since when output has been waiting and none of it was taken.
+    /// Time since when the client has taken none of its output.
     pub stalled_since_ms: Option<u64>,
     pub close: Option<CloseReason>,
 }
@@ -207,7 +207,7 @@ impl Connection {
         self.is_drained = self.has_ended;
     }
 
-    /// Gives memory back. Returns the reason for closing the connection, if there is one.
+    /// Returns unused memory. Returns the reason for closing the connection, if there is one.
     pub(super) fn settle(
         &mut self,
         buffers: &mut Buffers,

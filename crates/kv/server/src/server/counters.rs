@@ -34,20 +34,20 @@ overside_kv_store::counts! {
     /// Datagrams since the start, and those that wait now.
     pub(super) struct DatagramCounters {
         received: "datagrams_received" = "Datagrams received.",
-        received_bytes: "datagrams_received_bytes" = "Bytes of them.",
+        received_bytes: "datagrams_received_bytes" = "Bytes of the received datagrams.",
         sent: "datagrams_sent" = "Datagrams sent.",
-        sent_bytes: "datagrams_sent_bytes" = "Bytes of them.",
+        sent_bytes: "datagrams_sent_bytes" = "Bytes of the sent datagrams.",
         unsent: "datagrams_unsent" = "Datagrams that could not be sent.",
         invalid: "datagrams_invalid" = "Datagrams dropped as malformed.",
         repeated: "datagrams_repeated" = "Copies of datagrams with writes.",
         refused: "datagrams_refused" = "Datagrams dropped because they are not from this machine.",
-        dropped: "datagrams_dropped" = "Dropped: the receive queue was full.",
-        backlog_bytes: "datagrams_backlog_bytes" = "What waits to be received.",
-        backlog_max_bytes: "datagrams_backlog_max_bytes" = "The most that was seen to wait.",
-        queue_bytes: "datagrams_queue_bytes" = "What can wait to be received.",
+        dropped: "datagrams_dropped" = "Datagrams dropped because the receive queue was full.",
+        backlog_bytes: "datagrams_backlog_bytes" = "Bytes that wait to be received.",
+        backlog_max_bytes: "datagrams_backlog_max_bytes" = "Maximum number of bytes that waited to be received.",
+        queue_bytes: "datagrams_queue_bytes" = "Maximum number of bytes that can wait to be received.",
         region_writes: "region_link_writes" = "One-sided writes of clients into request regions.",
-        region_written_bytes: "region_link_written_bytes" = "Bytes of them.",
-        region_requests: "region_requests" = "Requests in them.",
+        region_written_bytes: "region_link_written_bytes" = "Bytes of the one-sided writes.",
+        region_requests: "region_requests" = "Requests in the one-sided writes.",
     }
 }
 
@@ -90,7 +90,7 @@ pub(super) enum CloseReason {
     Memory,
     /// The client did not authenticate in time.
     Unauthenticated,
-    /// Another client asked for that.
+    /// Another client closed the connection.
     Killed,
     /// Changes that its commands made could not be kept.
     Persistence,

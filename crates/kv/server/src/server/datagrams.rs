@@ -29,9 +29,9 @@ pub(super) struct DatagramListener {
 }
 
 impl DatagramListener {
-    /// Listens at an address, by as many sockets. Where there are several, a datagram arrives at that of its
-    /// partition, if the system can, unless `ports_only`. Also, each of them has a port of its own: the next
-    /// ones, in order. The sockets of each, that of all first. Port 0 takes any.
+    /// Listens at an address with several sockets. If the system supports it, a datagram arrives at the
+    /// socket of its partition, unless `ports_only`. In addition, each socket has a port of its own: the next
+    /// ones, in order. Returns the sockets of each partition, that of all first. Port 0 takes any.
     pub(super) fn bind(
         address: SocketAddr,
         count: usize,
@@ -106,7 +106,7 @@ pub(super) struct Datagrams {
 }
 
 impl Datagrams {
-    /// For these sockets; `None` where there are none.
+    /// Makes a server for these sockets; `None` if there are none.
     pub(super) fn new(sockets: Vec<DatagramListener>) -> Option<Self> {
         (!sockets.is_empty()).then(|| Self {
             sockets,
@@ -119,7 +119,7 @@ impl Datagrams {
         self.sockets.iter().map(|listener| &listener.socket)
     }
 
-    /// Serves datagrams of a socket, but only so many that others have their turn.
+    /// Serves datagrams of a socket, up to a limit, so that others have their turn.
     pub(super) fn serve(
         &mut self,
         number: usize,

@@ -62,7 +62,7 @@ impl Handover {
         Self((0..workers).map(|_| Mutex::default()).collect())
     }
 
-    /// Hands frames over to a worker. Returns how many were dropped because it had too many waiting.
+    /// Passes frames to a worker. Returns the number that was dropped because too many were waiting.
     fn give(&self, worker: usize, frames: &mut Vec<ReceivedFrame>) -> usize {
         let mut inbox = lock(&self.0[worker]);
         let room = HANDED_OVER_MAX.saturating_sub(inbox.len());
@@ -93,7 +93,7 @@ pub(super) struct PortQueue {
     /// Frames to hand over next, by worker.
     foreign: Vec<Vec<ReceivedFrame>>,
     idle: Idle,
-    /// Most frames that were found at once since the last sample.
+    /// Maximum number of frames that were found at once since the last sample.
     found_max: usize,
     rx_queue: usize,
     is_up: bool,
@@ -123,7 +123,7 @@ impl PortQueue {
         })
     }
 
-    /// To be called by the thread that serves it, before anything else.
+    /// Prepares the thread that serves the port. The thread calls it before anything else.
     pub(super) fn enter(&self) {
         self.queue.queue.enter();
     }

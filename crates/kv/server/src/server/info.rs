@@ -13,7 +13,7 @@ use crate::stages::Stage;
 
 type Field<'f> = &'f mut dyn FnMut(&str, &str, &dyn Display);
 
-/// Hands over every section but `Keyspace`.
+/// Passes on every section except `Keyspace`.
 pub(super) fn info(
     state: &State,
     figures: &Figures,

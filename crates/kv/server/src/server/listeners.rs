@@ -18,7 +18,7 @@ use rustix::net::{
     socket_with, sockopt,
 };
 
-/// Connections that wait to be accepted; the system may allow fewer.
+/// Maximum number of connections that wait to be accepted; the system may allow fewer.
 const BACKLOG: i32 = 4096;
 
 /// Service that a listener offers, by the kind of its clients.
@@ -110,7 +110,7 @@ impl Listener {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         bind(&socket, &SocketAddrUnix::new(path)?)?;
-        // Nobody can connect before it listens.
+        // No client can connect before it listens.
         std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
         listen(&socket, BACKLOG)?;
         Ok(Self {
@@ -137,7 +137,7 @@ impl Listener {
             return Ok(None);
         };
         sockopt::set_tcp_nodelay(&socket, true)?;
-        // Whoever is gone without a word is noticed some time.
+        // A client that is lost without a message is detected some time.
         sockopt::set_socket_keepalive(&socket, true)?;
         Ok(Some((socket, Peer::Tcp(peer))))
     }

@@ -24,8 +24,7 @@ pub(super) struct Regions {
     inbox: RegionInbox,
     regions: Slab<RequestRegion>,
     server: PacketServer,
-    /// Datagrams that clients wrote, one behind the other. `ends` has the end of each, and the key
-    /// of its region.
+    /// Datagrams that clients wrote, concatenated. `ends` has the end of each, and the key of its region.
     bytes: Vec<u8>,
     ends: Vec<(usize, usize)>,
     /// The region that is looked at first.
@@ -126,7 +125,7 @@ impl Regions {
         true
     }
 
-    /// Gives up clients that are gone.
+    /// Drops clients that are gone.
     fn check(&mut self) {
         self.regions.retain(|_, region| match region.check() {
             Ok(()) => true,

@@ -18,7 +18,7 @@ pub(super) struct Serving<'t> {
     pub hasher: &'t KeyHasher,
 }
 
-/// Sends datagrams, which are one behind the other: the number of whom each is for, and where it ends.
+/// Function that sends concatenated datagrams; each has the number of its receiver, and its end.
 pub(super) type Reply<'r> = &'r mut dyn FnMut(&[u8], &[(u32, usize)]) -> Sent;
 
 /// Datagrams that were received, and the function that sends the replies.
@@ -26,7 +26,7 @@ pub(super) struct ReceivedPackets<'r> {
     pub packets: &'r [&'r [u8]],
     /// Number of the sender of each packet.
     pub senders: &'r [u32],
-    /// By which replies leave.
+    /// Function that sends replies.
     pub reply: Reply<'r>,
 }
 
@@ -69,7 +69,7 @@ impl Replies {
             serving.state.stages.end(Stage::Persist);
             match kept {
                 Ok(()) => self.send(&mut received, done, serving),
-                // Nobody is told that something was kept.
+                // Clients must get no confirmation of writes that may be lost.
                 Err(_) => {
                     let unsent = self.answers.ends().len() as u64;
                     serving.state.counters.datagrams.unsent += unsent;

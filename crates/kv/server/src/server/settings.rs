@@ -17,8 +17,8 @@ pub struct Settings {
     pub trusts_port: bool,
     /// Receive descriptors of each socket for datagrams, and each queue of the port; 0: as many as the system allows.
     pub rx_queue: usize,
-    /// Means by which datagrams reach the worker of their partition. [`Steering::Ports`] asks for
-    /// ports only. A server that listens sets it to the means that it uses.
+    /// Means by which datagrams reach the worker of their partition. [`Steering::Ports`] only allows ports. A
+    /// listening server sets it to the means that it uses.
     pub steering: Steering,
     /// Password that clients must send; `None` if they need none.
     pub password: Option<Password>,
@@ -28,7 +28,7 @@ pub struct Settings {
     pub busy_poll: bool,
     /// Workers, each with a thread and a part of the keys; 0 is 1.
     pub workers: usize,
-    /// The cores that they stay on, in order; where there is none, anywhere.
+    /// Cores to which the workers are pinned, in order; none if empty.
     pub cores: Vec<usize>,
     /// Longest time for which a server that ends still serves the clients that are connected.
     pub drain: Duration,
@@ -69,16 +69,16 @@ impl Settings {
 /// Means by which datagrams reach the worker that has their keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Steering {
-    /// Not at all: there is one worker, or there are no datagrams.
+    /// No steering: there is one worker, or there are no datagrams.
     #[default]
     None,
-    /// By a program in the kernel, which looks at the partition in their header; by ports too.
+    /// A program in the kernel, which reads the partition in their header; and ports.
     Bpf,
-    /// By ports: each worker has one.
+    /// Ports: each worker has one.
     Ports,
-    /// By rules of the network card (rte_flow): each worker has a port.
+    /// Rules of the network card (rte_flow): each worker has a port.
     RteFlow,
-    /// By the workers themselves: the worker that receives a datagram hands it to the one that has its partition.
+    /// The workers: one that receives a datagram passes it to the one with its partition.
     Software,
 }
 

@@ -69,7 +69,7 @@ impl ClientEntry {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` if it is to be closed for its memory.
+    /// Returns `true` if it must be closed because of its memory.
     pub(super) fn is_condemned(&self) -> bool {
         self.is_condemned.load(Ordering::Relaxed)
     }
@@ -145,7 +145,7 @@ impl Figures {
 }
 
 impl Shared {
-    /// For as many workers as there are wakers. A single worker needs none.
+    /// Makes the state for as many workers as there are wakers. A single worker needs none.
     pub(super) fn new(
         settings: Settings,
         started_ms: u64,
@@ -256,12 +256,12 @@ impl Shared {
         lock(&self.clients).get(&id).cloned()
     }
 
-    /// In the order of their ids.
+    /// Returns the clients by ascending id.
     pub(super) fn clients(&self) -> Vec<Arc<ClientEntry>> {
         lock(&self.clients).values().cloned().collect()
     }
 
-    /// Asks the worker of a client to close it, in its next turn.
+    /// Makes the worker of a client close it, in its next turn.
     pub(super) fn kill(&self, client: Arc<ClientEntry>, reason: CloseReason) {
         let place = &self.places[client.worker];
         lock(&place.killed).push((client, reason));
@@ -270,7 +270,7 @@ impl Shared {
         }
     }
 
-    /// Clients of a worker that are to be closed.
+    /// Removes the clients of a worker that must be closed.
     pub(super) fn take_killed(&self, worker: usize) -> Vec<(Arc<ClientEntry>, CloseReason)> {
         std::mem::take(&mut lock(&self.places[worker].killed))
     }
@@ -292,8 +292,8 @@ impl Shared {
             .sum()
     }
 
-    /// The clients that hold most, as many as have to be closed so that the others hold `limit`
-    /// bytes together. They are not reported again.
+    /// Returns the clients with the most memory, as many as must be closed so that the others use at most
+    /// `limit` bytes together. They are not returned again.
     pub(super) fn take_largest(&self, limit: usize) -> Vec<Arc<ClientEntry>> {
         let clients = lock(&self.clients);
         let mut others: Vec<_> = clients.values().filter(|one| !one.is_condemned()).collect();

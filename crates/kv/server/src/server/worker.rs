@@ -60,7 +60,7 @@ const WAKER: u64 = 4 << 56;
 const DATAGRAMS: u64 = 5 << 56;
 const REGIONS: u64 = 6 << 56;
 
-/// A server at work.
+/// Worker of a running server.
 pub(super) struct Worker<'b> {
     pub state: State,
     pub clock: Clock,
@@ -173,8 +173,8 @@ impl<'b> Worker<'b> {
         })
     }
 
-    /// Serves until it is asked to end, and then the other workers until they have ended too. Returns
-    /// `true` if every client of this worker received its replies before the drain timeout.
+    /// Serves until the server is ended, and then the other workers until they have ended too. Returns `true`
+    /// if every client of this worker received its replies before the drain timeout.
     pub(super) fn run(&mut self) -> io::Result<bool> {
         loop {
             self.turn()?;

@@ -48,7 +48,7 @@ fn random() -> String {
     overside_base::random_hex().unwrap()
 }
 
-/// Says who belongs to the cluster.
+/// Stores the membership of the cluster.
 pub(crate) fn create(location: &Location, membership: &Membership) {
     let etcd = Etcd::new(location.clone());
     let key = Membership::key(location);

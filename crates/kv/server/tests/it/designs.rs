@@ -37,14 +37,14 @@ impl<'b> Asker<'b> {
         channels.into_iter().map(asker).collect()
     }
 
-    /// Does the next thing: asks, has the store answer, or takes the answers.
+    /// Takes the next step: sends requests, makes the store answer, or takes the answers.
     fn turn(&mut self, next: Vec<Request<'b>>, store: &mut Memory<Oracle>, model: &mut Oracle) {
         if self.batch.is_empty() {
             self.batch = next;
             self.remote.begin(&self.batch, NOW_MS);
         } else if self.expected.is_empty() {
             assert!(self.responder.poll(store, NOW_MS).unwrap());
-            // The store executes it now, whatever others have asked before.
+            // The store executes it now, independently of other requests.
             let expected = &mut self.expected;
             model.execute(&self.batch, NOW_MS, &mut |_, answer| {
                 expected.push(format!("{answer:?}"));

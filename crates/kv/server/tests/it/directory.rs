@@ -1,4 +1,4 @@
-//! A server's endpoints in a real etcd, and in a server that is none.
+//! Tests of a server's endpoints in a real etcd, and with a server that is not etcd.
 
 mod fake;
 mod registration;

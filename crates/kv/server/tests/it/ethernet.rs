@@ -239,7 +239,7 @@ fn who_has_the_address_is_answered_to_those_who_ask_for_it() {
     let len = SERVER.write_reply(&question, &mut reply).unwrap();
     let found = CLIENT.receive(&reply[..len], Checked::No);
     assert_eq!(found, FrameKind::Neighbor(SERVER.address, SERVER.mac));
-    // Somebody who looks whether the address is free has none yet (RFC 5227).
+    // A host that probes if the address is free has none yet (RFC 5227).
     let probe = Host {
         address: Ipv4Addr::UNSPECIFIED,
         ..CLIENT
@@ -286,7 +286,7 @@ fn an_echo_comes_back_as_it_was() {
     assert_eq!(reply[..6], CLIENT.mac);
     assert_eq!(reply[34..36], [0, 0]);
     assert_eq!(reply[38..len], frame[38..]);
-    // What is asked of us we do not ask.
+    // The client sends no echo requests, so it ignores the answer.
     assert_eq!(
         CLIENT.receive(&reply[..len], Checked::No),
         FrameKind::Ignored(Ignored::NotForUs)

@@ -1,5 +1,6 @@
-//! memcached's protocol: the same bytes to memcached and to the engine. `OVERSIDE_KV_MEMCACHED=HOST:PORT` names a server
-//! that is asked in place of the engine: one in any design, or another memcached.
+//! Tests of memcached's protocol: the same bytes are sent to memcached and to the engine.
+//! `OVERSIDE_KV_MEMCACHED=HOST:PORT` names a server to use in place of the engine: one in any design, or
+//! another memcached.
 
 mod checks;
 

@@ -291,7 +291,7 @@ fn a_peer_that_sends_anything_else_is_found_out() {
         if let Some(first) = body.first_mut() {
             *first %= 8;
         }
-        // Refused, or by chance a question.
+        // Refused, or by chance a valid message.
         let sent = dpu.send(random.below(5) as u16, &body);
         if sent.is_ok() {
             let _ = dpu.wait(Duration::from_millis(20)).map(|(count, _)| count);

@@ -234,13 +234,13 @@ fn a_peer_cannot_make_the_other_hold_more_than_it_may() {
         (requests.len() as u16, body)
     };
 
-    // Once it is known how long answers are, these need two messages, and nobody asks for the second.
+    // Once the length of answers is known, these need two messages, and the second is never requested.
     let question = requests(&[(); 4].map(|()| request(b"long", Operation::Get)));
     let many = vec![question; 8];
     let refused = refusal(&many, &mut engine).unwrap();
     assert!(refused.contains("more messages than slots"), "{refused}");
 
-    // A long question behind one whose answer is not taken.
+    // A long message behind one whose answer is not taken.
     let large = requests(&[set(b"large", &long)]);
     let both = [many[0].clone(), many[0].clone(), large.clone()];
     let refused = refusal(&both, &mut engine).unwrap();

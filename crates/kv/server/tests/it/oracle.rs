@@ -112,7 +112,7 @@ impl Oracle {
     fn one(&mut self, request: &Request<'_>, now: u64, answer: &mut dyn FnMut(Answer<'_>)) {
         self.expire(now);
         let is_read = match &request.operation {
-            // As in Redis, watching asks for nothing.
+            // As in Redis, watching does not count as a read.
             Operation::Watch => false,
             Operation::GetAndExpire(_) | Operation::GetAndDelete => true,
             operation => !operation.is_write(),
@@ -503,7 +503,7 @@ fn expires(expiry: Expiry, old: Option<u64>) -> Option<u64> {
     }
 }
 
-/// From `start` to `end` inclusive, negative from the end, as a range of indexes.
+/// Converts `start` to `end` inclusive, negative from the end, to a range of indices.
 fn inclusive(start: i64, end: i64, len: usize) -> (usize, usize) {
     let len = len as i128;
     let absolute = |at: i64| match i128::from(at) {

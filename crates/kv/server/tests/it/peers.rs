@@ -26,7 +26,7 @@ impl Drop for Peer {
 
 /// Starts a Redis server that keeps nothing; `None`, with the reason on stderr: it is not installed.
 pub(crate) fn redis() -> Option<Peer> {
-    // It writes where it runs if a client asks for a snapshot.
+    // The server writes to its working directory if a client requests a snapshot.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     let words = [
@@ -142,7 +142,7 @@ fn etcd_command(address: SocketAddr, peers: SocketAddr, directory: &TempDir) -> 
 }
 
 fn start(program: &str, words: &[&str], port_option: &str, hello: &[u8]) -> Option<Peer> {
-    // Somebody may take the port before the server does.
+    // Another program may take the port before the server does.
     for _ in 0..5 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();

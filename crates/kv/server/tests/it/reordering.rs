@@ -35,7 +35,7 @@ struct Wire {
     queue_pair: Box<dyn QueuePair>,
     /// Parts that have not arrived, with the numbers of their writes.
     parts: Vec<(u64, Verb)>,
-    /// By number: tag, source, and parts that have not arrived.
+    /// Writes by number: tag, source, and number of parts that have not arrived.
     writes: BTreeMap<u64, (u64, Slice, usize)>,
     finished: Vec<Completion>,
     next: u64,
@@ -72,7 +72,7 @@ impl Wire {
         self.writes.insert(number, (tag, from, cuts.len() - 1));
     }
 
-    /// Loses the link with whatever is under way.
+    /// Loses the link with all work in flight.
     fn lose(&mut self) {
         self.is_lost = true;
         self.parts.clear();
@@ -89,7 +89,7 @@ impl Wire {
         }
     }
 
-    /// Lets one of the parts arrive, if there is one.
+    /// Makes one of the parts arrive, if there is one.
     fn step(&mut self) {
         if self.parts.is_empty() {
             return;
@@ -380,7 +380,7 @@ fn simulate_losses(seed: u64) -> usize {
                     }
                 }
             }
-            // What had arrived may be executed after the asking side has given up.
+            // Messages that had arrived may be executed after the requesting side has given up.
             while responder.poll(&mut store, NOW_MS).unwrap_or(false) {}
             let executed = (responder.requests() - before) as usize;
             let mut expected = Vec::new();

@@ -29,7 +29,7 @@ fn store(hasher: &KeyHasher) -> Store {
     Store::new(StoreOptions::new(64 << 20, hasher)).unwrap()
 }
 
-/// With a log in `directory` if there is one.
+/// Starts a server, with a log in `directory` if there is one.
 fn start(directory: Option<&Path>, backlog_bytes: usize, primary: Option<SocketAddr>) -> Running {
     let (sender, receiver) = mpsc::channel();
     let directory = directory.map(Path::to_path_buf);

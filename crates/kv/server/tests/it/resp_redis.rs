@@ -380,7 +380,7 @@ impl Remote {
     }
 }
 
-/// For people: of the letters of a long argument only how many there are.
+/// Shortens a long argument for people, to the number of its letters.
 fn shortened(mut text: String) -> String {
     while let Some(begin) = text.find(&LONG[..100]) {
         let len = text[begin..]

@@ -14,7 +14,7 @@ use crate::resp_client::{Bench, Client, command};
 
 const CLIENTS: usize = 12;
 
-/// An engine that asks for batches of `wants` requests, and counts batches.
+/// Engine that requests batches of `wants` requests, and counts batches.
 struct Counting {
     engine: Oracle,
     wants: usize,

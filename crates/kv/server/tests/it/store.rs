@@ -169,7 +169,7 @@ fn contents(oracle: &Oracle) -> BTreeMap<Vec<u8>, Item> {
     items.map(|(key, i)| (key.clone(), item(i))).collect()
 }
 
-/// Two engines that are asked the same, and a snapshot that goes on meanwhile.
+/// Two engines that get the same requests, and a running snapshot.
 struct Pair {
     store: Store,
     oracle: Oracle,

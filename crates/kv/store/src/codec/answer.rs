@@ -42,10 +42,10 @@ pub fn encode_answer(answer: &Answer<'_>, out: &mut Vec<u8>) {
     Writer(out).numbered(answer);
 }
 
-/// Takes the first answer off `bytes`, which are behind it afterwards.
+/// Removes the first answer from the front of `bytes`.
 ///
 /// # Errors
-/// If there is none; `bytes` are then where they were.
+/// If there is none; then `bytes` are unchanged.
 pub fn decode_answer<'a>(bytes: &mut &'a [u8]) -> Result<Answer<'a>, DecodeError> {
     let mut from = Reader::new(bytes);
     let number = from.byte()?;

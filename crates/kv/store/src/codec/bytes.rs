@@ -69,7 +69,7 @@ impl Writer<'_> {
         self.0.extend_from_slice(&score.to_le_bytes());
     }
 
-    /// At most eight, the first in the lowest bit.
+    /// Appends at most eight bools as a byte, the first in the lowest bit.
     pub(super) fn bools(&mut self, bools: &[bool]) {
         let bits = bools.iter().enumerate();
         self.0
@@ -80,7 +80,7 @@ impl Writer<'_> {
 /// Reads encoded values; every length lies within the remaining bytes.
 pub(super) struct Reader<'a> {
     pub rest: &'a [u8],
-    /// Most elements of lists, which take more memory than bytes.
+    /// Maximum number of elements of lists, which take more memory than bytes.
     pub elements_max: usize,
 }
 

@@ -78,10 +78,10 @@ pub(crate) fn encode_operation(key: &[u8], operation: &Operation<'_>, out: &mut 
     operation.write_operands(&mut out);
 }
 
-/// Takes the first request off `bytes`, which are behind it afterwards.
+/// Removes the first request from the front of `bytes`.
 ///
 /// # Errors
-/// If there is none; `bytes` are then where they were.
+/// If there is none; then `bytes` are unchanged.
 pub fn decode<'a>(bytes: &mut &'a [u8], hasher: &KeyHasher) -> Result<Request<'a>, DecodeError> {
     let mut elements_max = usize::MAX;
     decode_any(bytes, hasher, &mut elements_max)

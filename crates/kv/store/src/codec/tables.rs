@@ -43,7 +43,7 @@ macro_rules! numbered {
         )* }
     ) => {
         impl $(<$life>)? $type $(<$life>)? {
-            /// Number that stands for the variant in its encoding.
+            /// Returns the number of the variant in its encoding.
             #[inline]
             pub fn number(&self) -> u8 {
                 match self {

@@ -49,7 +49,7 @@ impl Collection {
         }
     }
 
-    /// Sets a field; whether it is new.
+    /// Sets a field. Returns `true` if it is new.
     pub(super) fn set_field(&mut self, field: &[u8], value: &[u8]) -> bool {
         let Content::Hash(hash) = &mut self.content else {
             return false;
@@ -68,7 +68,7 @@ impl Collection {
         true
     }
 
-    /// Removes a field; whether it was there.
+    /// Removes a field. Returns `true` if it existed.
     pub(super) fn remove_field(&mut self, field: &[u8]) -> bool {
         let Content::Hash(hash) = &mut self.content else {
             return false;
@@ -81,7 +81,7 @@ impl Collection {
         true
     }
 
-    /// Adds a member or changes its score; whether it is new.
+    /// Adds a member or changes its score. Returns `true` if it is new.
     pub(super) fn set_score(&mut self, member: &[u8], score: f64) -> bool {
         let Content::Sorted(sorted) = &mut self.content else {
             return false;
@@ -103,7 +103,7 @@ impl Collection {
         }
     }
 
-    /// Removes a member; whether it was there.
+    /// Removes a member. Returns `true` if it existed.
     pub(super) fn remove_member(&mut self, member: &[u8]) -> bool {
         let Content::Sorted(sorted) = &mut self.content else {
             return false;

@@ -27,7 +27,8 @@ impl Creations {
         *counter = counter.wrapping_add(1);
     }
 
-    /// Not 0, and less than any version: those begin at the time in milliseconds times 2^20.
+    /// Returns a number that is not 0 and less than any version: versions begin at the time in milliseconds
+    /// times 2^20.
     pub(super) fn of(&self, hash: u64) -> u64 {
         1 + u64::from(self.0[Self::index(hash)])
     }

@@ -9,9 +9,9 @@ use crate::{Refusal, parse_double};
 
 /// Longest text that is taken, as in Redis.
 const MAX_LEN: usize = 5 << 10;
-/// Most digits before the point: as many as the largest 80-bit float has.
+/// Maximum number of digits before the point: as many as the largest 80-bit float has.
 const MAX_WHOLE_DIGITS: i64 = 4933;
-/// Most zeros between the point and the first digit. A number with more counts as 0: it cannot show
+/// Maximum number of zeros between the point and the first digit. A number with more counts as 0: it cannot show
 /// in 17 decimals, even in sums that tie.
 const MAX_DECIMALS: i64 = 5200;
 const SHOWN_DECIMALS: usize = 17;

@@ -8,7 +8,7 @@ use crate::{
     ValueKind,
 };
 
-/// By how many requests each step of fetching is ahead of the next.
+/// Number of requests by which each step of fetching is ahead of the next.
 const AHEAD: usize = 8;
 
 /// Fetches the memory that requests will need in three steps, each ahead of the next: the bucket of a key; the item
@@ -299,7 +299,7 @@ impl Store {
         Ok(())
     }
 
-    /// Not for what holds another kind of value: that is refused without being an error here.
+    /// Reads a value. A key with another kind of value is refused, which is not an error here.
     #[inline(always)]
     fn get(
         &mut self,

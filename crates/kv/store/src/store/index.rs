@@ -1,4 +1,4 @@
-//! From the hash of a key to where its item is.
+//! Index from the hash of a key to the location of its item.
 //!
 //! A hash table of buckets of one cache line, which grows by linear hashing (Litwin, VLDB 1980):
 //!
@@ -6,12 +6,12 @@
 //!    buckets of the level have been split already, so one more bit counts there.
 //! 2. Whenever the load is above [`LOAD`], bucket `next` is split: its entries are divided between it
 //!    and a new bucket at the end. So the table grows by single buckets, without stalls and without a
-//!    directory, and the memory an item takes is the same at any size.
-//! 3. A bucket has eight slots: a tag of 16 other bits of the hash, and where the item is. What does
-//!    not fit goes to a chain of overflow buckets.
+//!    directory, and the memory per item is the same at any size.
+//! 3. A bucket has eight slots: a tag of 16 other bits of the hash, and the location of the item. Further
+//!    entries go to a chain of overflow buckets.
 //!
-//! It never shrinks, except when everything is removed. Keys with equal hashes are told apart by
-//! comparing keys, which the caller does.
+//! It never shrinks, except when everything is removed. The caller compares keys to distinguish those
+//! with equal hashes.
 
 use overside_base::prefetch_read;
 use rustix::io::Errno;
@@ -194,8 +194,8 @@ impl Index {
         self.bucket_mut(slot.bucket).offsets[slot.lane] = offset;
     }
 
-    /// Adds an entry. False, and nothing is changed, if that took an overflow bucket more and
-    /// `may_grow` is false or there is none.
+    /// Adds an entry. Returns `false`, and changes nothing, if that needs another overflow bucket and
+    /// `may_grow` is `false` or none is free.
     pub(super) fn insert(&mut self, hash: u64, offset: u32, may_grow: bool) -> bool {
         self.changes = self.changes.wrapping_add(1);
         let home = self.home(hash);

@@ -77,7 +77,7 @@ impl NewItem<'_> {
     }
 }
 
-/// Most keys and values that are many have eight bytes: no call for those.
+/// Maximum number of keys and values that are many have eight bytes: no call for those.
 #[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {
     match (
@@ -234,7 +234,7 @@ fn word(memory: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(memory[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// Changes version and expiry of an item; whether it has an expiry stays.
+/// Changes version and expiry of an item. It must have had an expiry if and only if the new one is set.
 pub(super) fn patch(memory: &mut [u8], offset: u32, version: u64, expires_at_ms: Option<u64>) {
     let memory = &mut memory[offset as usize * UNIT..];
     memory[8..16].copy_from_slice(&version.to_le_bytes());

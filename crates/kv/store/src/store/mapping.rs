@@ -58,8 +58,8 @@ impl<T: Zeroed> Mapping<T> {
         })
     }
 
-    /// Gives the memory of these elements back to the system: they are zero again. The range is of
-    /// whole blocks of 4 KiB at least.
+    /// Returns the memory of these elements to the system: they become zero. The range consists of whole
+    /// blocks of at least 4 KiB.
     pub(super) fn release(&mut self, range: Range<usize>) {
         let elements = &mut self[range];
         release(

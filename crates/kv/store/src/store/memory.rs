@@ -113,7 +113,7 @@ impl Memory {
         &mut self.bytes
     }
 
-    /// Cache semantics: whether something has to be dropped before an item of `size` bytes is
+    /// Returns `true` if, with cache semantics, something has to be dropped before an item of `size` bytes is
     /// written, with at most `room` bytes in use.
     pub(super) fn must_drop(&self, size: usize, room: usize) -> bool {
         match &self.allocator {

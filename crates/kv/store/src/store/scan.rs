@@ -1,10 +1,10 @@
-//! Walks over the index that go on while it grows.
+//! Walks over the index that continue while it grows.
 //!
-//! A position is a place in the order of hashes whose low 48 bits are reversed. The bucket of a chain is
-//! named by low bits, so each chain holds an interval of that order, and a split divides an interval
-//! in two. A walk visits the chain at its position and goes on behind its interval. Whatever splits
-//! meanwhile, all hashes in front of the position have been visited, and those behind it will be; so a
-//! key that is there all the time is seen. It is seen once, unless everything was removed meanwhile.
+//! A position is a point in the order of hashes whose low 48 bits are reversed. The bucket of a chain is
+//! named by low bits, so each chain covers an interval of that order, and a split divides an interval in two.
+//! A walk visits the chain at its position and continues behind its interval. Chains may split meanwhile: all
+//! hashes in front of the position have been visited, and those behind it will be. So a key that exists
+//! during the whole walk is seen, and only once, unless everything was removed meanwhile.
 
 use super::Store;
 use super::index::{HASH_BITS, Index};

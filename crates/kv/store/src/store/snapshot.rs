@@ -1,13 +1,12 @@
 //! Snapshots without a second process: the state of the partition when the snapshot began.
 //!
 //! 1. A snapshot has a number, the epoch. A chain of the index with that epoch has been taken.
-//! 2. Each step walks over the chains, in the order of scans, and takes those that have
-//!    not been taken.
-//! 3. Before a chain is changed, by whatever operation, expiry or eviction, it is taken first. A chain
-//!    that is split hands its epoch on.
+//! 2. Each step walks over the chains, in the order of scans, and takes those that have not been taken.
+//! 3. Before a chain is changed, by any operation, expiry or eviction, it is taken first. A chain
+//!    that is split passes its epoch on.
 //!
-//! So each item is taken once, as it was when the snapshot began. What was taken before a change waits
-//! in memory for the next step: as much as all items take, if all are changed before.
+//! So each item is taken once, as it was when the snapshot began. Items taken before a change wait
+//! in memory for the next step: as much memory as all items, if all are changed before.
 
 use super::Store;
 use super::collection::{Collection, Content};
@@ -17,7 +16,7 @@ use crate::request::SortedAddOptions;
 use crate::snapshots::Snapshots;
 use crate::{Expiry, ExpiryCondition, Operation, SetOptions, ValueKind, codec};
 
-/// Most fields or members of one request, and about the most bytes.
+/// Maximum number of fields or members of one request, and about the most bytes.
 const PIECE_ELEMENTS: usize = 1024;
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -79,7 +78,7 @@ impl Snapshots for Store {
 }
 
 impl Store {
-    /// To be called before anything in the chain of this hash is changed.
+    /// Takes the chain of this hash if necessary. Call it before anything in the chain is changed.
     #[inline(always)]
     pub(super) fn preserve(&mut self, hash: u64) {
         if self.snapshot.position.is_some() {

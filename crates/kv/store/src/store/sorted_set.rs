@@ -69,7 +69,7 @@ impl SortedSet {
         self.scores.get(member).copied()
     }
 
-    /// Adds a member or changes its score; whether it is new.
+    /// Adds a member or changes its score. Returns `true` if it is new.
     pub(super) fn insert(&mut self, member: &[u8], score: f64) -> bool {
         let (node, is_new) = match self.scores.get_mut(member) {
             Some(old) => {
@@ -94,7 +94,7 @@ impl SortedSet {
         is_new
     }
 
-    /// Removes a member; whether it was there.
+    /// Removes a member. Returns `true` if it existed.
     pub(super) fn remove(&mut self, member: &[u8]) -> bool {
         let Some((member, score)) = self.scores.remove_entry(member) else {
             return false;
@@ -236,7 +236,7 @@ impl SortedSet {
         count
     }
 
-    /// Hands over the members of these ranks in order.
+    /// Passes on the members of these ranks in order.
     pub(super) fn visit<'s>(
         &'s self,
         ranks: Range<usize>,

@@ -125,7 +125,7 @@ impl Store {
         slot.map(|slot| self.string_in(slot)).transpose()
     }
 
-    /// Stores a string, whatever was there.
+    /// Stores a string in place of any value.
     fn put(
         &mut self,
         request: &Request<'_>,
@@ -372,7 +372,7 @@ impl Store {
     }
 }
 
-/// From `start` to `end` inclusive, negative from the end, as Redis's `GETRANGE` has it.
+/// Returns the bytes from `start` to `end` inclusive, negative from the end, like Redis's `GETRANGE`.
 fn inclusive(data: &[u8], start: i64, end: i64) -> &[u8] {
     if start < 0 && end < 0 && start > end {
         return &[];

@@ -5,11 +5,11 @@ use super::index::{BUCKET_BYTES, Slot};
 use super::item::{Item, NewItem, patch, write_part};
 use crate::{Refusal, ValueKind};
 
-/// Most bytes by which the index may grow with one item: a bucket, and one that overflows.
+/// Maximum number of bytes by which the index may grow with one item: a bucket, and one that overflows.
 const INDEX_GROWTH: usize = 2 * BUCKET_BYTES;
 
 impl Store {
-    /// The item of a key; an expired one is removed.
+    /// Returns the item of a key. An expired one is removed, except on a replica, and not returned.
     #[inline(always)]
     pub(super) fn lookup(&mut self, key: &[u8], hash: u64, now_ms: u64) -> Option<Slot> {
         let slot = self.find(key, hash)?;
@@ -238,7 +238,7 @@ impl Store {
         self.memory.free(offset, room);
     }
 
-    /// Gives an item another expiry, and so another version. `None` if it had to be dropped to make
+    /// Gives an item another expiry, and so another version. Returns `None` if it had to be dropped to make
     /// room.
     pub(super) fn set_expiry(
         &mut self,

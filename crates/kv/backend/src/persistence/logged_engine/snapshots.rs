@@ -11,7 +11,7 @@ use crate::persistence::{PersistenceError, Snapshots};
 
 /// Time from a failed snapshot to the next attempt, in milliseconds.
 const SNAPSHOT_RETRY_MS: u64 = 10_000;
-/// After each further failure twice as long, up to about an hour.
+/// Maximum number of doublings of the time until the next attempt: up to about an hour.
 const SNAPSHOT_RETRY_DOUBLINGS: u32 = 8;
 
 impl<E: Snapshots> LoggedEngine<E> {
@@ -92,7 +92,7 @@ impl<E: Snapshots> LoggedEngine<E> {
         }
     }
 
-    /// Goes on with a snapshot until there is none under way.
+    /// Continues a snapshot until none is running.
     pub(super) fn complete_snapshot(&mut self) {
         while let Some(snapshot) = &self.snapshot {
             match snapshot.is_written {

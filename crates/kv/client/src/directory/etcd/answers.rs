@@ -22,7 +22,7 @@ pub struct KeyValue {
 /// Keys as they were at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRange {
-    /// In the order of keys.
+    /// Entries sorted by key.
     pub entries: Vec<KeyValue>,
     /// Revision of etcd at that time. It grows with every change of any key.
     pub revision: i64,

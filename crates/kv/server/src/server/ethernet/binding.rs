@@ -111,7 +111,7 @@ fn check(settings: &Settings, own: &[SocketAddr]) -> Result<(), PortError> {
     }
 }
 
-/// Lets the device steer datagrams to the worker that has their keys, if it can.
+/// Makes the device steer datagrams to the worker with their keys, if it can.
 fn steer(
     dpdk: &EthernetPort,
     port: &PortSettings,

@@ -7,7 +7,7 @@ impl Worker<'_> {
     pub(super) fn begin_drain(&mut self) {
         tracing::info!(connections = self.clients.table.len(), "asked to end");
         self.listeners.clear();
-        // What has not been answered is asked again, elsewhere.
+        // Clients send unanswered datagrams again, to other servers.
         self.datagrams = None;
         self.port = None;
         self.regions = None;

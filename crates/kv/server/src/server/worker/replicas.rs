@@ -6,7 +6,7 @@ use crate::server::connection::Connection;
 use crate::server::counters::CloseReason;
 
 impl Worker<'_> {
-    /// Gives a replica's connection to the backing, whose stream it belongs to from now on.
+    /// Passes a replica's connection to the backing; it belongs to the stream from now on.
     pub(super) fn hand_over(&mut self, key: usize, connection: Connection, request: SyncRequest) {
         let address = self.clients.table[key].entry.address.to_string();
         if connection.close.is_some() || self.epoll.remove(&connection.transport).is_err() {
@@ -21,7 +21,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Answers those whose wait is over.
+    /// Answers clients whose wait has ended.
     pub(super) fn end_waits(&mut self) {
         self.next_wait_ms = u64::MAX;
         self.state.blocked = 0;

@@ -117,7 +117,7 @@ fn a_server_that_is_gone_fails_its_keys_until_it_is_back() {
         (servers[0].requests, servers[0].may_be_executed),
         (of_a, false)
     );
-    // Its keys are nobody else's, also when all know that it is gone.
+    // Its keys are not assigned to other servers, even when all know that it is gone.
     wait_until(|| {
         cluster
             .get_many(&all)
@@ -261,7 +261,7 @@ fn clients_go_on_without_the_directory() {
     etcd.restart();
     wait_until(|| cluster.directory_error().is_none());
     assert_eq!(cluster.get(b"key"), Ok(Some(b"value".into())));
-    // Whoever changes the membership is followed.
+    // Clients follow every change of the membership.
     assert_eq!(plain.delete(&Membership::key(&location)), Ok(true));
     wait_until(|| matches!(cluster.get(b"key"), Err(ClusterError::NoCluster { .. })));
     assert!(!registered(&plain).is_empty());

@@ -71,7 +71,7 @@ impl Simulation {
         }
     }
 
-    /// Asks, and waits until everything is answered or given up: replies as text.
+    /// Sends requests, and waits until all are answered or given up. Returns the replies as text.
     fn execute(&mut self, requests: &[Request<'_>]) -> Vec<Option<String>> {
         let mut texts: HashMap<u64, Option<String>> = HashMap::new();
         let mut done = |token, reply: Option<Reply<'_>>| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use overside_kv::directory::{DirectoryError, Etcd, Location};
 
-/// Answers every request with these bytes, and goes on with `more` as long as they are taken.
+/// Starts a server that answers every request with these bytes, followed by `more` as long as they are read.
 fn fake(answer: &'static [u8], more: &'static [u8]) -> Location {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -46,7 +46,7 @@ fn what_etcd_does_not_say_is_refused() {
         let text = String::from_utf8_lossy(answer);
         assert!(etcd.range("/x").is_err(), "{text}");
         assert!(etcd.grant(Duration::from_secs(1)).is_err(), "{text}");
-        // A watch that ends is asked again after a look.
+        // When a watch ends, it is started again after a check.
         let changed = etcd.wait_for_change("/x", 1, Duration::from_millis(50));
         assert_ne!(changed, Ok(false), "{text}");
     }

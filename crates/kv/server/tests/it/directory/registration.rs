@@ -50,7 +50,7 @@ fn what_is_lost_is_registered_again() {
     etcd.revoke(lease).unwrap();
     wait_until(|| registered(&etcd).iter().any(|(_, new)| *new != lease));
     assert_eq!(status.lost_leases(), 1);
-    // Somebody has removed the entry.
+    // The operator has removed the entry.
     let key = found.key(&location);
     assert_eq!(etcd.delete(&key), Ok(true));
     assert_eq!(etcd.delete(&key), Ok(false));
@@ -101,7 +101,7 @@ fn changes_wake_those_who_wait() {
     let soon = Duration::from_millis(300);
     let wait = |revision| etcd.wait_for_change("/test", revision, soon);
     assert_eq!(wait(found.revision), Ok(false));
-    // One that came before the question.
+    // A change that came before the request.
     assert_eq!(etcd.delete("/test/x"), Ok(true));
     assert_eq!(wait(found.revision), Ok(true));
     assert_eq!(etcd.create("/other", b""), Ok(true));

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use overside_kv_offload::agent::{Question, Reply};
 use overside_link::codec::Message;
 
-/// Any bytes are refused, or a question or reply that is the same once it has been written and read again; whether
-/// they are one.
+/// Checks that bytes are refused, or are a request or reply that is the same after it is encoded and parsed
+/// again. Returns `true` if they were accepted.
 pub(super) fn agent_message(data: &[u8]) -> bool {
     is_the_same::<Question>(data) | is_the_same::<Reply>(data)
 }

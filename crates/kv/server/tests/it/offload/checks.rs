@@ -1,5 +1,5 @@
-//! Checks that either engine must pass whatever the other side of its link does. The fuzz target
-//! uses them too.
+//! Checks that either engine must pass for any behavior of the other side of its link. The fuzz target uses
+//! them too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ const OPTIONS: ChannelOptions = ChannelOptions {
 };
 const INBOX_BYTES: usize = OPTIONS.slot_bytes * OPTIONS.slots + 64;
 const TRAILER_BYTES: usize = 16;
-/// Set in the length of a body that has to be fetched.
+/// Flag in the length of a body that has to be fetched.
 const RENDEZVOUS: u32 = 1 << 31;
 /// Far more turns than anything takes.
 const TURNS_MAX: usize = 1 << 24;
 
-/// Runs one of both engines, which the first byte chooses, with `data` as its peer; returns the
-/// number of valid answers. The engine must not panic, wait, or take more than it has asked for.
+/// Runs one of both engines, which the first byte chooses, with `data` as its peer. Returns the number of
+/// valid answers. The engine must not panic, wait, or take more than it has requested.
 pub(super) fn session(data: &[u8]) -> usize {
     let Some((&choice, data)) = data.split_first() else {
         return 0;
@@ -48,7 +48,7 @@ pub(super) fn session(data: &[u8]) -> usize {
     // An introduction that is the peer's own to make.
     if choice >= 0xc0 {
         peer.send_message(data);
-        // Nobody waits for what never comes.
+        // A message that never arrives ends the wait.
         let deadline = Instant::now() + Duration::from_micros(200);
         return usize::from(Channel::open(ours, 0, OPTIONS, deadline).is_ok());
     }
@@ -76,7 +76,7 @@ struct Peer {
     inbox: Exported,
     /// The engine's inbox, once it is known.
     outbox: Option<RemoteMemory>,
-    /// Bodies to be fetched.
+    /// Exported bodies.
     offered: Vec<Exported>,
     sent: u64,
     heard: u64,

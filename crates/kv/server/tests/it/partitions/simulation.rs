@@ -32,7 +32,7 @@ struct State {
     passes: u64,
     /// A worker has ended in its turn: no other will have one.
     has_failed: bool,
-    /// Workers that have done all of theirs.
+    /// Number of workers that have finished.
     done: usize,
     /// Counts calls and returns.
     now: u64,
@@ -81,7 +81,7 @@ impl Baton {
         state.check();
     }
 
-    /// Lets the next worker run, and waits until this one is next.
+    /// Makes the next worker run, and waits until this one is next.
     fn pass(&self, own: usize) {
         self.choose();
         self.wait(own);

@@ -32,7 +32,7 @@ fn directory() -> (tempfile::TempDir, State) {
     (directory, expected)
 }
 
-/// Does what the message about a log proposes, after which the server starts.
+/// Follows the advice of the message about a log, after which the server starts.
 fn follow(error: &PersistenceError, directory: &Path) {
     let (path, len) = match error {
         PersistenceError::Damaged { path, offset } => (path, *offset),

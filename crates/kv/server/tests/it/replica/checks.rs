@@ -19,8 +19,8 @@ const KINDS: [Kind; 8] = [
     Kind::Followed,
 ];
 
-/// Any bytes are frames or refused, the same however they come, and frames with right checksums are
-/// executed or refused within the store's memory, whatever they hold.
+/// Checks that bytes are frames or refused, the same in any pieces, and that frames with right checksums are
+/// executed or refused within the store's memory.
 pub(super) fn stream(data: &[u8]) {
     let Some((&choice, data)) = data.split_first() else {
         return;
@@ -61,7 +61,7 @@ fn parse(identity: [u8; 8], pieces: &[&[u8]]) -> (Vec<ReceivedFrame>, Option<Str
     (frames, None)
 }
 
-/// Frames with these kinds and payloads: a byte, a length of two bytes, and the bytes.
+/// Makes frames from a sequence of kind (a byte), payload length (two bytes) and payload.
 fn frames_of(identity: [u8; 8], mut rest: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut history = FrameWriter::stream(identity);

@@ -25,7 +25,7 @@ pub(crate) struct Running {
     thread: Option<JoinHandle<Result<bool, ServerError>>>,
 }
 
-/// At any port of this machine.
+/// Returns any port of this machine.
 pub(crate) fn local() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
@@ -53,7 +53,7 @@ impl Running {
         })
     }
 
-    /// With a backing of its own for each worker.
+    /// Starts a server with a separate backing for each worker.
     pub(crate) fn start_with(
         settings: Settings,
         backing: impl Fn(&KeyHasher, u64) -> Box<dyn StorageBackend + Send> + Send + 'static,
