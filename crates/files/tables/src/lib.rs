@@ -28,7 +28,7 @@ pub use column::{Columns, position};
 pub use csv::CsvOptions;
 pub use error::Error;
 pub use format::Format;
-pub use parquet::{Between, ParquetOptions, ParquetWriter, Strings};
+pub use parquet::{Between, ParquetOptions, ParquetWriter, ROW_GROUP_ROWS, Strings};
 pub use pieces::pieces;
 pub use schema::{check_schema, schema_difference};
 pub use storage::{Conversion, Storage};

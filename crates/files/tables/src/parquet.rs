@@ -11,7 +11,7 @@ mod writer;
 
 pub use groups::Between;
 pub(crate) use logical::parquet_schema;
-pub use writer::ParquetWriter;
+pub use writer::{ParquetWriter, ROW_GROUP_ROWS};
 
 use std::fs::File;
 use std::ops::Range;

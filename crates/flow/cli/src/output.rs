@@ -49,6 +49,7 @@ impl OutputArguments {
             format: self.format,
             codec: self.codec,
             outer: self.outer,
+            ..WriteOptions::default()
         }
     }
 }

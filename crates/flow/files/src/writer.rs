@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 use overside_base::lock;
 use overside_tables::memory::RowGroupMemory;
 use overside_tables::pack::{Codec, CodecPool, Layout, Outer, PackOptions, Packer, StageTime};
-use overside_tables::{Conversion, Format, ParquetWriter, Storage};
+use overside_tables::{Conversion, Format, ParquetWriter, ROW_GROUP_ROWS, Storage};
 
 use crate::FileFormat;
 use overside_flow_operators::Error;
@@ -24,6 +24,8 @@ pub struct WriteOptions {
     pub codec: Codec,
     /// Codec that compresses each message as a whole; for Arrow IPC only.
     pub outer: Option<Outer>,
+    /// Maximum number of rows of a row group; for Parquet only. [`ROW_GROUP_ROWS`] unless set.
+    pub row_group_rows: Option<usize>,
 }
 
 impl WriteOptions {
@@ -137,7 +139,9 @@ impl<W: Write + Send + 'static> FileWriter<W> {
             }
             FileFormat::Parquet => {
                 let output = counted(output);
-                let writer = ParquetWriter::new(output, storage, options.codec, memory, pool)?;
+                let rows = options.row_group_rows.unwrap_or(ROW_GROUP_ROWS);
+                let writer =
+                    ParquetWriter::new(output, storage, options.codec, rows, memory, pool)?;
                 Batches::Parquet(Box::new(writer))
             }
             FileFormat::Csv => {

@@ -15,6 +15,8 @@ use overside_flow_operators::{SortColumn, sort};
 
 /// Maximum number of rows of a batch, and minimum that is read from Parquet for one id.
 const BATCH_ROWS: usize = 64 << 10;
+/// Rows of a row group of a leaf, which is what a query of one object reads at least.
+const GROUP_ROWS: usize = 16 << 10;
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Returns the format and compression of a node's files.
@@ -30,6 +32,7 @@ pub(super) fn options(is_leaf: bool) -> WriteOptions {
             false => Codec::Lz4,
         },
         outer: None,
+        row_group_rows: Some(GROUP_ROWS),
     }
 }
 

@@ -28,8 +28,8 @@ use crate::memory::{HeldBytes, RowGroupMemory};
 use crate::pack::{Codec, CodecPool, Pending};
 use crate::{Error, Storage, check_schema};
 
-/// Rows of a group: a reader leaves out whole groups, and about as many are common.
-const ROW_GROUP_ROWS: usize = 128 << 10;
+/// Rows of a group unless the caller says another number: a reader leaves out whole groups, and about as many are common.
+pub const ROW_GROUP_ROWS: usize = 128 << 10;
 /// A row group that is closed for want of memory has at least so many bytes a column, which is some times what is kept of
 /// it for the footer, and this part of what was written before: a file has at most 32,767.
 const CLOSED_COLUMN_BYTES: usize = 8 << 10;
@@ -46,6 +46,8 @@ pub struct ParquetWriter<W: Write + Send + 'static> {
     storage: Arc<Storage>,
     pool: Arc<CodecPool>,
     memory: Arc<RowGroupMemory>,
+    /// Maximum number of rows of a row group.
+    rows_max: usize,
     /// Batches of the next row group.
     waiting: Vec<RecordBatch>,
     rows: usize,
@@ -67,7 +69,7 @@ struct RowGroup<W: Write> {
 }
 
 impl<W: Write + Send + 'static> ParquetWriter<W> {
-    /// Begins a file. Its row groups wait in `memory`.
+    /// Begins a file. Its row groups have at most `rows_max` rows and wait in `memory`.
     ///
     /// # Errors
     /// [`Error`]: Parquet cannot have the schema, or the codec has no such level.
@@ -75,6 +77,7 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
         output: W,
         storage: Storage,
         codec: Codec,
+        rows_max: usize,
         memory: &Arc<RowGroupMemory>,
         pool: &Arc<CodecPool>,
     ) -> Result<Self, Error> {
@@ -107,6 +110,7 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
             storage: Arc::new(storage),
             pool: Arc::clone(pool),
             memory: Arc::clone(memory),
+            rows_max,
             waiting: Vec::new(),
             rows: 0,
             held: HeldBytes::new(&memory.bytes),
@@ -124,14 +128,14 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
         check_schema(self.storage.schema(), batch.schema_ref())?;
         let mut begin = 0;
         while begin < batch.num_rows() {
-            let rows = (batch.num_rows() - begin).min(ROW_GROUP_ROWS - self.rows);
+            let rows = (batch.num_rows() - begin).min(self.rows_max - self.rows);
             self.waiting.push(batch.slice(begin, rows));
             self.held.add(bytes / batch.num_rows() * rows);
             self.rows += rows;
             begin += rows;
             let own = self.held.own();
             let floor = (CLOSED_COLUMN_BYTES * self.leaves.len()).max(self.bytes / CLOSED_SHARE);
-            if self.rows == ROW_GROUP_ROWS || (own >= floor && self.memory.is_short(own)) {
+            if self.rows == self.rows_max || (own >= floor && self.memory.is_short(own)) {
                 self.encode()?;
             }
         }

@@ -12,7 +12,8 @@ use arrow_select::concat::concat_batches;
 use overside_tables::memory::RowGroupMemory;
 use overside_tables::pack::CodecPool;
 use overside_tables::{
-    Between, Columns, Error, Format, ParquetOptions, ParquetWriter, Storage, Strings, Table,
+    Between, Columns, Error, Format, ParquetOptions, ParquetWriter, ROW_GROUP_ROWS, Storage,
+    Strings, Table,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -233,7 +234,8 @@ fn files_share_the_memory_of_their_row_groups_and_come_back() {
             let storage = Storage::new(Format::Parquet, &schema).unwrap();
             let output = file.try_clone().unwrap();
             let codec = codec.parse().unwrap();
-            let writer = ParquetWriter::new(output, storage, codec, &shared, pool).unwrap();
+            let writer =
+                ParquetWriter::new(output, storage, codec, ROW_GROUP_ROWS, &shared, pool).unwrap();
             files.push((file, writer));
         }
         for batch in &batches {

@@ -92,6 +92,7 @@ impl Output {
                 .map_or_else(FileFormat::default, |word| word.0),
             codec: self.codec.as_ref().map_or(Codec::None, |word| word.0),
             outer: self.outer.as_ref().map(|word| word.0),
+            ..WriteOptions::default()
         }
     }
 

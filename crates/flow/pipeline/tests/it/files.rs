@@ -26,6 +26,7 @@ fn options(format: &str, codec: &str, outer: Option<&str>) -> WriteOptions {
         format: format.parse().unwrap(),
         codec: codec.parse().unwrap(),
         outer: outer.map(|outer| outer.parse().unwrap()),
+        ..WriteOptions::default()
     }
 }
 
