@@ -236,7 +236,12 @@ fn count_until_lost(address: &str, acknowledged: &mut [u64], on_way: &AtomicBool
         };
         let text = String::from_utf8_lossy(&heard[..len]);
         let Some(number) = text.strip_prefix(':') else {
-            return;
+            // Partitions come back one after the other.
+            if on_way.load(Ordering::Relaxed) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+            continue;
         };
         acknowledged[key] = number.trim().parse().unwrap();
         on_way.store(turn > 200, Ordering::Relaxed);
