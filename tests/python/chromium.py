@@ -19,7 +19,7 @@ from typing import Any
 
 Json = dict[str, Any]
 
-TIMEOUT_S = 60
+TIMEOUT_S = 300
 #: A promise of the page's charts: the page says in this attribute how many it has drawn.
 _UNTIL_DRAWN = """new Promise(resolve => {
   const root = document.documentElement;

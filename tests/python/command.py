@@ -28,7 +28,7 @@ from overside.commands import Arguments
 Json = dict[str, Any]
 
 #: Seconds after which something that should have happened has not.
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 def overside(

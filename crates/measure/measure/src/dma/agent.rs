@@ -23,7 +23,7 @@ use crate::remote_end;
 use crate::sample::{Sample, Warning};
 
 /// Longest time to wait until the link is connected.
-const CONNECTING: Duration = Duration::from_secs(5);
+const CONNECTING: Duration = Duration::from_secs(20);
 /// Extra time to wait for an agent's answer after the test's deadline: the agent knows why there is
 /// no result.
 const GRACE: Duration = Duration::from_millis(500);
