@@ -46,7 +46,15 @@ def test_every_operation_from_either_side(tmp_path: Path) -> None:
         initiator=["host", "dpu"],
         operation=["read", "write", "send"],
     )
-    run = ran(path)
+    # A side that gets no turn for seconds on a busy machine loses its link: run it again.
+    for attempt in range(5):
+        try:
+            run = ran(path)
+            break
+        except AssertionError as error:
+            is_away = "the peer is gone" in str(error) or "did not answer in time" in str(error)
+            if not is_away or attempt == 4:
+                raise
     found = samples(run)
     assert len(found) == 12
     for sample in found:
