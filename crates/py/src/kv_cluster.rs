@@ -12,7 +12,6 @@ use overside_kv_client::{
 };
 use overside_link::agent::keys;
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
@@ -123,7 +122,7 @@ impl KvCluster {
             goes_on,
         };
         let connected = guarded(|| Ok(py.detach(|| Cluster::connect(location, options))))?;
-        let cluster = Mutex::new(Some(connected.map_err(|error| raised(py, error))?));
+        let cluster = Mutex::new(Some(answered(py, connected)?));
         Ok(Self { cluster })
     }
 
@@ -181,14 +180,9 @@ impl KvCluster {
         work: impl FnOnce(&mut Cluster) -> Result<T, ClusterError> + Send,
     ) -> PyResult<T> {
         let work = || lock(&self.cluster).as_mut().map(work);
-        match guarded(|| Ok(py.detach(work)))? {
-            None => Err(PyValueError::new_err("the client was closed")),
-            Some(done) => {
-                let signal = RAISED.take();
-                signal.map_or(Ok(()), Err)?;
-                done.map_err(|error| raised(py, error))
-            }
-        }
+        let done = guarded(|| Ok(py.detach(work)))?;
+        let done = done.ok_or_else(|| refused("the client was closed"))?;
+        answered(py, done)
     }
 }
 
@@ -212,6 +206,12 @@ fn value(py: Python<'_>, reply: Reply) -> PyResult<Bound<'_, PyAny>> {
 
 fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("overside.kv.errors")?.getattr(name)
+}
+
+/// The result of a request, or the exception of a signal's handler that has ended it.
+fn answered<T>(py: Python<'_>, done: Result<T, ClusterError>) -> PyResult<T> {
+    RAISED.take().map_or(Ok(()), Err)?;
+    done.map_err(|error| raised(py, error))
 }
 
 /// The exception for an error.
