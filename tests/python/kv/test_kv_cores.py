@@ -136,7 +136,11 @@ def test_a_killed_server_has_lost_nothing_acknowledged(tmp_path: Path) -> None:
 
 def test_clients_of_memcached_reach_both_partitions() -> None:
     with kv_server("--cores", "2", "--memcached", "127.0.0.1:0") as server:
-        clients = [Memcached(("127.0.0.1", server.ports["memcached"])) for _ in range(8)]
+        # Without a reply, a client's value may be stored after another client asked for it.
+        clients = [
+            Memcached(("127.0.0.1", server.ports["memcached"]), timeout=PATIENCE_S, default_noreply=False)
+            for _ in range(8)
+        ]
         for number, client in enumerate(clients):
             assert client.set_many({f"{number}:{key}": str(key) for key in range(20)}) == []
         for client in clients:
@@ -144,7 +148,7 @@ def test_clients_of_memcached_reach_both_partitions() -> None:
                 found = client.get_many([f"{number}:{key}" for key in range(20)])
                 assert found == {f"{number}:{key}": str(key).encode() for key in range(20)}
         assert clients[0].stats()[b"curr_items"] == 160
-        clients[0].flush_all(noreply=False)
+        clients[0].flush_all()
         assert clients[7].get("7:7") is None
         for client in clients:
             client.close()

@@ -64,16 +64,15 @@ pub(super) fn local_path() -> impl TypedValueParser<Value = PathBuf> {
 }
 
 /// Refuses an address, of which a local directory would be made.
-fn local<P: AsRef<OsStr>>(path: P) -> Result<P, String> {
+fn local<P: AsRef<OsStr>>(path: P) -> Result<P, &'static str> {
     let text = path.as_ref().to_string_lossy();
     let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
     match scheme.is_empty() || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         true => Ok(path),
-        false => Err(format!(
-            "{}: only local files are read and written here; a pipeline writes to s3://BUCKET/PREFIX (overside flow \
-             run), and what is to be read is copied here first",
-            shown(&*text)
-        )),
+        false => Err(
+            "only local files are read and written here; `overside flow run` writes to s3://BUCKET/PREFIX; \
+             copy an input here first",
+        ),
     }
 }
 
@@ -114,7 +113,7 @@ impl Input {
             true => "stdin".into(),
             false => shown(path),
         };
-        local(path)?;
+        local(path).map_err(|reason| format!("{name}: {reason}"))?;
         let failed = |error: io::Error| format!("{name}: {error}");
         let file = match path == "-" {
             true => File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?),

@@ -463,37 +463,30 @@ fn what_cannot_be_done_is_said() {
         &partition(&["--key", "id", "--hash", "2", "--codec", "gzip"]),
         &["none, lz4, zstd"],
     );
+    let refused = |line: &str, words: &[&str]| refused(&line.split(' ').collect::<Vec<_>>(), words);
     refused(
-        &[
-            "partition",
-            "rows.csv",
-            "other.csv",
-            "--out",
-            "q",
-            "--key",
-            "id",
-            "--hash",
-            "2",
-        ],
+        "partition rows.csv other.csv --out q --key id --hash 2",
         &[
             "other.csv",
             "no column \"id\", there is no column \"what\", column \"a\" is new",
         ],
     );
     refused(
-        &[
-            "partition",
-            "absent",
-            "--out",
-            "p",
-            "--key",
-            "id",
-            "--hash",
-            "2",
-        ],
+        "partition absent --out p --key id --hash 2",
         &["absent", "No such file"],
     );
-    refused(&["generate", "planes", "x"], &["particles, ships"]);
+    refused("generate planes x", &["particles, ships"]);
+    // Object stores, of which a local directory would be made.
+    for arguments in [
+        "partition rows.csv --key id --hash 2 --out s3://b/x",
+        "partition s3://b/x.csv --key id --hash 2 --out p",
+        "suggest-key gs://b/x.csv",
+        "generate particles s3://b/x.arrow",
+        "tree add s3://b/x rows.csv --id id --time what",
+    ] {
+        refused(arguments, &["://b/x", "only local files"]);
+    }
+    assert!(!place.join("s3:").exists());
     assert_eq!(names(&place.join("q")), [""; 0]);
 }
 
