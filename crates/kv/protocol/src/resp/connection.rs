@@ -112,8 +112,8 @@ pub(super) fn hello(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     if !call.session.is_authenticated {
         return Err(ErrorReply::new(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
-             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
-             select the RESP protocol version at the same time",
+             HELLO AUTH <user> <pass> option can be used to authenticate the client and select the \
+             RESP protocol version at the same time",
         ));
     }
     if let Some(name) = name {

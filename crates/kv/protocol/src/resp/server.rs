@@ -75,7 +75,7 @@ pub(super) fn config_set(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandRes
         .config(&mut |known, _| is_known |= known.as_bytes().eq_ignore_ascii_case(name));
     let repeated = String::from_utf8_lossy(name);
     let text = if !arguments.len().is_multiple_of(2) {
-        return Err(ErrorReply::wrong_arity("config|set"));
+        return Err(SYNTAX);
     } else if is_known {
         format!(
             "ERR CONFIG SET failed (possibly related to argument '{repeated}') - can't set \

@@ -4,6 +4,8 @@
 //! servers. `OVERSIDE_KV_COMMANDS` is the number of commands, and `OVERSIDE_KV_SERVER=HOST:PORT` names a server that is
 //! asked in place of the engines of this process: one in any design, or another Redis.
 
+mod cases;
+
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -321,12 +323,16 @@ enum Ours {
     There(Remote),
 }
 
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    now.as_millis() as u64
+}
+
 impl Ours {
     fn send(&mut self, bytes: &[u8]) {
         match self {
             Self::Here(bench, client, replies) => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-                bench.server.now_ms = now.as_millis() as u64;
+                bench.server.now_ms = now_ms();
                 replies.extend(bench.send(client, bytes));
             }
             Self::There(remote) => remote.stream.write_all(bytes).unwrap(),
@@ -336,8 +342,8 @@ impl Ours {
     fn reply(&mut self) -> Vec<u8> {
         match self {
             Self::Here(_, _, replies) => {
-                let len = (!replies.is_empty()).then(|| reply_len(replies)).flatten();
-                replies.drain(..len.unwrap_or(replies.len())).collect()
+                let len = reply_len(replies).unwrap_or(replies.len());
+                replies.drain(..len).collect()
             }
             Self::There(remote) => remote.reply(),
         }
@@ -365,16 +371,17 @@ impl Remote {
     }
 
     fn reply(&mut self) -> Vec<u8> {
+        self.next_reply().expect("a reply of the server")
+    }
+
+    /// Returns the next reply; `None` if the server does not reply or has closed the connection.
+    fn next_reply(&mut self) -> Option<Vec<u8>> {
         loop {
-            if let Some(len) = (!self.received.is_empty())
-                .then(|| reply_len(&self.received))
-                .flatten()
-            {
-                return self.received.drain(..len).collect();
+            if let Some(len) = reply_len(&self.received) {
+                return Some(self.received.drain(..len).collect());
             }
             let mut bytes = [0; 65536];
-            let len = self.stream.read(&mut bytes).unwrap();
-            assert!(len > 0, "Redis has closed the connection");
+            let len = self.stream.read(&mut bytes).ok().filter(|len| *len > 0)?;
             self.received.extend_from_slice(&bytes[..len]);
         }
     }
