@@ -23,7 +23,7 @@ def particles(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-# A process begins with the peak of the one that started it (execve(2) keeps it), so this one is small.
+# A process begins with the peak of its parent, which execve(2) keeps, so this one is small.
 PEAK = """
 import resource, subprocess, sys
 subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)

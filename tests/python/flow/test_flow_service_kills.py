@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import overside
@@ -102,8 +102,10 @@ class Subscriber(threading.Thread):
         self.rows: Counter[int] = Counter()
 
     def run(self) -> None:
-        for taken in overside.subscribe(f"grpc://{self.place.address}/all"):
-            self.rows.update(taken.data.column("id").to_pylist())
+        # The service ends when all rows are there.
+        with suppress(*LOST):
+            for taken in overside.subscribe(f"grpc://{self.place.address}/all"):
+                self.rows.update(taken.data.column("id").to_pylist())
 
 
 def trial(directory: Path, kind: str, *, spill: bool, numbers: random.Random) -> int:

@@ -138,7 +138,9 @@ def test_clients_of_memcached_reach_both_partitions() -> None:
     with kv_server("--cores", "2", "--memcached", "127.0.0.1:0") as server:
         # Without a reply, a client's value may be stored after another client asked for it.
         clients = [
-            Memcached(("127.0.0.1", server.ports["memcached"]), timeout=PATIENCE_S, default_noreply=False)
+            Memcached(
+                ("127.0.0.1", server.ports["memcached"]), timeout=PATIENCE_S, default_noreply=False
+            )
             for _ in range(8)
         ]
         for number, client in enumerate(clients):

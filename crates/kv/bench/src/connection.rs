@@ -316,7 +316,10 @@ impl Connection {
             record, started_ns, ..
         } = request;
         match (request.expect, reply) {
-            (Expect::Stored, Reply::Stored) => Ok(true),
+            (Expect::Stored, Reply::Stored) => {
+                self.requests.stored(record);
+                Ok(true)
+            }
             (Expect::PartStored, Reply::Stored) => Ok(false),
             (Expect::Value | Expect::ValueToUpdate, Reply::Value(_) | Reply::Missing) => {
                 match reply {

@@ -290,10 +290,13 @@ impl DatagramConnection {
         let (mut wrong, mut refused, mut updates) = (None, None, Vec::new());
         let now_ns = self.now_ns();
         let (outstanding, records) = (&mut self.outstanding, &self.settings.records);
+        let requests = &mut self.requests;
         let mut take = |token: u64, reply: Option<Reply<'_>>| {
             let request = outstanding.remove(token as usize);
             match (request.expect, reply) {
-                (Expect::Stored, Some(Reply::Answer(Answer::Stored { .. }) | Reply::Repeated)) => {}
+                (Expect::Stored, Some(Reply::Answer(Answer::Stored { .. }) | Reply::Repeated)) => {
+                    requests.stored(request.record);
+                }
                 (Expect::Stored, _) | (_, None) => refused = Some(format!("{reply:?}")),
                 (_, Some(Reply::Answer(Answer::Missing))) => counts.misses += 1,
                 (_, Some(Reply::Answer(Answer::Value(value))))

@@ -1,5 +1,7 @@
 //! Workloads: kinds of requests, and the choice of records.
 
+use std::collections::VecDeque;
+
 use overside_base::{Random, Zipf};
 use overside_link::codec;
 use serde::{Deserialize, Serialize};
@@ -153,7 +155,10 @@ pub(super) struct Requests {
     zipf: Zipf,
     scan_max: u64,
     count: u64,
-    inserted: u64,
+    /// Number of inserted records that may be read: all of them are stored.
+    readable: u64,
+    /// `true` for each later one that is stored.
+    stored: VecDeque<bool>,
     number: u64,
     connections: u64,
 }
@@ -177,7 +182,8 @@ impl Requests {
             zipf: Zipf::new(count, skew),
             scan_max: workload.scan_max.max(1),
             count,
-            inserted: 0,
+            readable: 0,
+            stored: VecDeque::new(),
             number,
             connections,
         }
@@ -202,9 +208,9 @@ impl Requests {
             Distribution::Zipf(_) => self.zipf.draw(&mut self.random),
             Distribution::Latest(_) => {
                 let age = self.zipf.draw(&mut self.random);
-                match self.inserted.checked_sub(age + 1) {
+                match self.readable.checked_sub(age + 1) {
                     Some(newest) => self.insert_number(newest),
-                    None => self.count - 1 - (age - self.inserted).min(self.count - 1),
+                    None => self.count - 1 - (age - self.readable).min(self.count - 1),
                 }
             }
         }
@@ -212,8 +218,21 @@ impl Requests {
 
     /// The next record to insert.
     pub(crate) fn insert(&mut self) -> u64 {
-        self.inserted += 1;
-        self.insert_number(self.inserted - 1)
+        self.stored.push_back(false);
+        self.insert_number(self.readable + self.stored.len() as u64 - 1)
+    }
+
+    /// Notes that a record is stored. Before, it is not read: datagrams may overtake each other.
+    pub(crate) fn stored(&mut self, record: u64) {
+        let Some(behind) = record.checked_sub(self.insert_number(self.readable)) else {
+            return;
+        };
+        if let Some(is_stored) = self.stored.get_mut((behind / self.connections) as usize) {
+            *is_stored = true;
+        }
+        while self.stored.pop_front_if(|is_stored| *is_stored).is_some() {
+            self.readable += 1;
+        }
     }
 
     fn insert_number(&self, index: u64) -> u64 {
@@ -226,5 +245,22 @@ impl Requests {
 
     pub(crate) fn nonce(&mut self) -> u64 {
         self.random.next_u64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Requests, Workload};
+
+    #[test]
+    fn new_records_are_read_once_they_and_those_before_are_stored() {
+        let mut requests = Requests::new(&Workload::ycsb('d').unwrap(), 10, 1, 1, 4);
+        let inserted: Vec<_> = (0..3).map(|_| requests.insert()).collect();
+        assert_eq!(inserted, [11, 15, 19]);
+        for (stored, newest) in [(3, 9), (15, 9), (11, 15), (11, 15), (19, 19)] {
+            requests.stored(stored);
+            let read = (0..1000).map(|_| requests.record()).max();
+            assert_eq!(read, Some(newest));
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow_flight::{FlightData, PutResult};
-use overside_base::lock;
+use overside_base::{lock, random_bytes};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::{Status, Streaming};
 
@@ -224,9 +224,8 @@ impl PutStream<'_> {
 
 /// A name that no other stream has.
 pub(crate) fn random_name() -> Arc<str> {
-    let mut bytes = [0; 8];
     // It cannot fail on a system that has started.
-    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    let bytes = random_bytes().unwrap_or_default();
     format!("stream-{:016x}", u64::from_le_bytes(bytes)).into()
 }
 

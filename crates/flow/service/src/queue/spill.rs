@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use overside_base::random_bytes;
 use overside_frames::{
     FrameKind, FrameReader, FrameWriter, Next, StreamFrame, parse_stream, previous,
 };
-use rustix::rand::{GetRandomFlags, getrandom};
 
 /// A segment longer than this is followed by another; than an eighth of the space, if that is less.
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -469,8 +469,10 @@ impl Spill {
         self.released = self.next_record;
         let mut written = Vec::new();
         for place in places {
-            let path = self.note_path();
-            let record = place.read().map_err(SpillError::io(&path))?;
+            let of_place = |segment: &&Segment| Arc::ptr_eq(&segment.file, &place.file);
+            let path = old.iter().find(of_place).map(|segment| &segment.path);
+            let path = path.unwrap_or(&self.options.directory);
+            let record = place.read().map_err(SpillError::io(path))?;
             written.push(self.add(&record)?);
         }
         self.write_note()?;
@@ -570,8 +572,7 @@ impl Spill {
     fn begin_segment(&mut self) -> Result<(), SpillError> {
         let path = self.segment_path(self.next_segment);
         let begin = || {
-            let mut identity = [0; 8];
-            getrandom(&mut identity, GetRandomFlags::empty())?;
+            let identity = random_bytes()?;
             let mut first = Vec::new();
             let writer =
                 FrameWriter::begin(identity, self.next_segment - 1, &[], now_ms(), &mut first);

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use overside_base::random_bytes;
+
 use super::PersistenceError;
 use super::error::LOG;
-use super::frame::{FrameReader, FrameWriter, Next, more, random_identity};
+use super::frame::{FrameReader, FrameWriter, Next, more};
 use super::link::Newest;
 
 const SNAPSHOT: &str = "snapshot-";
@@ -142,7 +144,7 @@ impl Directory {
     /// time: if they do not reach the disk as a whole, only the next start is less careful.
     pub(super) fn set_newest(&self, newest: &Newest) -> io::Result<()> {
         let mut frame = Vec::new();
-        FrameWriter::begin(random_identity()?, 0, &newest.encode(), 0, &mut frame);
+        FrameWriter::begin(random_bytes()?, 0, &newest.encode(), 0, &mut frame);
         self.lock.write_all_at(&frame, 0)?;
         self.lock.sync_data()
     }

@@ -1,12 +1,10 @@
 //! Kinds of frames in logs, snapshots and replication. [`overside_frames`] defines how frames are
 //! written.
 
-use std::io;
 use std::ops::RangeInclusive;
 
 use overside_frames::FrameKind;
 pub use overside_frames::{more, parse_stream, previous};
-use rustix::rand::{GetRandomFlags, getrandom};
 
 /// Version of the format. 2 has data for replicas, 3 links files with each other; 1 and 2 can be read as well.
 pub const FORMAT: u8 = 3;
@@ -21,13 +19,6 @@ pub type Frame<'r> = overside_frames::Frame<'r, Kind>;
 pub type Next<'r> = overside_frames::Next<'r, Kind>;
 /// Reads frames from a file.
 pub type FrameReader = overside_frames::FrameReader<Kind>;
-
-/// Returns the identity of a new file: random bytes.
-pub(super) fn random_identity() -> io::Result<[u8; 8]> {
-    let mut identity = [0; 8];
-    getrandom(&mut identity, GetRandomFlags::empty())?;
-    Ok(identity)
-}
 
 /// Kind of a frame, which defines its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::frame::{FrameWriter, Kind, random_identity};
+use overside_base::random_bytes;
+
+use super::frame::{FrameWriter, Kind};
 use super::frame_buffer::FrameBuffer;
 use super::link::Link;
 use super::position::{HistoryPosition, POSITION_BYTES};
@@ -35,7 +37,7 @@ impl FrameFile {
         let mut queue = Vec::new();
         let more = previous.more(generation);
         let writer = FrameWriter::begin(
-            random_identity()?,
+            random_bytes()?,
             previous.generation,
             &more,
             now_ms,

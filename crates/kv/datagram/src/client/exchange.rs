@@ -7,11 +7,10 @@
 
 use std::collections::VecDeque;
 
-use rustix::rand::{GetRandomFlags, getrandom};
-
 use super::Window;
 use super::flight::{Flight, Question};
 use super::window::WINDOW_MAX;
+use overside_base::random_bytes;
 use overside_kv_protocol::datagram::{
     ANSWER_LIMIT_MIN_BYTES, DATAGRAM_MAX_BYTES, ETHERNET_BYTES, HEADER_BYTES, Header, HeaderError,
     REQUESTS_MAX, Reply, STEERED, VERSION, replies,
@@ -107,9 +106,7 @@ impl Exchange {
     /// If the system has no random numbers.
     #[must_use]
     pub fn new(options: ExchangeOptions) -> Self {
-        let mut client = [0; 8];
-        // So few bytes are never given in part (getrandom(2)).
-        getrandom(&mut client, GetRandomFlags::empty()).expect("the system has random numbers");
+        let client = random_bytes().expect("the system has random numbers");
         let mut exchange = Self {
             options: ExchangeOptions {
                 datagram_bytes: options
