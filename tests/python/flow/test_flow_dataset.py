@@ -339,7 +339,9 @@ else:
     child = multiprocessing.get_context("fork").Process(target=use)
     child.start()
     child.join()
-print(table.count_rows())
+print(table.count_rows(), flush=True)
+# After a fork, Arrow's own threads may be waited for without end when the process ends by itself.
+os._exit(0)
 """
 
 
