@@ -89,7 +89,7 @@ test-rust: test-built
 		code=$$?; cat target/test-rust.log; exit $$code
 
 test-python: test-built
-	@$(TIMED) $(BIN)/python -m pytest -m 'not long' -n 3
+	@$(TIMED) $(BIN)/python -m pytest -m 'not long' -n 3 --durations=25
 
 test-long: setup-test ## the tests that take longer, and all with debug assertions
 	$(CARGO) test --locked --workspace --no-fail-fast --quiet
