@@ -68,7 +68,7 @@ def test_a_call_that_is_cancelled_lets_go_of_its_memory() -> None:
             time.sleep(0.01)
 
 
-#: ISA-L, which has the levels of gzip up to 3, does not always make the same bytes of an input.
+# The bytes that ISA-L makes, which has the levels of gzip up to 3, depend on addresses.
 @pytest.mark.parametrize(("name", "level"), [("gzip", 6), ("zstd", 3)])
 def test_submitters_and_a_window_do_not_change_the_bytes(name: str, level: int) -> None:
     one = overside.compress(TEXT, format=name, level=level, chunk=65536)
