@@ -31,6 +31,10 @@ GOOD = '{"metrics": {"rate": 2}, "check": {"ok": true, "method": "eye", "value":
 
 #: Seconds, and nobody else's: the processes of these tests are told by their command line.
 FOREVER = 10_000_000 + os.getpid()
+#: Behind a command: it goes on without the output, and the script after it has let go of that.
+SILENT = (
+    '>/dev/null 2>&1 &\nuntil [ "$(readlink /proc/$!/fd/2)" = /dev/null ]; do sleep 0.01; done\n'
+)
 
 
 def make(
@@ -119,19 +123,18 @@ BAD = {
         "a child that it left behind still holds its output",
     ),
     "leaves a daemon": (
-        f"setsid sleep {FOREVER}.4 >/dev/null 2>&1 &\necho '{GOOD}'",
+        f"setsid sleep {FOREVER}.4 {SILENT}echo '{GOOD}'",
         "plugin",
         "left processes running (",
     ),
     "leaves a daemon without environment": (
-        f"setsid env -i sleep {FOREVER}.8 >/dev/null 2>&1 &\necho '{GOOD}'",
+        f"setsid env -i sleep {FOREVER}.8 {SILENT}echo '{GOOD}'",
         "plugin",
         "left processes running (",
     ),
     "leaves a daemon of a daemon": (
         f"setsid env -i sh -c 'setsid sleep {FOREVER}.9 & exec sleep {FOREVER}.9' "
-        ">/dev/null 2>&1 &\n"
-        f"echo '{GOOD}'",
+        f"{SILENT}echo '{GOOD}'",
         "plugin",
         "left processes running (",
     ),
@@ -274,7 +277,7 @@ def test_what_prepare_started_lives_until_clean(tmp_path: Path) -> None:
     folder = make(
         tmp_path,
         f"kill -0 $(cat server.pid) && echo '{GOOD}'",
-        prepare=f"sleep {FOREVER}.5 >/dev/null 2>&1 & echo $! > server.pid",
+        prepare=f"sleep {FOREVER}.5 {SILENT}echo $! > server.pid",
     )
     assert measure(load(folder), tmp_path / "run")["status"] == "ok"
     assert not is_running(f"sleep {FOREVER}.5")

@@ -272,7 +272,9 @@ def test_markdown_in_the_run_shows_a_picture_of_each_operation(tmp_path: Path) -
 
 
 def test_single_samples_are_drawn_for_who_asks(tmp_path: Path) -> None:
-    overside("run", tiny_box(tmp_path, rounds=2), "--name", "tiny", cwd=tmp_path, code=0)
+    overside(
+        "run", tiny_box(tmp_path, rounds=2, sample_s=0.2), "--name", "tiny", cwd=tmp_path, code=0
+    )
     path = tmp_path / "results" / "tiny"
     view = load_run(path)
     usual = {picture.name for picture in images.of_run(view)}

@@ -29,9 +29,13 @@ fn figures_of_this_machine_stand_beside_results_that_it_made() {
     let _agent = known_agent(&user, "one");
     let serving = Serving::start(&user, &["--listen", "127.0.0.1:0"]);
     let server = format!("redis://127.0.0.1:{}", serving.port("listen"));
-    let found = bench(&user, &server, "");
+    let has_several_cores = thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+    // Two cores that others keep busy may not meet.
+    let mut all = (0..20).map(|_| bench(&user, &server, ""));
+    let is_whole = |found: &Value| !has_several_cores || !found["core_round_trip_cores"].is_null();
+    let found = all.find(is_whole).expect("two cores meet once");
     assert!(found["hash_ns_per_key"].as_f64().unwrap() > 0.0);
-    if thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
+    if has_several_cores {
         let cores = found["core_round_trip_cores"].as_array().unwrap();
         assert!(cores.len() == 2 && cores[0] != cores[1], "{cores:?}");
         assert!(found["core_round_trip_ns"].as_f64().unwrap() > 0.0);
